@@ -58,7 +58,7 @@ def thinned(cases: Iterable[object], every: int, start: int = 0) -> list[object]
     return [
         pytest.param(
             *(case if isinstance(case, tuple) else (case,)),
-            marks=[] if number % every == start else [pytest.mark.slow],
+            marks=[] if number % every == start else [pytest.mark.audit],
         )
         for number, case in enumerate(cases)
     ]
@@ -68,7 +68,7 @@ def crossed(rows: Iterable[object], columns: Iterable[object], every: int) -> li
     """All pairs: a quick run takes every so many of each row and of each column."""
     columns = list(columns)
     return [
-        pytest.param(row, column, marks=[] if (place + turn) % every == 0 else [pytest.mark.slow])
+        pytest.param(row, column, marks=[] if (place + turn) % every == 0 else [pytest.mark.audit])
         for place, row in enumerate(rows)
         for turn, column in enumerate(columns)
     ]

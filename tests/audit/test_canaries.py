@@ -14,11 +14,24 @@ ENUMERATED = [twin for twin in TWINS if twin.layer == "E"]
 REPLAYED = [twin for twin in TWINS if twin.layer == "G"]
 
 
+SLOW = {
+    "pairs to start from",
+    "a count of another author, who is trusted",
+    "two blocks of a strategy",
+}
+
+
 def canaries(twins):
+    """Give all canaries, of which every run looks at the first of each kind."""
     return [
-        pytest.param(twin, broken, id=f"{twin.name}: {name}")
+        pytest.param(
+            twin,
+            broken,
+            id=f"{twin.name}: {name}",
+            marks=pytest.mark.thorough if turn or twin.name in SLOW else (),
+        )
         for twin in twins
-        for name, broken in twin.canaries.items()
+        for turn, (name, broken) in enumerate(twin.canaries.items())
     ]
 
 
@@ -30,6 +43,7 @@ def test_there_are_at_least_thirty_canaries():
     assert sum(len(twin.canaries) for twin in (*TWINS, *SAMPLED)) >= 30
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("twin", by_name(ENUMERATED))
 def test_enumeration_passes_the_correct_twin(twin):
     report = audit(twin.program, twin.pairs(), twin.claim)
@@ -58,6 +72,7 @@ def pair():
     return next((a, b) for a, b in neighbours(BIT, 1) if (count(a), count(b)) == (0, 1))
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("case", SAMPLED, ids=lambda case: case.name)
 def test_sampling_passes_the_correct_twin(case):
     one, other = pair()
@@ -67,6 +82,7 @@ def test_sampling_passes_the_correct_twin(case):
     assert not report.violated, report
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize(
     ("case", "broken"),
     [
@@ -81,7 +97,7 @@ def test_sampling_catches_the_canary(case, broken):
     assert report.violated, report
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("case", SAMPLED[:4], ids=lambda case: case.name)
 def test_sampling_with_real_entropy_passes_the_correct_twin(case):
     one, other = pair()

@@ -15,12 +15,14 @@ from dpsdk.data.vault import open_histogram
 from dpsdk.errors import Closed, PublicSizeRequired
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 RUNS = [
     pytest.param(case, neighbors, id=f"{case.name}, {neighbors.value}", marks=marks)
     for cases, neighbors, marks in (
         (CASES, Neighbors.REPLACE_ONE, ()),
-        (CASES, Neighbors.ADD_REMOVE, pytest.mark.slow),
-        (OF_TWO_ROWS, Neighbors.ADD_REMOVE, pytest.mark.slow),
+        (CASES, Neighbors.ADD_REMOVE, pytest.mark.audit),
+        (OF_TWO_ROWS, Neighbors.ADD_REMOVE, pytest.mark.audit),
     )
     for case in cases
     if not case.slow
@@ -63,7 +65,7 @@ PEOPLE = [None, "a", "b", "b", "b", "c", "a", "b", "d", "d", "e", "b"]
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=case.name, marks=pytest.mark.slow if place else ())
+        pytest.param(case, id=case.name, marks=pytest.mark.audit if place else ())
         for place, case in enumerate(case for case in OF_TWO_ROWS if not case.slow)
     ],
 )

@@ -73,8 +73,18 @@ def runs_every_relation(case: Case) -> bool:
     return not case.name.startswith(("Laplace, mean", "one round of PMW", "public, "))
 
 
-# Every program quickly at the last of its parameters and over one relation, by turns, and slowly at
-# all of them over both, deep into tails. A short tail spares a third of the values of each draw.
+def tier_of(case: Case) -> pytest.MarkDecorator:
+    return pytest.mark.audit if case.slow else pytest.mark.thorough
+
+
+QUICK = {
+    "Laplace, count", "Gaussian, weights", "residuals, a line", "select, a weighted row",
+    "look, a table", "sparse vector", "proximal gap", "small database, any queries",
+}  # fmt: skip
+"""A program of each primitive, which every run enumerates over both relations."""
+
+# Every other program over one relation by turns, at the last of its parameters, and in an audit all
+# over both, deep into tails. A short tail spares a third of the values of each draw.
 RUNS = [
     pytest.param(
         case,
@@ -82,13 +92,15 @@ RUNS = [
         cut(parameter, most),
         relation,
         id=f"{case.name}-{parameter}{note}-{relation.value}",
-        marks=pytest.mark.slow if slow else (),
+        marks=tier,
     )
     for turn, case in enumerate((*CASES, *OF_TWO_ROWS))
     for of in [RELATIONS if runs_every_relation(case) else [Neighbors.REPLACE_ONE]]
-    for parameters, most, relations, note, slow in (
-        (case.parameters[-1:], 1e-9, [of[turn % len(of)]], "", case.slow),
-        (case.parameters, TAIL, of, ", with its tails", True),
+    for parameters, most, relations, note, tier in (
+        (case.parameters[-1:], 1e-9, of, "", ())
+        if case.name in QUICK
+        else (case.parameters[-1:], 1e-9, [of[turn % len(of)]], "", tier_of(case)),
+        (case.parameters, TAIL, of, ", with its tails", pytest.mark.audit),
     )
     for parameter in parameters
     for relation in relations
@@ -119,9 +131,10 @@ def test_no_neighbours_exceed_the_claim(case, parameter, tail, relation, monkeyp
     assert report.pairs > 0
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("unit_rows", [1, 2])
 @pytest.mark.parametrize(
-    "epsilon", [pytest.param(Fraction(1, 4), marks=pytest.mark.slow), Fraction(1), Fraction(3)]
+    "epsilon", [pytest.param(Fraction(1, 4), marks=pytest.mark.audit), Fraction(1), Fraction(3)]
 )
 def test_the_worst_case_of_a_laplace_count_is_its_epsilon(epsilon, unit_rows):
     pairs = neighbours(BIT, 2, unit_rows=unit_rows)
@@ -173,6 +186,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypatch):
     start, owner, attribute, wrong = BROKEN[name]
@@ -227,12 +241,13 @@ BROKEN_GAPS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [
         "half of it",
-        pytest.param("a score in other units", marks=pytest.mark.slow),
-        pytest.param(None, marks=pytest.mark.slow),
+        pytest.param("a score in other units", marks=pytest.mark.audit),
+        pytest.param(None, marks=pytest.mark.audit),
     ],
 )
 def test_a_broken_proximal_gap_is_caught(name, monkeypatch):
@@ -258,6 +273,7 @@ def of_opposed_records():
             yield pair
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", thinned([None, *BROKEN_ROUNDS], 2))
 def test_a_broken_round_of_mwem_is_caught(name, monkeypatch):
     (case,) = [case for case in CASES if case.build is tuned]
@@ -316,6 +332,7 @@ MEASURE = Kernel.measure
 FOUR = Domain(Integer("level", 0, 3))
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
 @pytest.mark.parametrize("domain", [THREE, FOUR], ids=["three leaves", "four leaves"])
 @pytest.mark.parametrize(
@@ -364,6 +381,7 @@ BROKEN_RESIDUALS = {
 }
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", BROKEN_RESIDUALS)
 def test_residuals_that_are_priced_too_low_are_caught(name, monkeypatch):
     start, wrong = BROKEN_RESIDUALS[name]
@@ -386,6 +404,7 @@ def test_a_total_of_the_true_rows_inside_is_caught(monkeypatch):
     assert not report.passed, report
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
 def test_who_has_more_rows_than_declared_is_protected_in_proportion(relation):
     declared = neighbours(BIT, 2, relation, unit_rows=2)
@@ -407,6 +426,7 @@ SELECTIONS = [
 ]
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("case", SELECTIONS, ids=lambda case: case.name)
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
 def test_a_choice_is_no_dearer_than_it_has_to_be(case, relation):

@@ -10,6 +10,8 @@ import pytest
 
 from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
 
+pytestmark = pytest.mark.thorough
+
 LAW = DiscreteLaplace(1000)
 RUNS, LENGTH = 200, 8
 

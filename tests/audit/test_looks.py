@@ -18,6 +18,8 @@ from dpsdk.noise import NoiseSource
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import Program, audit, enumerate_law, tables
 
+pytestmark = pytest.mark.thorough
+
 SIX = PureGuarantee(6)
 STEPS = 2
 TABLES = ((3, 0), (1, 2))

@@ -179,7 +179,7 @@ def test_an_audit_by_samples_finds_half_the_noise_and_no_fault_with_all_of_it(wr
     assert found.first > math.exp(2) * found.second
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1)])
 def test_an_audit_by_many_samples_finds_no_fault(wrapped, epsilon):
     request = wrapped.OpenDPCounts(("a", "b"), epsilon)

@@ -118,13 +118,14 @@ def faults(load, unit, domain, most, step=1):
     return found - {None}
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_one_person_changes_at_most_so_many_rows(unit):
     assert faults(loaded, unit, BIT, 2, step=7) == set()
     assert faults(loaded, unit, BITS, 2, step=97) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_one_person_changes_at_most_so_many_rows_of_all_tables(unit):
     assert faults(loaded, unit, BIT, 3) == set()
@@ -285,6 +286,7 @@ def unprotected(rows, unit):
     )
 
 
+@pytest.mark.thorough
 def test_a_release_protects_a_person_at_its_price_and_no_better():
     unit, claim = PrivacyUnit("who", max_rows=1), PureGuarantee(Fraction(1))
     run = pure_program(Laplace(1), Conjunction({"a": True}, normalized=False))

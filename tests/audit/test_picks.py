@@ -31,6 +31,8 @@ from dpsdk.testing.audit import (
 )
 from dpsdk.testing.audit.enumeration import TooManyPaths
 
+pytestmark = pytest.mark.thorough
+
 HALF = Fraction(1, 2)
 
 RANGE = BoundedRangeGuarantee(1)

@@ -23,6 +23,8 @@ from dpsdk.queries import Count, Interval, Marginal, Threshold, Workload
 from dpsdk.testing.audit import BranchingNoise, audit, enumerate_law, neighbours, tables
 from worlds import thinned
 
+pytestmark = pytest.mark.thorough
+
 RELATIONS = list(Neighbors)
 EPSILON = Fraction(2)
 
@@ -96,7 +98,7 @@ def laws(program, pairs):
             unit_rows,
             relation,
             id=f"{name}-{unit_rows}-{relation.value}",
-            marks=[] if (name, unit_rows, relation) in QUICK else [pytest.mark.slow],
+            marks=[] if (name, unit_rows, relation) in QUICK else [pytest.mark.audit],
         )
         for name in STRUCTURED
         for unit_rows in (1, 2)

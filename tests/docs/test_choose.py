@@ -9,6 +9,8 @@ import pytest
 
 from dpsdk import Neighbors
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "choose.py"
 QUICK = ("one count", "one sum", "one table of 32 cells", "whether a count is above a level")
 
@@ -36,7 +38,7 @@ def test_the_page_says_of_some_questions_what_the_planner_does(choose):
             assert choose.row(name, mode) in lines, "run docs/how-to/choose.py --write"
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_the_page_says_of_all_questions_what_the_planner_does(choose):
     page = choose.PAGE.read_text(encoding="utf-8")
     assert choose.written(page) == page, "run docs/how-to/choose.py --write"
@@ -59,7 +61,7 @@ def test_a_stale_table_is_found_out(choose):
         ("all pairs and triples of 6", "1e-9", Neighbors.REPLACE_ONE, "1", "`ResidualPlanner`"),
         pytest.param(
             *("100 rectangles", "1e-9", Neighbors.REPLACE_ONE, "0.1", "`Gaussian`"),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.audit,
         ),
     ],
 )

@@ -12,6 +12,8 @@ from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli.about import about_of
 from dpsdk.planner import Calibration
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "command-line.md").read_text("utf-8")
 SHOWN = dict(re.findall(r"^```sh\n(.*)\n```\n\n```text\n([^`]*)```$", PAGE, re.MULTILINE))

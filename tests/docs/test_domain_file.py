@@ -11,6 +11,8 @@ import pytest
 from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DomainError
 
+pytestmark = pytest.mark.thorough
+
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "reference" / "domain.schema.json").read_text("utf-8"))
 PAGE = (DOCS / "reference" / "domain-file.md").read_text("utf-8")

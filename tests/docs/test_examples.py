@@ -74,9 +74,19 @@ def run(page):
     return pairs
 
 
-@pytest.mark.parametrize(
-    "page", pages_with_examples(), ids=lambda page: str(page.relative_to(DOCS))
-)
+def tiers(pages):
+    """Give all pages, of which every run reads the tutorial."""
+    return [
+        pytest.param(
+            page,
+            id=str(page.relative_to(DOCS)),
+            marks=() if page.parent.name == "tutorial" else pytest.mark.thorough,
+        )
+        for page in pages
+    ]
+
+
+@pytest.mark.parametrize("page", tiers(pages_with_examples()))
 def test_a_page_runs_and_prints_what_it_says(page, monkeypatch):
     if needed := NEEDS.get(str(page.relative_to(DOCS))):
         pytest.importorskip(needed)
@@ -92,6 +102,7 @@ def test_a_page_whose_output_differs_is_found_out(tmp_path):
     assert run(page) == [("2\n", "3\n")]
 
 
+@pytest.mark.thorough
 def test_the_examples_of_docstrings_hold():
     told = [name for name in modules() if ">>>" in inspect.getsource(import_module(name))]
     found = {name: doctest.testmod(import_module(name)) for name in told}
@@ -100,7 +111,7 @@ def test_the_examples_of_docstrings_hold():
     assert len(pages_with_examples()) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_mypy_prints_what_the_page_on_mechanisms_shows(tmp_path):
     page = DOCS / "how-to" / "own-mechanism.md"
     found = blocks(page)

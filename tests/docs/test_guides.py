@@ -14,6 +14,8 @@ from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from tests.docs.test_reference import described
 
+pytestmark = pytest.mark.thorough
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

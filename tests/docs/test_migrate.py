@@ -45,7 +45,7 @@ def test_every_script_is_shown_on_a_page():
     assert shown == set(SCRIPTS) == {path.name for path in (HOW_TO / "migrate").glob("*.py")}
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_other_side_runs_where_it_is_installed(script):
     if missing := [name for name in SCRIPTS[script] if importlib.util.find_spec(name) is None]:

@@ -25,7 +25,8 @@ def pictures(monkeypatch):
     return module
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(len(NAMES), marks=pytest.mark.slow)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("count", [3, pytest.param(len(NAMES), marks=pytest.mark.audit)])
 def test_every_picture_says_what_its_code_draws(pictures, count):
     page = pictures.PAGE.read_text(encoding="utf-8")
     names = []

@@ -105,6 +105,7 @@ def worst_moves(form, facts, base):
 
 
 # Quickly some seeds of each, five apart, as the rows of a person go by threes.
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize(("seed", "limits"), crossed(range(60), ["wide", "narrow"], 5))
 def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, monkeypatch):
     rng = np.random.default_rng(seed)

@@ -210,7 +210,7 @@ def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(place):
     assert min(one, other) >= 20
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @needs_fork
 @ignored
 @pytest.mark.parametrize("processes", [4, 32])
@@ -225,7 +225,7 @@ def test_a_process_that_is_killed_loses_no_charge(place):
     killed(place.ledger, random.Random(3), 8, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @needs_fork
 @ignored
 def test_five_hundred_kills_lose_no_charge(place):
@@ -541,7 +541,7 @@ def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path,
     assert place.ledger(anchor=anchor).verify() == charged + 1
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(place):
     interrupted_everywhere(place.ledger(), 1)
@@ -720,7 +720,7 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
     running.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @needs_fork
 @ignored
 def test_a_server_that_crashes_loses_nothing_that_was_released(postgres, server_folder):

@@ -83,7 +83,7 @@ def test_no_loss_of_power_loses_what_was_released(apsw, quick_disk, monkeypatch,
     assert missing == 0
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("mode", ["truncate", "wal"])
 def test_no_loss_of_power_loses_what_was_released_in_many_ways(apsw, quick_disk, monkeypatch, mode):
     log = written(apsw, quick_disk / "spent.db", monkeypatch, mode)

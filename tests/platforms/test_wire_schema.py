@@ -105,7 +105,7 @@ def test_the_reader_and_the_schema_refuse_the_same(value):
     assert agree(value, lambda place: place < 40 or place % 37 == 5) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_the_reader_and_the_schema_refuse_the_same_of_all(value):
     assert agree(value, lambda place: True) > 3

@@ -26,7 +26,10 @@ from dpsdk.queries import Marginal
 from dpsdk.testing import SeededNoise, check_mechanism, check_query
 from dpsdk.testing.conformance import mechanisms, queries
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 
 NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -58,7 +61,7 @@ def cases(cheats):
         slow = cheat.slow or cheat.check in quick
         if not slow:
             quick.add(cheat.check)
-        marks = [pytest.mark.slow] if slow else []
+        marks = [pytest.mark.audit] if slow else []
         marks += [NEEDS_FORK] if cheat.check == "forks" else []
         found.append(pytest.param(cheat, id=cheat.called, marks=marks))
     return found
@@ -81,7 +84,7 @@ def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
     assert not found.failed, str(found)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 # An interrupt may meet a finaliser.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("cheat", [*MECHANISMS, *QUERIES], ids=lambda cheat: cheat.called)
@@ -96,7 +99,7 @@ def test_a_cheat_does_not_conform(cheat: Cheat, monkeypatch):
     assert not found.conforms
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
 def test_the_honest_twin_conforms(twin):
     found = report(twin())

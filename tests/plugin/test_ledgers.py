@@ -70,6 +70,8 @@ sys.path.insert(0, str(HERE))
 pytest.importorskip("fcntl", reason="the ledger in a file takes a lock of Unix")
 from acme_dp.ledger import JSONLedger  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(1, "1e-6")
 TENTH = PureGuarantee("0.1")
 DOMAIN = Domain(Integer("age", 17, 90))
@@ -627,7 +629,7 @@ def test_two_processes_end_exactly_on_the_budget(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.audit)])
 def test_a_process_that_is_killed_loses_no_charge_and_spends_nothing_twice(tmp_path, kills):
     path, rng, told = tmp_path / "spent.json", random.Random(3), []
     for _ in range(kills):

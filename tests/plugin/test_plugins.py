@@ -35,6 +35,8 @@ from acme_dp.median import Median, MedianAnswer
 from acme_dp.records import NoisyRecords
 from acme_dp.repeated import Repeated
 
+pytestmark = pytest.mark.thorough
+
 MECHANISMS, QUERIES, KINDS = "dpsdk.mechanisms", "dpsdk.queries", "dpsdk.kinds"
 DOMAIN = Domain(Integer("age", 17, 90))
 AGES = np.random.default_rng(1).integers(17, 91, size=5000)

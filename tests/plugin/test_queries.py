@@ -21,6 +21,8 @@ from dpsdk.testing import check_query
 from dpsdk.testing.conformance.queries import QUERY_CHECKS
 from written import CATALOGUE, VALUES
 
+pytestmark = pytest.mark.thorough
+
 PEOPLE = Domain(
     Integer("age", 17, 20),
     Categorical("sex", ["Female", "Male"]),
@@ -56,7 +58,7 @@ def pairs():
     for query in [*(one for one in VALUES if isinstance(one, Query)), *MORE]:
         domain = next((one for one in (PEOPLE, DAYS, HOURS, BINS) if fits(query, one)), None)
         if domain is not None:
-            marks = [pytest.mark.slow] if type(query) in known else []
+            marks = [pytest.mark.audit] if type(query) in known else []
             known.add(type(query))
             yield pytest.param(query, domain, id=str(query)[:60], marks=marks)
 

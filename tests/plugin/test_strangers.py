@@ -93,6 +93,7 @@ def test_a_stranger_that_runs_three_times_is_refused_whole():
     assert small.remaining.epsilon == 0
 
 
+@pytest.mark.thorough
 def test_a_strangers_bound_covers_the_truth():
     noisy = Session(
         PrivateData.from_columns({"age": AGES}, DOMAIN), Budget(epsilon=500), noise=seeded(3)

@@ -24,7 +24,10 @@ from vouched import (
     ShortOfNoise,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 
 QUERIES = Distinct(("level",)), Distinct(("level", "member"))
 
@@ -34,7 +37,7 @@ def only(monkeypatch, *names):
     monkeypatch.setattr(mechanisms, "CHECKS", kept)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_it_conforms():
     report = check_mechanism(DistinctLaplace(1), *QUERIES, trust=TRUST)
     assert report.conforms, str(report)

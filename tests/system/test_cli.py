@@ -196,6 +196,7 @@ def test_tables_of_next_to_no_budget_have_the_bounds_that_all_have(folder):
     assert {table["error"] for table in written["tables"]} == {1.0}
 
 
+@pytest.mark.thorough
 def test_large_universes_are_fitted_unless_noise_is_to_be_independent(folder, monkeypatch):
     given = ["--epsilon", "1", "--force", "--delta"]
     assert release(folder, *given, "1e-6") == 0
@@ -442,6 +443,7 @@ def test_help_calls_the_program_as_it_was_called(monkeypatch, capsys, path, name
     assert f"as {name} domain makes it" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.thorough
 def test_the_installed_command_runs_the_program():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     module, _, function = project["scripts"]["dpsdk"].partition(":")

@@ -15,6 +15,8 @@ from dpsdk.cli.about import about_of
 from dpsdk.publication import About
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 ABOUT = """
 name = "Members by age"
 description = "Who is a member, of those who were asked."

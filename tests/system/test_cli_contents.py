@@ -61,6 +61,7 @@ def told(option: str, kind: str, path: Path) -> str:
     return f"dpsdk: {option} must be {other}, and no device; got {path}\n"
 
 
+@pytest.mark.thorough(quick=4)
 @pytest.mark.parametrize("dry", [[], ["--dry-run", "--rows", "180"]], ids=["", "dry"])
 def test_a_release_waits_for_no_end_of_its_files(folder, capsys, endless, dry):
     kind, path = endless

@@ -18,6 +18,8 @@ from dpsdk.cli.wanted import priced
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import Gaussian, Laplace
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("error", [3e-9, 0.01, 0.0999999, 0.1, 1.0, 9.99, 10.0, 123.4, 2e13])
 def test_a_rounded_number_is_off_by_no_more_than_is_stated(error):

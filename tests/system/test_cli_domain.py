@@ -9,6 +9,8 @@ import pytest
 from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.__main__ import main
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 DECLARED = [

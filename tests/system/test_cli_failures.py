@@ -16,6 +16,8 @@ from dpsdk import Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 
 

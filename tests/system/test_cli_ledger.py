@@ -17,6 +17,8 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 9), Integer("size", 0, 3))
 
 

@@ -9,6 +9,8 @@ import pytest
 from dpsdk import Binned, Domain, Integer
 from dpsdk.__main__ import main
 
+pytestmark = pytest.mark.thorough
+
 NEGATIVE = ["-1000", "-1e3", "-1E-3", "-.5", "-1/3", "-inf", "-NaN"]
 
 BESIDE = {

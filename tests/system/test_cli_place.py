@@ -13,6 +13,8 @@ from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli import release as release_module
 
+pytestmark = pytest.mark.thorough
+
 TAKEN = "--out must be a directory that no other run writes to, or come with --force; got "
 
 

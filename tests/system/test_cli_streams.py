@@ -13,7 +13,10 @@ from dpsdk.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs a shell"),
+]
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from dpsdk.publication import guarded
 from dpsdk.queries import Marginal, MarginalTable, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 ROWS = 300
 DOMAIN = Domain(
     Integer("age", 0, 9),

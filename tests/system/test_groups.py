@@ -35,6 +35,8 @@ from dpsdk.learning import EntropicFit
 from dpsdk.testing.noise import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 PLANE = Domain(Integer("a", 0, 6), Integer("b", 0, 3))
 LINE = Domain(Integer("a", 0, 6))
 HUGE = Domain(Integer("a", 0, 2**40 - 1))
@@ -137,7 +139,7 @@ def test_sensitivities(name, neighbors, outside, unit_rows):
 
 
 @pytest.mark.parametrize(
-    "listed", [pytest.param(members_module._LISTED, marks=pytest.mark.slow), 0]
+    "listed", [pytest.param(members_module._LISTED, marks=pytest.mark.audit), 0]
 )
 def test_members(listed, monkeypatch):
     monkeypatch.setattr(members_module, "_LISTED", listed)

@@ -82,6 +82,8 @@ from dpsdk.queries import (
 from dpsdk.release import Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 MONDAY, TUESDAY = date(2024, 2, 26), date(2024, 2, 27)
 
 
@@ -389,7 +391,7 @@ SHARED = {"Categorical", "Date", "Domain", "Facts", "Integer", "Neighbors"}
 # Slowly one kind of value after another is broken, and quickly some at a time: whatever one of them
 # changes is noticed, and a failure leaves the search among them.
 CASES = [(None, 0, 5)] + [
-    pytest.param(composition, turn, 1, marks=pytest.mark.slow)
+    pytest.param(composition, turn, 1, marks=pytest.mark.audit)
     for composition in COMPOSITIONS
     for turn in (*range(len(HOSTILE)), "again")
 ]

@@ -104,6 +104,8 @@ from dpsdk.planner import Goal
 from dpsdk.queries import ConvexMinimization, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 COUNTS = [[40, 2, 11], [7, 30, 19]]
 DELTA = "1e-6"
 

@@ -25,6 +25,8 @@ from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Not, Query, Sum, Threshold, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 LARGEST = sys.float_info.max
 DOMAIN = Domain(Integer("age", 0, 3), Categorical("sex", ["F", "M"]), Integer("far", 0, 2**21))
 AGES = np.array([0] * 7 + [1] * 40 + [2] * 2 + [3] * 11)

@@ -19,6 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_the_first_program_runs_as_printed(monkeypatch, capsys):
     programs = blocks("python")
     assert len(programs) == 1

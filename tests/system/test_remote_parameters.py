@@ -76,6 +76,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] * 100}, DOMAIN)
 

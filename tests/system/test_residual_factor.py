@@ -31,6 +31,8 @@ from dpsdk.mechanisms import NoisyHistogram
 from dpsdk.testing.noise import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 CUBE = Domain(Integer("a", 0, 4), Integer("b", 0, 1), Integer("one", 0, 0), Integer("d", 0, 2))
 SIZES = dict(zip(CUBE.names, CUBE.shape, strict=True))
 

@@ -37,6 +37,8 @@ from dpsdk.queries import (
 from dpsdk.testing.noise import seeded
 from worlds import QUIET, crossed, told
 
+pytestmark = pytest.mark.thorough
+
 WORD, NUMBER, COUNT = "marzipan-zebra", 271828182, 5309
 SECRETS = [
     WORD, WORD.encode().hex(), WORD[::-1], str(NUMBER), f"{NUMBER:,}", hex(NUMBER),

@@ -122,12 +122,14 @@ def touching(forbidden, *but):
     return {path: names for path, names in found.items() if names}
 
 
+@pytest.mark.thorough
 def test_only_the_kernel_and_the_data_package_reach_private_counts():
     assert touching(PRIVATE, "kernel", "data") == {}
     reaching = touching(PRIVATE)
     assert {"kernel/access.py", "data/private_data.py", "data/vault.py"} <= reaching.keys()
 
 
+@pytest.mark.thorough
 def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
     # What a calibration asks of public tables is chosen at random.
     assert touching(RANDOM, "noise", "testing", "calibration", "_tokens.py") == {}
@@ -135,6 +137,7 @@ def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
     assert touching(["dpsdk._tokens"], "accounting/ledger") == {}
 
 
+@pytest.mark.thorough
 def test_nothing_is_unpickled_or_run_from_text():
     assert touching(CODE, "plugins/loading.py") == {}
     # What a program or its configuration names, if a distribution offers it; no text of a wire.
@@ -177,6 +180,7 @@ def test_importing_the_package_loads_no_heavy_library_and_few_modules():
     assert "importlib.metadata" not in modules - base
 
 
+@pytest.mark.thorough
 def test_answering_simple_questions_loads_no_frame_library():
     modules = loaded(
         "from dpsdk import *\nfrom dpsdk.queries import *\nfrom dpsdk.mechanisms import *\n"
@@ -202,6 +206,7 @@ def test_every_public_name_exists_and_is_documented():
                     assert vars(value).get("__doc__"), f"{name}.{item}"
 
 
+@pytest.mark.thorough
 def test_every_module_with_public_names_lists_them():
     silent = {"__init__", "__main__"}
     for path in MODULES:
@@ -239,6 +244,7 @@ def signed(value):
             continue
 
 
+@pytest.mark.thorough
 def test_no_public_signature_takes_a_seed_but_those_that_sample_what_is_public():
     seeded = set()
     for name in ["dpsdk", *NAMES]:

@@ -29,6 +29,8 @@ from dpsdk.progress import Bars, working
 from dpsdk.queries import Count, Threshold, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 

@@ -47,6 +47,7 @@ def test_an_object_that_is_equal_finds_nothing():
             beside[other]
 
 
+@pytest.mark.thorough
 def test_what_is_kept_goes_with_its_object_and_not_with_another_in_its_place():
     beside, one = Beside(), Thing(1)
     beside.keep(one, "first")

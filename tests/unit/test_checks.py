@@ -126,6 +126,7 @@ def test_every_other_spelling_is_refused(text):
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.thorough
 @repeatable
 @given(st.text(max_size=12))
 def test_what_is_read_is_ascii_and_python_reads_it_alike(text):
@@ -441,6 +442,7 @@ def test_what_is_no_integer_is_refused_even_where_it_is_whole(value):
         to_count("x", value)
 
 
+@pytest.mark.thorough
 def test_integers_are_bounded_and_told_by_their_size():
     assert to_integer("x", -(2**1000)) == -(2**1000)
     assert to_count("x", 2**63 - 1) == 2**63 - 1
@@ -584,6 +586,7 @@ def test_descriptions_are_plain_and_short():
     assert type(described(Loud(HostileStr("x")))) is str
 
 
+@pytest.mark.thorough
 def test_what_is_nested_deep_can_be_thrown_away():
     value = nested(list, 10**5)
     shown(value)

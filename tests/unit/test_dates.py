@@ -187,9 +187,10 @@ def test_a_date_that_is_none_is_refused_in_a_file():
 
 
 SOME = ("America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia")
-ALL = pytest.param(sorted(zones.available_timezones()), marks=pytest.mark.slow)
+ALL = pytest.param(sorted(zones.available_timezones()), marks=pytest.mark.audit)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", [SOME, ALL])
 def test_offsets_are_those_of_the_zone_at_any_time(names):
     rng = np.random.default_rng(7)

@@ -44,6 +44,7 @@ def domains(draw):
     return Domain(*(draw(attributes(name)) for name in chosen))
 
 
+@pytest.mark.thorough
 @repeatable
 @given(domains(), st.data())
 def test_every_cell_has_a_record_that_leads_back_to_it(domain, data):

@@ -33,7 +33,7 @@ def test_the_example_is_declared_as_one_likes():
         examples.adult(unit_rows=0)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_the_example_is_found_by_the_name_of_the_package_and_loaded_only_then():
     assert dpsdk.examples is examples
     program = (

@@ -219,6 +219,7 @@ def test_what_was_asked_is_a_frame(library):
     assert asked.history[1:][0] == asked.history[-1]
 
 
+@pytest.mark.thorough(quick=1)
 def test_plans_have_the_same_kinds_whatever_they_say(library):
     full, empty = session().plan(Marginal("sex", "age"), alpha=0.1), Plans([])
     assert columns(empty.to_frame(library)) == {name: [] for name in empty.to_columns()}

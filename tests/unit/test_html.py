@@ -27,6 +27,8 @@ from dpsdk.release import Cost
 from dpsdk.testing import seeded
 from worlds import people, table
 
+pytestmark = pytest.mark.thorough
+
 ROOM = r"room for one run of epsilon up to \S+( or of rho up to \S+)?"
 """What is left of a budget, and cannot be spent any more by what was closed."""
 

@@ -61,6 +61,8 @@ from dpsdk.testing import seeded
 from dpsdk.wire import ReleasedAnswer
 from worlds import PEOPLE, people, table
 
+pytestmark = pytest.mark.thorough
+
 ARRAYS = ("Floats", "Ints", "Bools", "Array", "ndarray")
 """What the type of a field that holds arrays is called by."""
 

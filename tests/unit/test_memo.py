@@ -9,6 +9,8 @@ import pytest
 
 from dpsdk._memo import Memo
 
+pytestmark = pytest.mark.thorough
+
 
 class Thing:
     """Equal to everything."""

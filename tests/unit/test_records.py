@@ -293,6 +293,7 @@ def test_every_number_has_one_spelling(above, below, bits):
         NATURAL.read(INTEGER.write(-1 - abs(above), "x"), "x")
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(
     st.recursive(

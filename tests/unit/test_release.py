@@ -37,6 +37,7 @@ def brute_tail(law, radius):
     return math.fsum(mass[np.abs(span) > radius])
 
 
+@pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 0.001])
 def test_radii_are_the_least_that_the_exact_tail_allows(law, beta):
@@ -59,6 +60,7 @@ def test_steps_and_bias_enter_the_radius():
     np.testing.assert_array_equal(scaled, plain * 0.25 + 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mechanism", [Laplace("0.2"), Gaussian(rho="0.01")], ids=str)
 def test_the_error_of_a_release_is_the_exact_tail_in_the_answers_unit(mechanism):
     for query, unit in (
@@ -198,6 +200,7 @@ def test_a_cost_prints_as_what_was_paid():
 EMPTY = {"age": 17, "sex": "Female", "member": True, "hours": (10, 20)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mechanism", [Laplace("0.3"), Gaussian(rho="0.05")], ids=str)
 def test_a_mean_of_no_rows_is_not_a_number_and_its_bound_says_nothing(mechanism):
     empty = [row for row in ROWS if not (row["age"] == 17 and inside(row))]
@@ -273,6 +276,7 @@ def exact_failure(release, level):
     return 1 - (1 - brute_tail(accuracy.law, radius)) ** accuracy.entries
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mechanism", "level"), crossed([Laplace("0.5"), Gaussian(rho="0.02")], [0.05, 0.4], 2), ids=str
 )
@@ -295,6 +299,7 @@ def test_two_thousand_seeded_releases_cover_as_often_as_the_law_says(mechanism, 
     assert expected <= level
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "level"), crossed([None, {"sex": "Male", "member": True}], [0.05, 0.3], 2)
 )

@@ -110,6 +110,7 @@ FILTERS: list[Composition] = [
 ]
 
 
+@pytest.mark.thorough(quick=9)
 @pytest.mark.parametrize("composition", FILTERS)
 @pytest.mark.parametrize(
     ("budget", "small", "large", "ratio"),

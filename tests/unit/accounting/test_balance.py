@@ -60,6 +60,7 @@ def one_by_one(composition, state, runs):
     return Composition.charge_all(composition, state, runs)
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda one: type(one).__name__)
 def test_many_runs_at_once_are_the_same_runs_one_by_one(composition):
     rng = random.Random(5)
@@ -86,6 +87,7 @@ def test_many_runs_at_once_are_the_same_runs_one_by_one(composition):
     assert fitted > 60
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda one: type(one).__name__)
 def test_a_great_many_runs_take_no_longer(composition):
     balance = Balance(composition, BUDGET, (composition.begin(BUDGET),))
@@ -170,6 +172,7 @@ def test_parts_of_a_table_spend_side_by_side():
     assert session.balance.share([run]) == Fraction(1, 2)
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda one: type(one).__name__)
 def test_whatever_fits_a_balance_is_charged_and_nothing_else(composition):
     rng = random.Random(11)

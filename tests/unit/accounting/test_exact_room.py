@@ -31,6 +31,8 @@ from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(1, 1e-6)
 FILTERS: list[Composition] = [
     BasicComposition(),
@@ -148,7 +150,7 @@ def check(desk: Odometer, rng: random.Random) -> int:
     return asked
 
 
-@pytest.mark.parametrize("worlds", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("worlds", [3, pytest.param(60, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("reserves", [0.0, 0.7])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
 def test_affords_and_remaining_are_what_is_accepted(

@@ -51,6 +51,8 @@ from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from worlds import thinned
 
+pytestmark = pytest.mark.thorough
+
 EPSILONS = [
     *("1e-300", "1e-30", "1e-4", "1", "10", "100", "220", "700", "1485", "1500", "1e4", "1e12"),
     *("1e100", "1e308"),
@@ -94,7 +96,7 @@ BUDGETS = [
         epsilon,
         delta,
         id=f"{type(composition).__name__}-{epsilon}-{delta}",
-        marks=[] if quick else [pytest.mark.slow],
+        marks=[] if quick else [pytest.mark.audit],
     )
     for number, composition in enumerate(COMPOSITIONS)
     for turn, epsilon in enumerate(EPSILONS)
@@ -227,7 +229,7 @@ def test_the_delta_of_a_distant_gaussian_is_known_at_once(mu: int | str):
             composition,
             10**n,
             id=f"{type(composition).__name__}-{place}-{10**n}",
-            marks=[] if n == 6 and place != len(COMPOSITIONS) - 2 else [pytest.mark.slow],
+            marks=[] if n == 6 and place != len(COMPOSITIONS) - 2 else [pytest.mark.audit],
         )
         for place, composition in enumerate(COMPOSITIONS)
         for n in (4, 6, 9)

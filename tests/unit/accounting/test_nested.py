@@ -223,6 +223,7 @@ def test_a_reserve_in_several_counts_lasts_as_long_as_one_stays_open():
     assert scope.affords(SMALL) == expected
 
 
+@pytest.mark.thorough
 def test_threads_do_not_overspend_a_scope():
     outer = basic()
     scope = ScopeOdometer(outer, "shared", "0.5", reserve=True)
@@ -306,6 +307,7 @@ def test_one_part_alone_is_the_whole_session():
         assert spend(part, TENTH) == 10
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
 def test_what_any_neighbours_see_fits_the_filter_alone(composition: Composition, moves: bool):

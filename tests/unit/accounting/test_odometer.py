@@ -188,7 +188,7 @@ def test_sixteen_threads_end_exactly_on_the_budget():
 
 
 Spending.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-TestSpending = Spending.TestCase
+TestSpending = pytest.mark.thorough(Spending.TestCase)
 
 
 # Refusals in words and numbers

@@ -149,6 +149,7 @@ def plain(value: object) -> bool:
     return value is None or type(value) in {int, str, float, bool}
 
 
+@pytest.mark.thorough
 def test_every_cache_is_keyed_by_plain_numbers_and_keeps_nothing_that_it_gives():
     everything_is_worked_out()
     found = [cache for cache in caches() if cache.cache_info().currsize]
@@ -161,6 +162,7 @@ def test_every_cache_is_keyed_by_plain_numbers_and_keeps_nothing_that_it_gives()
             assert all(plain(one) or type(one) is Fraction for one in kept)
 
 
+@pytest.mark.thorough
 def test_there_is_one_kind_of_cache():
     for module in MODULES:
         source = Path(inspect.getfile(module)).read_text(encoding="utf-8")
@@ -468,6 +470,7 @@ def test_what_the_books_keep_is_never_handed_out(
     assert odometer.charges[0].guarantee == make()
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("make", GUARANTEES)
 def test_prices_of_what_is_kept_are_those_of_any_equal_run(make: Callable[[], Guarantee]):
     own = book_copy(make())

@@ -29,6 +29,8 @@ from dpsdk.accounting import (
     zcdp_rho,
 )
 
+pytestmark = pytest.mark.thorough
+
 Row = dict[str, str]
 
 

@@ -27,6 +27,8 @@ from dpsdk.accounting.numbers.display import as_room
 from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(1, 1e-6)
 FILTERS: list[Composition] = [
     BasicComposition(),
@@ -116,7 +118,7 @@ def history(outer: Odometer, rng: random.Random) -> None:
             outer.merge(generation)
 
 
-@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
 def test_a_reserve_can_be_spent_in_every_way_that_was_promised(
     composition: Composition, histories: int

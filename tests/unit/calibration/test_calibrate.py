@@ -16,6 +16,8 @@ from dpsdk.hypothesis import SyntheticData
 from dpsdk.planner.calibration import Calibration
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 12), Integer("sex", 0, 1), Integer("rich", 0, 1))
 
 

@@ -44,7 +44,7 @@ def drawn(seed, shape, rows):
     return PublicTable(SyntheticData(domain, np.stack(places, axis=1)), f"mixture {seed}")
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_bands_hold_on_tables_that_were_not_calibrated_on():
     tables = [
         example("workclass", "race"),

@@ -43,6 +43,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "plugin"))
 from acme_dp.records import NoisyRecords
 from acme_dp.repeated import Repeated
 
+pytestmark = pytest.mark.thorough
+
 FEW = Workload([Marginal("level", normalized=False), Marginal("member", normalized=False)])
 
 PARTS = Parts([(FEW.queries[0], Laplace(1)), (FEW.queries[1], Gaussian(rho=1))])
@@ -82,7 +84,7 @@ BUILT_IN = (
 PLUGINS = (Repeated(Fraction(1)), NoisyRecords(Fraction(1)))
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", [*BUILT_IN, *PLUGINS], ids=str)
 def test_a_mechanism_conforms(mechanism):
     # Of all others the kit finds questions by itself.
@@ -90,7 +92,7 @@ def test_a_mechanism_conforms(mechanism):
     assert report.conforms, str(report)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", [Laplace(1), Repeated(Fraction(1))], ids=str)
 def test_a_mechanism_conforms_thoroughly(mechanism):
     report = check_mechanism(mechanism, thorough=True)

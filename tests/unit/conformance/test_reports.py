@@ -14,6 +14,8 @@ from dpsdk.testing import Report, Result, check_mechanism
 from dpsdk.testing.conformance import mechanisms
 from dpsdk.testing.conformance.report import Check, Tally, carried_out, to_waived
 
+pytestmark = pytest.mark.thorough
+
 
 def works(_bench, tally):
     tally.ran(3)

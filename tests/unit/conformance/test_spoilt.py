@@ -29,7 +29,10 @@ from dpsdk.testing.conformance import mechanisms, queries
 from dpsdk.testing.conformance.children import in_child
 from dpsdk.testing.conformance.report import Check
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 
 LINES = "it conforms: 22 passed.\npassed  audit (9 runs): \x1b[2J\u202eall\x07 \ud800"
 
@@ -302,7 +305,7 @@ def interrupting(monkeypatch, place):
         "pays-first",
         "randomness",
         "public-walls",
-        *[pytest.param(one, marks=pytest.mark.slow) for one in ("replays", "forks", "hands-out")],
+        *[pytest.param(one, marks=pytest.mark.audit) for one in ("replays", "forks", "hands-out")],
     ],
 )
 def test_an_interrupted_kit_leaves_nothing_behind(name, monkeypatch):

@@ -168,6 +168,7 @@ def doors():
 DOORS = {name: (column, values) for name, column, values in doors()}
 
 
+@pytest.mark.thorough(quick=12)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_column_has_the_same_cells_by_every_door(name):
     column, values = DOORS[name]
@@ -205,6 +206,7 @@ def _matcher(unit, zone):
     return attribute, matcher_of(attribute, TextFormat(), clip=False)
 
 
+@pytest.mark.thorough
 @repeatable
 @given(
     unit=st.sampled_from(sorted(ENDS)),
@@ -376,6 +378,7 @@ def test_a_frame_that_groups_by_itself_has_the_same_cells(name):
             ), attribute
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", ["ns", "us", "ms"])
 def test_a_frame_of_times_beyond_all_years_groups_by_itself(unit):
     far = 2**63 - 1

@@ -51,6 +51,7 @@ GOOD_LINES = {
 }
 
 
+@pytest.mark.thorough(quick=50)
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("name", [*BAD_LINES, *GOOD_LINES])
@@ -67,6 +68,7 @@ def test_what_a_line_holds_decides_about_its_own_row_only(name, place, ending, t
     assert cells(hidden) == (inside, outside)
 
 
+@pytest.mark.thorough
 def test_a_gigantic_line_is_one_row_and_is_not_kept_in_memory(tmp_path):
     line = b"18," + b"x" * 2**24
     path = tmp_path / "table.csv.gz"
@@ -100,6 +102,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("given_format", [
     {}, {"strip": True}, {"encoding": "latin-1"}, {"encoding": "shift_jis"},
     {"encoding": "iso2022_jp"}, {"encoding": "utf-7"}, {"encoding": "gb18030"},

@@ -374,6 +374,7 @@ def expectation(attribute, values):
 TURNS = thinned(range(6), 6)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_one_column_has_one_histogram_by_every_door(column, turn, tmp_path):
@@ -452,6 +453,7 @@ TYPED = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough(quick=16)
 @pytest.mark.parametrize(
     ("kind", "attribute"),
     crossed(TYPED, sorted({name for names in MATCH.values() for name in names}), 3),
@@ -510,6 +512,7 @@ def test_all_types_are_checked_before_any_row_is_read():
     assert read == []
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize("outside", ["cell", "clip"])
 @pytest.mark.parametrize(
     ("low", "high"), [(17, 20), (-5, 300), (300, 400), (-400, -300), (2**70, 2**70 + 5)]
@@ -552,6 +555,7 @@ SPECIAL = [0.1, 0.7, 255.5, 65504.0, 65520.0, 2.0**24 + 1, 2.0**53, 2.0**63, 2.0
 EDGES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(SPECIAL)
 
 
+@pytest.mark.thorough
 @repeatable
 @drawn(
     st.sampled_from([*INTEGERS, *FLOATS]), st.lists(EDGES, min_size=2, max_size=5, unique=True),

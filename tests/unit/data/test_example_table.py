@@ -18,6 +18,8 @@ import pytest
 from dpsdk import Domain, PrivateData
 from dpsdk.data.vault import open_histogram
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 ROWS = 6_000
 

@@ -252,6 +252,7 @@ def doors(tmp_path):
 
 
 # The line that leaves a `with` can be interrupted, too; its file is then closed a little later.
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("door", "step"),
@@ -263,7 +264,7 @@ def doors(tmp_path):
         ("frame", 9),
         ("file", 5),
         ("zipped", 7),
-        *(pytest.param(door, 1, marks=pytest.mark.slow) for door in ("frame", "file", "zipped")),
+        *(pytest.param(door, 1, marks=pytest.mark.audit) for door in ("frame", "file", "zipped")),
     ],
 )
 def test_an_interrupt_at_any_line_leads_to_no_value(door, step, tmp_path, monkeypatch):

@@ -21,6 +21,8 @@ from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError
 from worlds import repeatable
 
+pytestmark = pytest.mark.thorough
+
 quick = settings(repeatable, max_examples=150)
 
 PIECES = [
@@ -58,7 +60,7 @@ def read(path, names, delimiter=",", encoding="utf-8", clip=False, **given):
 
 
 @pytest.mark.parametrize("told", FORMATS, ids=str)
-@pytest.mark.parametrize("titles", ["n,b,c,t", pytest.param("t", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("titles", ["n,b,c,t", pytest.param("t", marks=pytest.mark.audit)])
 def test_lines_cut_together_are_lines_cut_one_by_one(told, titles, tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     delimiter, encoding = told.get("delimiter", ","), told.get("encoding", "utf-8")

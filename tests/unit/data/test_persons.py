@@ -64,6 +64,7 @@ def visits(rows=400, people=60):
     }
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize(

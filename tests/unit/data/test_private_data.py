@@ -308,6 +308,7 @@ FRAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames_of_every_library_are_read_alike(name):
     frame = FRAMES[name]()

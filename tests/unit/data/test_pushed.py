@@ -34,6 +34,8 @@ from dpsdk.mechanisms import Laplace, NoisyHistogram
 from dpsdk.queries import Conjunction, Count, Marginal
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 17, 26), Categorical("sex", ["f", "m"]), Boolean("owns"))
 NAMES = DOMAIN.names
 SETS = [names for size in range(4) for names in itertools.permutations(NAMES, size)]

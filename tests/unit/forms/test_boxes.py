@@ -16,6 +16,8 @@ from dpsdk.forms.boxes import Boxes, worth_boxing
 from dpsdk.forms.corners import Corners
 from worlds import Records, facts
 
+pytestmark = pytest.mark.thorough
+
 SEEDS = range(60)
 
 

@@ -213,6 +213,7 @@ def test_numbers_are_read_by_places_that_fit(values, places):
         form(SquaredLoss()).moments_from(values, np.array(places))
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_what_is_found_is_least_and_certified(name):
     loss, targets = SMOOTH[name]

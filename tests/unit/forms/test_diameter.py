@@ -19,6 +19,8 @@ from dpsdk.forms import (
 from dpsdk.losses import LogisticLoss, QuantileLoss, SquaredLoss
 from worlds import facts, weights
 
+pytestmark = pytest.mark.thorough
+
 
 def one_hot(rng, cells, rows):
     """Slopes of both signs times one-hot features and a constant one."""

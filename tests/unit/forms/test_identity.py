@@ -156,6 +156,7 @@ def queries_of_shirts():
         yield Linear([0.1, 0.2], attributes=["new"], where=where)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(
     ("domain", "queries"), [(SMALL, queries_of_people), (SHIRTS, queries_of_shirts)]
 )
@@ -165,6 +166,7 @@ def test_built_in_queries_are_the_same_where_their_functions_are(domain, queries
     assert 15 < distinct < len(forms)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("whole", [True, False])
 def test_random_forms_are_the_same_where_their_functions_are(whole):
     rng = np.random.default_rng(41)
@@ -305,6 +307,7 @@ print(form.identity.hex())
 """
 
 
+@pytest.mark.thorough
 def test_it_is_the_same_in_every_process_and_stays_what_it_was():
     with redirect_stdout(io.StringIO()) as here:
         exec(SCRIPT, {})  # noqa: S102

@@ -16,6 +16,8 @@ from dpsdk.mechanisms import NumericSparse, OnlinePMW
 from dpsdk.testing import seeded
 from worlds import facts, moves, weights
 
+pytestmark = pytest.mark.thorough
+
 LIMIT = "dpsdk.forms.linear._WRITTEN_LIMIT"
 CUBE = Domain(*(Integer(name, 0, 2) for name in "abc"))
 ROWS = 10**6

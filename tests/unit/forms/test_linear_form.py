@@ -42,6 +42,7 @@ def brute(form, records):
     return [sum(Fraction(float(line[number])) for number in numbers) for line in matrix]
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("way", ["table", "records"])
 def test_whole_forms_are_evaluated_exactly_on_tables_and_on_records(way, monkeypatch):
     if way == "records":
@@ -54,6 +55,7 @@ def test_whole_forms_are_evaluated_exactly_on_tables_and_on_records(way, monkeyp
         assert records.asked == {way}
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("limit", [2**22, 0])
 def test_real_forms_are_evaluated_to_rounding(limit, monkeypatch):
     monkeypatch.setattr(linear_module, "TABLE_LIMIT", limit)
@@ -153,6 +155,7 @@ def test_halves_go_upwards(weight, rounded):
     assert half_up(np.array([weight])).tolist() == [rounded]
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("bits", [0, 1, 3, 8, 20])
 def test_rounding_gives_whole_weights_and_says_how_far_they_moved(bits):
     for seed in SEEDS:

@@ -18,6 +18,8 @@ from dpsdk.losses import (
 )
 from dpsdk.queries import Ball, Box, Simplex
 
+pytestmark = pytest.mark.thorough
+
 SIGNED, SHARES = [-1.0, 1.0], [0.0, 0.2, 0.7, 1.0]
 SMOOTH = [
     (SquaredLoss(), SHARES),

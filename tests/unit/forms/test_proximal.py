@@ -30,6 +30,8 @@ from dpsdk.forms.steps import Steps, written
 from dpsdk.losses import HuberLoss, LogisticLoss, SquaredLoss
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 SETS = [Ball(1.5), Box(-0.75, (1.0, 0.5, 2.0)), Simplex()]
 STRENGTHS = [0.0, 0.5, 8.0]
 LINE = Domain(Integer("x", 0, 3))

@@ -52,6 +52,7 @@ def compare(form, neighbors, outside):
     return found.exact
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_small_whole_forms_have_exact_sensitivities(neighbors, outside):
     for seed in range(100):
@@ -74,6 +75,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limits", [{"PAIR_LIMIT": 0}, SHORT])
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_sensitivities_are_exact_where_few_columns_are_compared(
@@ -85,6 +87,7 @@ def test_sensitivities_are_exact_where_few_columns_are_compared(
         assert compare(random_form(np.random.default_rng(seed)), neighbors, outside), seed
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("name", "relation"), crossed(LIMITS, RELATIONS, 2))
 def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relation, monkeypatch):
     neighbors, outside = relation
@@ -97,6 +100,7 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relati
     )
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_marginals_are_exact_without_a_search(neighbors, outside, monkeypatch):
     monkeypatch.setattr(module, "SPAN_LIMIT", 0)
@@ -185,7 +189,7 @@ def test_columns_with_much_in_common_lose_nothing_to_rounding(seed):
         assert found.l2_squared <= l2 * (1 + 2**-40) + 1
 
 
-@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.audit)])
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_real_weights_are_bounded_from_above_and_closely(neighbors, outside, seeds):
     for seed in range(seeds):
@@ -198,6 +202,7 @@ def test_real_weights_are_bounded_from_above_and_closely(neighbors, outside, see
         assert top * (1 - 2**-40) <= found.maximum <= top * (1 + 2**-40)
 
 
+@pytest.mark.thorough
 def test_a_huge_universe_is_bounded_without_writing_it_out():
     domain = Domain(*(Integer(f"a{i}", 0, 99) for i in range(10)))
     blocks = [
@@ -248,6 +253,7 @@ def test_blocks_of_other_attributes_are_bounded_one_by_one_where_a_search_is_not
     assert found.l1 == 2 * alone.l1 == 4
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("limits", [{}, UNSEEN | SHORT], ids=["exact", "short of work"])
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_one_figure_is_the_same_whether_or_not_the_other_is_sought(

@@ -21,6 +21,8 @@ from dpsdk.queries import Above, Count, Marginal, Sum
 from dpsdk.testing import seeded
 from worlds import facts, weights
 
+pytestmark = pytest.mark.thorough
+
 RELATIONS = list(itertools.product(Neighbors, [True, False]))
 LINE = Domain(Integer("a", 0, 3))
 COUNT = Kronecker.of(LINE, {"a": Weights([[1, 1, 0, 0]])})

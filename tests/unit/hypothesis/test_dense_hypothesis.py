@@ -12,6 +12,8 @@ from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.testing.noise import seeded
 from worlds import weights
 
+pytestmark = pytest.mark.thorough
+
 OUTSIDE = (None, 0.0, 0.2)
 
 
@@ -107,7 +109,7 @@ def test_a_shift_multiplies_by_the_exponential_and_normalises(outside):
         assert seen(hypothesis) == pytest.approx(reference.probabilities, rel=1e-11, abs=0)
 
 
-@pytest.mark.parametrize("updates", [1500, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("updates", [1500, pytest.param(5000, marks=pytest.mark.audit)])
 def test_thousands_of_updates_stay_within_a_trillionth(updates):
     domain = Domain(Integer("a", 0, 15), Integer("b", 0, 15))
     rng = np.random.default_rng(6)

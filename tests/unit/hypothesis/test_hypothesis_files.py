@@ -14,6 +14,8 @@ from dpsdk.errors import DataError, InvalidArgument, TooLarge
 from dpsdk.forms import Range
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 2**40))
 
 

@@ -12,6 +12,8 @@ from dpsdk.forms import Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis, PiecewiseHypothesis
 from worlds import weights
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 39))
 
 

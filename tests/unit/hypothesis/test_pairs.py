@@ -17,6 +17,8 @@ from dpsdk.mechanisms import OnlinePMW
 from dpsdk.queries import Conjunction, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("a", 0, 4), Boolean("b"), Integer("c", 0, 3))
 ROWS = 20_000
 

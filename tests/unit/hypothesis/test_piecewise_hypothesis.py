@@ -10,6 +10,8 @@ from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 from dpsdk.testing.noise import seeded
 
+pytestmark = pytest.mark.thorough
+
 SIZE = 200
 LINE = Domain(Integer("x", 0, SIZE - 1))
 HUGE = Domain(Integer("x", 0, 2**62 - 1))

@@ -47,6 +47,7 @@ def codes_of(distribution, size, seed):
     }
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("name", ["dense", "logs", "synthetic", "mixture"])
 def test_a_sample_follows_the_joint_distribution_and_every_marginal(name):
     distribution, size = kinds()[name], 40_000

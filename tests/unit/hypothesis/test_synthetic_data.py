@@ -382,6 +382,7 @@ def test_a_damaged_file_is_refused_by_a_typed_error(tmp_path, how):
         Distribution.load(tmp_path / "bad")
 
 
+@pytest.mark.thorough
 def test_no_flipped_byte_gives_an_untyped_error(tmp_path):
     random_data(16).save(tmp_path / "kept")
     whole = (tmp_path / "kept").read_bytes()

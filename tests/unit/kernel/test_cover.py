@@ -22,6 +22,8 @@ from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 DELTA = "1e-7"
 LINE = Domain(Integer("x", 0, 7))
 

@@ -74,6 +74,7 @@ def test_they_are_of_the_rounded_table_to_the_last_step():
         assert asked.look([again], QUIET, bits=bits).values == np.abs(counts - rounded).sum()
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("unit_rows", [1, 2])

@@ -142,6 +142,7 @@ def test_released_integers_are_clamped_far_out():
     assert high <= 2.0**62
 
 
+@pytest.mark.thorough
 def test_a_price_is_worked_out_once_while_its_form_lives_and_not_longer():
     for query in (Count(), Linear(lambda r: r["age"] / 24, ["age"])):
         form = query.lower(PEOPLE)

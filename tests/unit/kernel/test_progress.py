@@ -84,6 +84,7 @@ def test_it_costs_nothing_and_is_no_line_of_the_history():
     assert session.spent.charges == len(session.history) == 1
 
 
+@pytest.mark.thorough
 def test_how_often_it_is_told_depends_on_counts_alone():
     def thousands(kernel, _):
         for done in range(100_001):

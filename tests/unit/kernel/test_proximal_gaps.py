@@ -20,6 +20,8 @@ from dpsdk.kernel.gaps import own_gaps, own_proximal
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import neighbours
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 2))
 OPPOSED = np.array([[0.6, -0.6, 0.3], [0.8, -0.8, 0.1]])
 """Two records that cancel, so that exchanging a record moves the gap as far as it can."""

@@ -171,6 +171,7 @@ def test_large_joint_lengths_are_rounded_up():
     assert best <= found <= best * (1 + Fraction(1, 10**12))
 
 
+@pytest.mark.thorough
 def test_noise_has_the_scale_of_each_set():
     sets, scales = [(), ("a",), ("a", "d")], [40, 7, 2]
     request = MeasureResiduals(sets, scales, GaussianNoise("0.05"))

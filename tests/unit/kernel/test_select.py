@@ -72,6 +72,7 @@ def test_opposites_tell_which_way_a_gap_lies():
     assert found in {6 + 2, 6 + 3}
 
 
+@pytest.mark.thorough
 def test_the_law_is_that_of_the_exponential_mechanism():
     asked, _ = kernel()
     count = 4000

@@ -235,6 +235,7 @@ def test_the_class_of_a_class_prices_nothing(acme):
     assert odometer.spent.epsilon == Fraction(1, 10)
 
 
+@pytest.mark.thorough
 def test_looking_at_a_class_does_not_change_it(acme):
     asked, _ = kernel(f"{acme.__name__}.Peek")
     for _ in range(3):
@@ -401,6 +402,7 @@ def test_a_run_charges_nothing_by_itself():
     assert odometer.spent.charges == 3
 
 
+@pytest.mark.thorough
 def test_an_interrupt_at_any_moment_ends_the_loan():
     asked, _ = kernel(DOING)
     kept = []

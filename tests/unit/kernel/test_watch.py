@@ -547,6 +547,7 @@ def same_law(found, wanted):
         assert got == pytest.approx(expected, abs=1e-6), outcome
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize(
     ("watching", "way"), crossed(SETTINGS, itertools.product([True, False], repeat=2), 4), ids=str
@@ -590,6 +591,7 @@ class Clipped(NoiseSource):
         return self.inner.reaches(law, levels)
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("bound", [3, 4, 7])
 @pytest.mark.parametrize("watching", [SETTINGS[0], SETTINGS[3]], ids=str)
@@ -604,6 +606,7 @@ def test_levels_further_than_a_source_can_draw_have_the_same_law(watching, bound
     same_law(found, law_by_hand(watching, [1], 1, runs))
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("score", [-2, 0, 3])
 def test_the_excess_is_what_the_noisy_gap_was_above_the_noisy_threshold(score):
@@ -702,6 +705,7 @@ def rate_of(watching, threshold, outcome, runs=1500):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beta", [0.2, 0.02])
 def test_gaps_called_below_exceed_their_radius_as_rarely_as_they_may(beta):
     of = facts(LINE, rows=100)
@@ -714,6 +718,7 @@ def test_gaps_called_below_exceed_their_radius_as_rarely_as_they_may(beta):
     assert binom.cdf(failures, 1500, 0.9 * beta) > 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beta", [0.2, 0.02])
 def test_gaps_called_above_fall_short_by_their_radius_as_rarely_as_they_may(beta):
     of = facts(LINE, rows=100)

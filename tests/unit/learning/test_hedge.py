@@ -7,6 +7,8 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.learning import Hedge, RandomizedMultiplicativeWeights
 from dpsdk.testing.noise import seeded
 
+pytestmark = pytest.mark.thorough
+
 RULES = (RandomizedMultiplicativeWeights, Hedge)
 
 

@@ -30,6 +30,7 @@ def test_the_sharp_step_needs_a_seventh_of_the_updates_of_the_textbook():
     assert many > 6.5 * few
 
 
+@pytest.mark.thorough
 def test_every_mistake_lowers_the_potential_as_promised():
     for seed in range(30):
         rng = np.random.default_rng(seed)

@@ -16,6 +16,8 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.release import Measurement
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("a", 0, 4), Integer("b", 0, 2))
 NAMES = [("a",), ("b",), ("a", "b"), ("b", "a")]
 

@@ -33,6 +33,8 @@ from dpsdk.queries import ConvexMinimization, OneHot
 from dpsdk.release import Measurement
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(
     Integer("age", 0, 4), Categorical("sex", ["F", "M"]), Integer("pay", 0, 3), Boolean("rich")
 )
@@ -186,7 +188,7 @@ def test_bounds_cover(loss, noise):
     assert missed <= runs * 0.5 + 5 * math.sqrt(runs * 0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("noise", [GaussianNoise("0.5"), GaussianNoise("0.01"), LaplaceNoise(2)])
 @pytest.mark.parametrize("over", OVER)
 @pytest.mark.parametrize("loss", LOSSES)

@@ -21,6 +21,8 @@ from dpsdk.queries import ConvexMinimization, OneHot
 from dpsdk.release import Measurement
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(
     Integer("a", 0, 5), Integer("b", 0, 5), Categorical("c", ["x", "y", "z"]), Integer("t", 0, 4)
 )
@@ -93,7 +95,7 @@ def test_sets_cover(features, stray, noise):
     check_cover(features, stray, noise, runs=25)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("noise", [GaussianNoise("0.05"), GaussianNoise("0.001"), LaplaceNoise(2)])
 @pytest.mark.parametrize("features", [("a", "b"), ("a", OneHot("c"))])
 def test_sets_cover_in_many_runs(features, noise):

@@ -44,7 +44,7 @@ def places(work, count):
     return np.unique(np.linspace(1, low, count).astype(int)).tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_that_is_interrupted_anywhere_keeps_its_budget_and_its_promise(name):
     joint, form = shares(), QUERY.lower(DOMAIN)
@@ -70,7 +70,7 @@ def test_a_stream_that_is_interrupted_anywhere_keeps_its_budget_and_its_promise(
     assert [broken_off(place) for place in tried].count(True) >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("name", ORACLES)
 def test_an_oracle_that_is_interrupted_anywhere_has_paid_for_all_or_nothing(name):
     using = PrivateMinimizer(epsilon="0.4", delta="4e-7", oracle=ORACLES[name])

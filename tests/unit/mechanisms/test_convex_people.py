@@ -55,7 +55,7 @@ def longest(form, facts, order):
     ("name", "delta"),
     [
         pytest.param(
-            name, delta, marks=[] if (name, delta) == ("distinct", "0") else pytest.mark.slow
+            name, delta, marks=[] if (name, delta) == ("distinct", "0") else pytest.mark.audit
         )
         for name in TABLES
         for delta in ("0", "1e-9")

@@ -41,6 +41,8 @@ from dpsdk.queries import Above, Ball, Box, ConvexMinimization, Count, Model, Si
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(
     Integer("age", 0, 4), Categorical("sex", ["F", "M"]), Categorical("income", ["low", "high"])
 )

@@ -25,6 +25,8 @@ from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 QUERY = ConvexMinimization(LogisticLoss(), features=["age", "sex"], label="income", over=Ball(1))
 OTHER = ConvexMinimization(LogisticLoss(), features=["sex"], label="income", over=Ball(1))
 PROBLEM = Problem.of(QUERY.lower(DOMAIN))
@@ -502,7 +504,7 @@ def test_constants_of_sketches_are_checked_and_planned_for():
             evolve(SKETCHED, **wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_models_of_more_features_than_a_sketch_has_are_learnt_on_it():
     """900 values, each with a coefficient, and no run fails but with probability 0.1."""
     domain = Domain(

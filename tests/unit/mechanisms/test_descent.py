@@ -24,6 +24,8 @@ from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 5), Categorical("sex", ["F", "M"]), Integer("income", 0, 2))
 RNG = np.random.default_rng(7)
 ROWS = 20_000

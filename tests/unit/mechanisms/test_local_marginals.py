@@ -36,6 +36,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 SIZES = (3, 2, 5, 4, 6)
 DOMAIN = Domain(*(Integer(name, 0, size - 1) for name, size in zip("abcde", SIZES, strict=True)))
 ROWS = 4000
@@ -315,7 +317,7 @@ def _violations(seeds, rho, beta):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_certificates_fail_no_more_often_than_promised():
     # At 200 seeds and beta 0.3 more than 88 failures have probability below 1e-5.
     assert _violations(200, "0.5", 0.3) <= 88

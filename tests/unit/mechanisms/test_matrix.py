@@ -36,6 +36,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import crossed, facts, weights
 
+pytestmark = pytest.mark.thorough
+
 RELATIONS = [(n, o) for n in Neighbors for o in (False, True)]
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]), Integer("hours", 0, 3))
 AGES = [Threshold("age", t) for t in range(10)]

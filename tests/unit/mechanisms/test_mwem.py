@@ -49,6 +49,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("a", 0, 3), Boolean("b"), Integer("c", 0, 4))
 PAIRS = Workload(
     Marginal(*kept, normalized=False) for kept in itertools.combinations(DOMAIN.names, 2)
@@ -337,7 +339,7 @@ def test_what_is_no_mechanism_is_refused(make):
 )
 @pytest.mark.parametrize(
     ("unit_rows", "seeds"),
-    [(1, [1]), *(pytest.param(n, [0, 1], marks=pytest.mark.slow) for n in (1, 2))],
+    [(1, [1]), *(pytest.param(n, [0, 1], marks=pytest.mark.audit) for n in (1, 2))],
 )
 def test_the_promise_holds_and_is_about_the_workload_alone(make, unit_rows, seeds):
     many = PrivateData.from_counts(TABLE * 50, DOMAIN, unit_rows=unit_rows)

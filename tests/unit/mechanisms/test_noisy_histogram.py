@@ -40,6 +40,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import crossed, facts, people, table, weights
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 15), Boolean("member"))
 COUNTS = np.arange(32) % 7 * 3
 TOTALS = [

@@ -15,6 +15,8 @@ from dpsdk.mechanisms.numbers import fine, on_any_lattice, price_any
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 7))
 
 

@@ -23,6 +23,8 @@ from dpsdk.queries import Above, NumericAbove, Query, Threshold
 from dpsdk.testing.noise import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 3))
 COUNTS = [400, 300, 200, 100]
 DELTA = Fraction(1, 10**6)

@@ -18,6 +18,8 @@ from dpsdk.mechanisms.mwem.offline import Certifying
 from dpsdk.queries import Above, Count, Linear, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("c", 0, 7))
 LINE = Workload(Threshold("c", t, normalized=False) for t in range(8))
 COUNTS = np.array([300_000, 10_000, 50_000, 1_000, 1_000, 200_000, 1_000, 1_000])

@@ -49,6 +49,8 @@ from dpsdk.testing.audit import enumerate_law
 from dpsdk.testing.noise import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 EIGHT = Domain(Integer("x", 0, 7))
 SHARES = np.array([0.42, 0.3, 0.1, 0.08, 0.05, 0.03, 0.02, 0.0])
 DELTA = Fraction(1, 10**6)
@@ -139,7 +141,7 @@ EPSILONS = [Fraction(1), Fraction(1, 3), Fraction(12)]
 # that it is quickly with one δ before and with the other after it is paid.
 TAKES_LONG = {("promised", Fraction(0)), ("promised, prepaid", DELTA)}
 STREAMS = [
-    pytest.param(setting, delta, epsilon, marks=() if quick else pytest.mark.slow)
+    pytest.param(setting, delta, epsilon, marks=() if quick else pytest.mark.audit)
     for setting in SETTINGS
     for delta in (Fraction(0), DELTA)
     for epsilon in (EPSILONS[:1] if "promised" in setting else EPSILONS)
@@ -894,8 +896,8 @@ BIT = Domain(Boolean("bit"))
     ("questions", "updates"),
     [
         ((True, False), 1),
-        pytest.param((True, False), 2, marks=pytest.mark.slow),
-        pytest.param((True, False, True), 1, marks=pytest.mark.slow),
+        pytest.param((True, False), 2, marks=pytest.mark.audit),
+        pytest.param((True, False, True), 1, marks=pytest.mark.audit),
     ],
 )
 def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, monkeypatch):

@@ -40,6 +40,8 @@ from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
 from worlds import crossed, facts
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 5), Integer("hours", 0, 3), Boolean("rich"), Boolean("idle"))
 RNG = np.random.default_rng(3)
 ROWS = 20_000

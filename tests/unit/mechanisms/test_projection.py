@@ -15,6 +15,8 @@ from dpsdk.queries import Above, Count, Interval, Marginal, Sum, Threshold, Work
 from dpsdk.testing import seeded
 from worlds import crossed, facts, thinned, weights
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 7), Categorical("sex", ["F", "M"]), Integer("hours", 0, 5))
 PAIRS = [("age", "hours"), ("sex", "hours"), ("age", "sex")]
 TABLES = Workload([Marginal(*pair, normalized=False) for pair in PAIRS])

@@ -37,6 +37,7 @@ def asked(using, query):
         yield lambda s: s.release(query, using=using)
 
 
+@pytest.mark.thorough(quick=10)
 @pytest.mark.parametrize(
     ("using", "query", "parameter"),
     [

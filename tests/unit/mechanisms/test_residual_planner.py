@@ -34,6 +34,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 CUBE = Domain(Integer("a", 0, 4), Integer("b", 0, 1), Integer("one", 0, 0), Integer("d", 0, 2))
 SIZES = dict(zip(CUBE.names, CUBE.shape, strict=True))
 RELATIONS = list(itertools.product(Neighbors, ("cell", "raise")))

@@ -15,6 +15,8 @@ from dpsdk.mechanisms.convex.sketch import distortion
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 TOWNS = 340
 WIDE = Domain(Integer("town", 0, TOWNS - 1), Categorical("sick", [0, 1]))
 RNG = np.random.default_rng(3)

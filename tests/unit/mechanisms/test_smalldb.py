@@ -39,6 +39,8 @@ from dpsdk.session.channel import DistributionChannel
 from dpsdk.testing import seeded
 from worlds import told
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("age", 0, 19), Categorical("sex", ["F", "M"]))
 THRESHOLDS = Workload(Threshold("age", t) for t in range(19))
 

@@ -24,6 +24,8 @@ from dpsdk.mechanisms.pmw.accuracy import Origin
 from dpsdk.testing import seeded
 from worlds import facts
 
+pytestmark = pytest.mark.thorough
+
 BETA = 0.05
 DELTA = "1e-6"
 
@@ -53,7 +55,7 @@ def stream(tops):
     return mechanism, watching, fresh
 
 
-@pytest.mark.parametrize("tops", [60, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tops", [60, pytest.param(400, marks=pytest.mark.audit)])
 def test_a_fixed_question_of_a_long_stream_keeps_its_bound(tops):
     mechanism, watching, fresh = stream(tops)
     questions, trials, source = tops + 1, 250, seeded(3)
@@ -114,7 +116,7 @@ def test_the_shares_of_all_runs_come_to_one_at_the_most():
 
 
 @pytest.mark.parametrize(
-    ("updates", "trials"), [(40, 150), pytest.param(200, 200, marks=pytest.mark.slow)]
+    ("updates", "trials"), [(40, 150), pytest.param(200, 200, marks=pytest.mark.audit)]
 )
 def test_a_fixed_answer_of_multiplicative_weights_keeps_its_bound(updates, trials):
     cells = updates + 2

@@ -30,6 +30,8 @@ from dpsdk.queries import (
 from dpsdk.testing import seeded
 from worlds import crossed, facts, weights
 
+pytestmark = pytest.mark.thorough
+
 RELATIONS = [(n, o) for n in Neighbors for o in (False, True)]
 
 

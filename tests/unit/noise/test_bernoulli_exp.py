@@ -16,6 +16,8 @@ from dpsdk.noise.bernoulli_exp import (
 )
 from dpsdk.testing.noise import seeded
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("x", ["0", "0.01", "0.5", "1", "1.7", "4"])
 def test_single_coins_fall_at_their_rate(x: str) -> None:

@@ -50,6 +50,7 @@ CASES: dict[str, tuple[list[int], Fraction, list[int]]] = {
 }
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", CASES)
 def test_the_law_of_the_bits_is_the_law_of_the_weights(name: str) -> None:
     levels, rate, multiplicities = CASES[name]
@@ -58,6 +59,7 @@ def test_the_law_of_the_bits_is_the_law_of_the_weights(name: str) -> None:
         check(law(Options.of(np.array(levels), rate, None)), levels, rate, multiplicities)
 
 
+@pytest.mark.thorough
 def test_the_law_is_right_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice_module, "_BLOCK", 3)
     levels, rate, multiplicities = CASES["binomials"]
@@ -179,6 +181,7 @@ def test_the_check_catches_integers_below_the_weights(monkeypatch: pytest.Monkey
         check(law(Options.of(*TIED)), *TIED)
 
 
+@pytest.mark.thorough
 def test_all_strings_of_few_bits_add_up_to_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole draws on every string there is, with a coarse envelope and bytes in place of words."""
     levels, rate, multiplicities = [1, 0, 2], Fraction(2, 3), [2, 1, 0]
@@ -305,6 +308,7 @@ def test_proposals_are_seldom_refused_and_rounds_take_no_more_bits_than_they_nee
 # Draws as a whole.
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", thinned(["levels", "binomials", "multiplicities", "some that cannot be"], 2)
 )
@@ -325,6 +329,7 @@ def test_draws_fit_the_law(name: str) -> None:
     assert chi2.sf(statistic, possible.sum() - 1) > 1e-4
 
 
+@pytest.mark.thorough
 def test_draws_over_several_blocks_fit_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice_module, "_BLOCK", 999)
     draws = 1500

@@ -165,6 +165,7 @@ def some_words(factor: Fraction, count: int) -> Ints:
     return np.concatenate([free, [e for e in edges if 0 <= e < LIMIT]])
 
 
+@pytest.mark.thorough(quick=6)
 @pytest.mark.parametrize("factor", FACTORS, ids=lambda f: f"{float(f):.3g}")
 def test_floors_of_arrays_are_told_only_where_they_are_sure(factor: Fraction) -> None:
     words = some_words(factor, 3000)
@@ -261,6 +262,7 @@ def test_draws_beyond_the_bound_are_set_to_it_however_they_are_made() -> None:
 # Histograms.
 
 
+@pytest.mark.thorough(quick=4)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("size", [1, 24, 25, 4095])
 def test_draws_without_a_table_fit_the_law(law: NoiseLaw, size: int) -> None:
@@ -282,6 +284,7 @@ def test_a_wide_gaussian_without_a_table_fits_after_division(size: int) -> None:
         assert ((counts - 1250) ** 2 / 1250).sum() < 45  # chi-square of 15, p about 10^-4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "law", [DiscreteLaplace("9.6"), DiscreteGaussian("94.09")], ids=["Laplace", "Gaussian"]
 )
@@ -293,6 +296,7 @@ def test_a_scale_a_few_percent_off_is_noticed(law: NoiseLaw, size: int) -> None:
     assert fit(wrong, np.concatenate(parts)) < 1e-6
 
 
+@pytest.mark.thorough
 def test_words_of_few_bits_are_refined_until_the_law_fits() -> None:
     # With no bit behind the point nearly every draw has to ask for more.
     class Coarse(Exponentials):
@@ -319,6 +323,7 @@ def test_words_that_are_not_refined_are_noticed() -> None:
     assert fit(law, drawn, bins=30) < 1e-6
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("law", [DiscreteLaplace(2**55), DiscreteGaussian(2**110)], ids=str)
 @pytest.mark.parametrize("size", [20, 1000])
 def test_the_widest_laws_stay_in_range_without_a_table(law: NoiseLaw, size: int) -> None:
@@ -341,7 +346,7 @@ def test_a_kind_that_is_not_known_is_refused() -> None:
         direct.draw(Exponentials(no_bits), ("cauchy", 1, 1), 1)  # type: ignore[arg-type]  # the refusal is what is tested
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize(
     "law",
     [
@@ -360,7 +365,7 @@ def test_ten_million_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
     assert fit_parts(law, parts, 10**7, bins=2000) > 1e-7
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("law", [DiscreteLaplace("47.1"), DiscreteGaussian(2000)], ids=str)
 def test_a_million_single_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
     source = Exponentials(os.urandom)

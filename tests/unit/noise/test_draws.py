@@ -19,6 +19,7 @@ LAWS: list[NoiseLaw] = [
 ]
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_many_draws_fit_the_law(law: NoiseLaw) -> None:
     assert fit(law, seeded(11).draw(law, 1_000_000)) > 1e-3
@@ -109,7 +110,7 @@ def test_sizes_beyond_one_block_are_filled() -> None:
     assert np.abs(drawn[-1000:]).mean() == pytest.approx(1000, rel=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize(
     "law",
     [
@@ -130,7 +131,7 @@ def test_a_hundred_million_system_draws_fit_the_law(law: NoiseLaw) -> None:
     assert fit_parts(law, parts, 10**8, bins=4000) > 1e-7
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("law", [DiscreteLaplace("47.1"), DiscreteGaussian(2000)], ids=str)
 def test_ten_million_small_system_draws_fit_the_law(law: NoiseLaw) -> None:
     source = SystemNoise()

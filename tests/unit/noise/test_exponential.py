@@ -91,6 +91,7 @@ def test_more_bits_are_refused_as_their_density_falls() -> None:
     assert again.bits.done  # type: ignore[attr-defined]  # it is a script
 
 
+@pytest.mark.thorough
 def test_further_bits_have_the_density_of_an_exponential() -> None:
     source = Exponentials(seeded(41)._bits, 0)
     parts = np.array([source._longer(0, 0) / 2.0**64 for _ in range(20_000)])

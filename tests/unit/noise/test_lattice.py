@@ -12,6 +12,8 @@ from dpsdk.noise.lattice import Lattice
 from dpsdk.noise.table import LIMIT, Sign
 from dpsdk.testing.noise import seeded
 
+pytestmark = pytest.mark.thorough
+
 KnownLaw: TypeAlias = DiscreteGaussian | DiscreteLaplace | Geometric
 
 LAWS: list[KnownLaw] = [

@@ -67,6 +67,7 @@ def test_standard_deviation_is_that_of_the_law(law: NoiseLaw) -> None:
     assert law.standard_deviation() == pytest.approx(truth, rel=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sigma", [64, 65, 300, 1000])
 def test_gaussian_bound_is_above_the_truth_and_tight(sigma: int) -> None:
     law = DiscreteGaussian(sigma**2)
@@ -80,6 +81,7 @@ def test_gaussian_bound_is_above_the_truth_and_tight(sigma: int) -> None:
             assert truth * (1 - 1e-12) <= law.tail(radius) <= truth * (1 + 1.1 * excess)
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("sigma", ["63.9", "64.1", "200.3"])
 @pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 1e-9, 1e-40])
 def test_the_bound_moves_a_radius_by_one_at_the_most(sigma: str, beta: float) -> None:

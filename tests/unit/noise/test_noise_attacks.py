@@ -28,6 +28,8 @@ from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 Law = type[DiscreteLaplace] | type[DiscreteGaussian] | type[Geometric]
 CLASSES: list[Law] = [DiscreteLaplace, DiscreteGaussian, Geometric]
 WIDTH = 10**12

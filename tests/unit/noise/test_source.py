@@ -48,6 +48,7 @@ def test_single_draws_never_repeat_across_pools() -> None:
     assert repeated(singles(SystemNoise(), 20_000)) == 0
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("source", [SystemNoise, lambda: seeded(10)], ids=["system", "seeded"])
 def test_no_sizes_share_a_draw(source: Callable[[], NoiseSource]) -> None:
     edges = [n + d for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0, 1)]
@@ -120,6 +121,7 @@ def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
     assert repeated(before, after, *children) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_forked_while_a_thread_draws_can_draw() -> None:
@@ -223,6 +225,7 @@ def test_a_child_with_the_number_of_its_parent_inherits_no_draw() -> None:
     process.join()
 
 
+@pytest.mark.thorough
 def test_spawned_children_share_no_draw() -> None:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)

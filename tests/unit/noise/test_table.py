@@ -70,6 +70,7 @@ def table_of(kind: str, parameter: Fraction) -> Table:
     return Table(survival_of(kind, parameter), sign)
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
 def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: Fraction) -> None:
     table = table_of(kind, parameter)
@@ -82,6 +83,7 @@ def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: F
     assert all(word > 0 for word in expected[:-1])
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
 def test_brackets_hold_the_survival_function_at_any_precision(
     kind: str, parameter: Fraction
@@ -102,6 +104,7 @@ def test_brackets_hold_the_survival_function_at_any_precision(
                 last = low, high
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
 def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Fraction) -> None:
     table = table_of(kind, parameter)

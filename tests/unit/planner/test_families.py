@@ -55,6 +55,8 @@ from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(
     Integer("age", 0, 19), Categorical("sex", ["f", "m", "x"]), Boolean("rich"), Boolean("old")
 )

@@ -18,6 +18,8 @@ from dpsdk.planner.models import ErrorModel, Line
 from dpsdk.queries import Interval, Marginal, Mean, Sum, Threshold, Workload, marginals
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 0, 19), Integer("sex", 0, 1), Integer("kind", 0, 2))
 COUNTS = np.random.default_rng(1).integers(0, 40, DOMAIN.shape)
 TABLE = PublicTable.from_counts(COUNTS, DOMAIN)

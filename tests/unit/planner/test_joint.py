@@ -29,6 +29,8 @@ from dpsdk.mechanisms import Laplace, Parts
 from dpsdk.planner import Effort, Goal
 from dpsdk.queries import Above, ConvexMinimization, Threshold, Workload
 
+pytestmark = pytest.mark.thorough
+
 AMPLE = Budget(4, "1e-6")
 THREE = [Goal(AGES, 60.0), Goal(SEXES, 8.0), Goal(YEARS, 300.0)]
 
@@ -86,7 +88,7 @@ def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(s
     del kept
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_the_same_of_many_accounts(seed):
     test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed)

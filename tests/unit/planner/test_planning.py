@@ -46,6 +46,8 @@ from dpsdk.queries import Count, LinearQuery, Marginal, Mean, Threshold
 from dpsdk.release import Cost
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 
 def codes(plan):
     return [reason.code for reason in plan.because]
@@ -78,7 +80,7 @@ def test_what_an_error_costs_promises_that_error_and_a_looser_one_costs_no_more(
     del kept
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("seed", range(100, 400))
 def test_the_same_of_many_accounts(seed):
     test_what_an_error_costs_promises_that_error_and_a_looser_one_costs_no_more(seed)

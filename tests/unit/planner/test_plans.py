@@ -17,6 +17,8 @@ from dpsdk.errors import InvalidArgument, MissingExtra, NoMechanism
 from dpsdk.planner import Curve, Goal, Plans
 from dpsdk.planner.reasons import SENTENCES
 
+pytestmark = pytest.mark.thorough
+
 
 def test_plans_are_a_sequence_with_a_best():
     plans = session().plan(SEXES, alpha=20.0)

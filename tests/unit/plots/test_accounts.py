@@ -17,6 +17,8 @@ from dpsdk.queries import Count, Marginal, marginals
 from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import drawn, session_of, texts
 
+pytestmark = pytest.mark.thorough
+
 
 def words(figure):
     return plots.alternative(figure)

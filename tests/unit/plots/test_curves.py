@@ -13,6 +13,8 @@ from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import Above, Count, Interval, Marginal, Threshold, Workload
 from pictures import Widths, ages, artists, drawn, made, segments, session_of, texts, values
 
+pytestmark = pytest.mark.thorough
+
 
 def words(figure):
     return plots.alternative(figure)

@@ -23,6 +23,8 @@ from dpsdk.queries import Marginal, Threshold, Workload
 from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import Widths, artists, drawn, made, segments, session_of, texts
 
+pytestmark = pytest.mark.thorough
+
 RELEASE = made(Marginal("age", "sex"), range(12), Widths((2.0,) * 12))
 
 
@@ -31,7 +33,7 @@ def many(count):
         plots.marginal(RELEASE)
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [5, pytest.param(1000, marks=pytest.mark.audit)])
 def test_figures_made_in_a_thread_leave_none_open(count):
     thread = threading.Thread(target=many, args=(count,))
     thread.start()
@@ -39,7 +41,7 @@ def test_figures_made_in_a_thread_leave_none_open(count):
     assert Gcf.get_all_fig_managers() == []
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_nothing_of_pyplot_is_loaded_and_matplotlib_only_when_asked():
     code = (
         "import sys, dpsdk; from dpsdk import plots; assert 'matplotlib' not in sys.modules;"

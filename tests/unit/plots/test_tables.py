@@ -14,6 +14,8 @@ from dpsdk.queries import Marginal
 from dpsdk.release import NoAccuracy, PromisedAccuracy
 from pictures import PEOPLE, Widths, artists, drawn, made, segments, session_of, texts, values
 
+pytestmark = pytest.mark.thorough
+
 HOSTILE = [
     r"$\frac{",
     "a_b^c",
@@ -169,7 +171,7 @@ def test_one_cell_is_drawn():
 
 
 @pytest.mark.parametrize(
-    "draw", [plots.marginal, pytest.param(plots.heatmap, marks=pytest.mark.slow)]
+    "draw", [plots.marginal, pytest.param(plots.heatmap, marks=pytest.mark.audit)]
 )
 def test_labels_are_drawn_letter_by_letter(draw):
     domain = Domain(Categorical("$a_b", HOSTILE), Categorical("y$\n", ["$\\sum", "\\"]))
@@ -203,7 +205,7 @@ def test_a_mechanism_with_exact_joint_bounds_is_drawn_with_its_own():
         assert lower.tolist() == one.interval()[0].values.ravel().tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("private", [True, False])
 @pytest.mark.parametrize("size", [1, 30, 31, 150, 151, 4000])
 def test_tables_of_all_sizes_are_drawn(size, private):
@@ -216,7 +218,7 @@ def test_tables_of_all_sizes_are_drawn(size, private):
     assert lower.tolist() == release.interval()[0].values.ravel().tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
 @pytest.mark.parametrize("wide", [0.0, 1.0, math.inf])
 def test_numbers_of_all_sizes_are_drawn(scale, wide):

@@ -17,6 +17,8 @@ from dpsdk.plugins.names import fault, line, near, normalised, ours, skeleton
 from dpsdk.wire import Catalogue
 from installing import written
 
+pytestmark = pytest.mark.thorough
+
 CLASS = "acme_spelling:Mine"
 MECHANISMS, QUERIES, KINDS = "dpsdk.mechanisms", "dpsdk.queries", "dpsdk.kinds"
 BUILT_IN = sorted(

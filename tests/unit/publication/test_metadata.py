@@ -202,6 +202,7 @@ def problems(value, schema, path="$"):
     return found
 
 
+@pytest.mark.thorough
 def test_metadata_has_every_field_of_the_written_form_and_no_other(releases):
     record = {one.name for one in fields(ReleaseRecord)}
     assert {one.name for one in fields(Metadata) if not one.name.startswith("_")} == record
@@ -341,6 +342,7 @@ def test_scopes_parts_and_trust_are_told_of():
     assert "acme.example" in trusting.metadata().to_datapackage().to_json()
 
 
+@pytest.mark.thorough
 def test_every_query_and_mechanism_that_has_a_written_form_is_described():
     queries = [one for one in VALUES if isinstance(one, Query)]
     mechanisms = [one for one in VALUES if isinstance(one, Mechanism)]
@@ -489,6 +491,7 @@ class _Odd(str):
         raise RuntimeError("a hash")
 
 
+@pytest.mark.thorough(quick=16)
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [

@@ -37,6 +37,8 @@ from dpsdk.queries import (
 )
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(
     Boolean("truth"),
     Integer("number", -1, 1),

@@ -82,6 +82,7 @@ def test_a_level_far_beyond_all_rows_is_not_met_by_wide_noise():
     assert not any(answers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalized", [True, False])
 def test_the_truth_is_on_the_wrong_side_of_the_level_by_no_more_than_the_error(normalized):
     unit, wrong = 0.001 if normalized else 1.0, Counter()
@@ -143,6 +144,7 @@ def test_numbers_above_the_level_come_with_the_answer():
         assert opened.answer(outside) == pytest.approx(0.95, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_measured_number_is_unbiased_where_one_read_off_the_gap_is_not():
     means = {}
     for numbers in ("measured", "gap"):
@@ -155,6 +157,7 @@ def test_a_measured_number_is_unbiased_where_one_read_off_the_gap_is_not():
     assert means["gap"] > 401
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("numbers", ["measured", "gap"])
 def test_the_bounds_of_numbers_hold(numbers):
     session, missed, betas = session_over(), Counter(), (0.5, 0.2, 0.02)

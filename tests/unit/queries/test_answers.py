@@ -110,6 +110,7 @@ def ask(query, data=DATA):
     return quiet(data).answer(query, using=QUIET)
 
 
+@pytest.mark.thorough(quick=27)
 @pytest.mark.parametrize(("kind", "condition"), crossed(SCALARS, [None, *CONDITIONS], 3))
 def test_every_scalar_query_counts_the_rows_that_meet_its_condition(kind, condition):
     make, weigh = SCALARS[kind]
@@ -131,6 +132,7 @@ def test_conjunctions_count_their_rows(condition):
     assert ask(Conjunction(where, normalized=False), PRIVATE_SIZE) == expected
 
 
+@pytest.mark.thorough(quick=23)
 @pytest.mark.parametrize("condition", [None, *CONDITIONS])
 @pytest.mark.parametrize(
     "names", [("sex",), ("age",), ("hours", "sex"), ("member", "age", "sex"), PEOPLE.names[::-1]]
@@ -149,6 +151,7 @@ def test_marginals_count_every_combination_in_the_order_asked(names, condition):
     np.testing.assert_allclose(shares.values * 300, answer.values, atol=1e-9)
 
 
+@pytest.mark.thorough(quick=39)
 @pytest.mark.parametrize("condition", [None, *CONDITIONS])
 @pytest.mark.parametrize("attribute", ["age", "hours"])
 @pytest.mark.parametrize("data", [DATA, PRIVATE_SIZE], ids=["public size", "private size"])
@@ -230,6 +233,7 @@ def test_the_marginals_of_a_domain_are_all_of_them():
         assert answer.total() == pytest.approx(len(KEPT) / 300)
 
 
+@pytest.mark.thorough
 def test_the_answers_on_a_universe_of_10_to_the_20_cells_need_little_memory():
     import tracemalloc
 

@@ -135,6 +135,7 @@ def test_labels_nested_deep_are_refused():
         assert len(text) < 400
 
 
+@pytest.mark.thorough
 def test_descriptions_stay_short_however_many_labels_a_condition_has():
     names = [f"a rather long label of number {number}" for number in range(50_000)]
     domain = Domain(Categorical("who", names))

@@ -30,6 +30,8 @@ from dpsdk.testing import seeded
 from dpsdk.wire import ReleaseRecord
 from worlds import PEOPLE, people, table
 
+pytestmark = pytest.mark.thorough
+
 DATA = table(people(60, 4))
 AGES = Workload(Threshold("age", t) for t in (20, 17, 23, 19, 24, 18))
 SHIPPED = wire.Catalogue.shipped()

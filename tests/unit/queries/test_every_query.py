@@ -139,7 +139,7 @@ KINDS = {**PLAIN, **ORDERED, **WEIGHED}
 
 # Each attribute quickly in a third of all ways, by turns, and slowly in all.
 WAYS = [
-    pytest.param(attribute, kind, where, neighbors, marks=() if quick else pytest.mark.slow)
+    pytest.param(attribute, kind, where, neighbors, marks=() if quick else pytest.mark.audit)
     for first, attribute in enumerate(NUMERIC)
     for second, kind in enumerate(KINDS)
     for third, where in enumerate(WHERES)
@@ -148,6 +148,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.thorough(quick=9)
 @pytest.mark.parametrize(("attribute", "kind", "where", "neighbors"), WAYS)
 def test_every_query_answers_or_says_why_not(attribute, kind, where, neighbors):
     declared, values = NUMERIC[attribute]
@@ -204,6 +205,7 @@ def truth(kind, attribute, values, counts):
     return None
 
 
+@pytest.mark.thorough(quick=70)
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("where", WHERES)
 @pytest.mark.parametrize("kind", WEIGHED)
@@ -263,6 +265,7 @@ def test_counts_do_not_care_how_far_an_attribute_reaches(attribute, kind):
     bounds_fit(released, empty_mean=False)
 
 
+@pytest.mark.thorough(quick=11)
 @pytest.mark.parametrize("kind", [*PLAIN, *ORDERED, *WEIGHED])
 @pytest.mark.parametrize("where", WHERES)
 def test_every_query_with_every_mechanism_answers_or_names_the_query(kind, where):

@@ -18,6 +18,8 @@ from dpsdk.queries import Above, Count, Marginal, Mean, Median, Quantile, Sum, T
 from dpsdk.testing import seeded
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 ADD = Neighbors.ADD_REMOVE
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["F", "M"]))
 

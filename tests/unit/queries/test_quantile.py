@@ -24,6 +24,8 @@ from dpsdk.queries import Median, Quantile, Threshold, Workload, isotonic
 from dpsdk.testing import seeded
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 DOMAIN = Domain(Integer("age", 10, 49), Binned("hours", [0, 10, 20, 40]), Boolean("member"))
 RNG = np.random.default_rng(3)
 AGES = RNG.integers(10, 50, 2000)

@@ -91,6 +91,7 @@ WHERES = {
 }
 
 
+@pytest.mark.thorough(quick=9)
 @pytest.mark.parametrize("where", WHERES.values(), ids=WHERES)
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_rectangles_are_the_conjunctions_of_their_ranges(where, neighbors):
@@ -212,6 +213,7 @@ CHANNELS = {
 }
 
 
+@pytest.mark.thorough(quick=4)
 @pytest.mark.parametrize("where", [None, {"age": {17, 20, 24}}], ids=["all", "a set"])
 @pytest.mark.parametrize("name", CHANNELS)
 def test_every_channel_answers_them_as_it_answers_the_conjunctions(name, where):
@@ -252,6 +254,7 @@ def test_a_stream_of_them_learns_in_parts(monkeypatch):
     assert found[0][1] == found[1][1] > 3
 
 
+@pytest.mark.thorough
 def test_a_piecewise_hypothesis_takes_intervals_of_a_huge_attribute():
     domain = Domain(Integer("x", 0, 2**30 - 1))
     values = np.random.default_rng(1).integers(0, 2**30, 500).tolist()

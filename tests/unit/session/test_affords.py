@@ -58,7 +58,8 @@ def answered(desk: Desk, rng: random.Random, most: int) -> int:
     return most
 
 
-@pytest.mark.parametrize("worlds", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.thorough(quick=2)
+@pytest.mark.parametrize("worlds", [3, pytest.param(40, marks=pytest.mark.audit)])
 @pytest.mark.parametrize(
     "composition",
     [

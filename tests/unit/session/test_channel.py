@@ -146,6 +146,7 @@ class Wide(Counting):
         return LinearForm(domain, (Dense(domain.names, domain.shape, weights),))
 
 
+@pytest.mark.thorough
 def test_forms_are_kept_by_the_bytes_that_they_take_and_while_their_queries_live():
     lowered = FormMemo(DATA.facts)
     queries = [Wide() for _ in range(200)]

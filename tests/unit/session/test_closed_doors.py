@@ -20,6 +20,8 @@ from dpsdk.queries import Count
 from dpsdk.session.desk import Desk
 from dpsdk.session.scopes import Scope
 
+pytestmark = pytest.mark.thorough
+
 DATA = PrivateData.from_columns({"age": [1, 2, 2]}, Domain(Integer("age", 1, 4)), name="ages")
 TENTH = Laplace("0.1")
 
@@ -199,7 +201,7 @@ def given(door: Callable[[Desk], object], desk: Desk) -> object:
         return Closed
 
 
-@pytest.mark.parametrize("durable", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("durable", [False, pytest.param(True, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
 @pytest.mark.parametrize("door", DOORS)
 def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(

@@ -88,6 +88,7 @@ def test_answers_on_a_finer_lattice_have_their_unit():
     assert not (release.value.values == np.rint(release.value.values)).all()
 
 
+@pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize(
     "budget", [Budget("0.1", 1e-9), Budget(1, 1e-6), Budget(5, 1e-6), Budget(50, 1e-6)], ids=str
 )

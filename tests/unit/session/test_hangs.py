@@ -109,6 +109,7 @@ def test_a_finaliser_that_closes_a_reserve_within_a_charge_neither_hangs_nor_is_
     odometer.charge(PureGuarantee("0.7"), "all")
 
 
+@pytest.mark.thorough
 def test_a_partition_that_is_dropped_within_a_charge_ends():
     odometer = Odometer(Budget(1), Meddling())
 
@@ -292,6 +293,7 @@ def test_what_was_paid_once_is_told_in_one_process_if_it_forks_at_the_draw(kind)
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_noise_can_be_drawn_in_a_child_whatever_other_threads_do():

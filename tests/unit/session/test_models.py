@@ -84,6 +84,7 @@ def session(neighbors=Neighbors.REPLACE_ONE, **other):
     return Session(data, Budget(5, "1e-5"), noise=seeded(4), **other)
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize("name", CHANNELS)
 def test_a_channel_answers_from_its_distribution_free(name):
     asked = session()

@@ -22,6 +22,8 @@ from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
 from worlds import people, table
 
+pytestmark = pytest.mark.thorough
+
 DATA = table(people(40, 11), Neighbors.ADD_REMOVE)
 COUNT = Count(normalized=False)
 

@@ -184,6 +184,7 @@ def test_the_whole_must_fit_before_anything_is_charged():
             parts["F"].answer(Count(normalized=False), using=plan_of(Tree("age", epsilon="0.3")))
 
 
+@pytest.mark.thorough
 def test_a_plan_may_be_used_anywhere_its_mechanism_may():
     plan = session_of().plan(Marginal("age"), budget=Budget("0.5")).best
     stale = session_of(Budget("0.1", "1e-6"))
@@ -394,6 +395,7 @@ def test_the_best_is_the_cheapest_that_promises_a_hundredth_of_the_span():
     assert count.error(0.05) <= 40
 
 
+@pytest.mark.thorough
 def test_where_a_hundredth_is_too_dear_it_is_the_best_of_a_tenth():
     session = session_of(data=data_of(300))
     balance, query = session._context.payer.balance, Marginal("age", "sex")
@@ -404,6 +406,7 @@ def test_where_a_hundredth_is_too_dear_it_is_the_best_of_a_tenth():
     assert release.because[0].code == "least-error"
 
 
+@pytest.mark.thorough
 def test_what_nothing_can_be_promised_of_is_answered_as_well():
     session = session_of()
     mean, median = session.release(Mean("age")), session.release(Median("age"))
@@ -417,6 +420,7 @@ def test_what_nothing_can_be_promised_of_is_answered_as_well():
     assert session.release(model).because
 
 
+@pytest.mark.thorough
 def test_the_best_is_found_from_public_facts_alone():
     one, other = session_of(), session_of(data=data_of(shift=3))
     for query in (QUERY, Marginal("age"), Mean("age")):
@@ -577,6 +581,7 @@ def test_arguments_that_do_not_go_together_are_refused(given, named):
     assert session.spent.charges == 0
 
 
+@pytest.mark.thorough
 def test_plans_spend_nothing_and_are_equal_over_tables():
     one, other = session_of(), session_of(data=data_of(shift=5))
     for query, given in [
@@ -603,6 +608,7 @@ def test_a_release_shows_why_its_mechanism_was_chosen():
     assert release != evolve(release, because=())
 
 
+@pytest.mark.thorough
 def test_goals_are_reached_by_one_answer_to_all_of_their_queries():
     ages, count = Workload([Threshold("age", t) for t in range(17, 33)]), Count({"sex": "F"})
     goals = [Goal(ages, 0.05), Goal(count, 0.004)]

@@ -351,6 +351,7 @@ def mechanisms():
     yield "sparse", lambda s: lambda: s.open(NumericSparse(1, tops=1)).answer(Above(Count(), 0.5))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "make"), list(mechanisms()), ids=lambda x: str(x)[:7])
 def test_every_charge_is_in_the_history_wherever_an_interrupt_comes(name, make):
     # Every line of a short question; of the others each seventh, so that all kinds of places come.
@@ -402,6 +403,7 @@ print(met)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of signals")
 def test_every_charge_is_in_the_history_under_real_interrupts():
     root = Path(__file__).parents[2]

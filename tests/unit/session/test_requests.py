@@ -242,6 +242,7 @@ NAMED = [
 ]
 
 
+@pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize(("asked", "other"), NAMED, ids=str)
 def test_questions_that_call_themselves_the_same_are_told_apart(ledger, asked, other):
     session = opened(ledger)
@@ -394,6 +395,7 @@ CLOSE = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize(("asked", "other"), CLOSE)
 def test_a_name_stays_with_its_parameters_to_their_last_digit(asked, other):
     ledger = MemoryLedger()
@@ -410,6 +412,7 @@ def test_a_name_stays_with_its_parameters_to_their_last_digit(asked, other):
     assert len({charge.request_id for charge in ledger.charges()[charges:]} - {""}) == 0
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("reuse", [False, True])
 def test_a_table_that_was_read_in_another_way_is_another(quick_disk, reuse):
     turned = Domain(Integer("age", 17, 24), Categorical("sex", ["M", "F"]))
@@ -450,6 +453,7 @@ SAME = [
 ]
 
 
+@pytest.mark.thorough(quick=7)
 @pytest.mark.parametrize(("asked", "same"), SAME, ids=str)
 def test_a_function_is_told_by_its_table_and_a_set_in_any_order(ledger, asked, same):
     def session() -> Session:

@@ -348,6 +348,7 @@ def test_a_closed_session_reuses_nothing():
         session.answer(ROWS, using=TENTH)
 
 
+@pytest.mark.thorough
 def test_threads_that_ask_at_once_are_charged_once(monkeypatch):
     session = opened(budget=100)
     start, second = threading.Barrier(4), threading.Event()
@@ -444,7 +445,8 @@ def test_an_observer_may_wait_for_a_thread_that_asks_the_same():
     assert reuse._asked == {}
 
 
-@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.thorough(quick=1)
+@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("request_id", [None, "a7"])
 def test_an_interrupt_at_any_moment_leaves_nobody_waiting_and_nothing_drawn_twice(request_id, step):
     opened().answer(ROWS, using=TENTH)
@@ -558,6 +560,7 @@ def test_seeded_answers_are_reused_as_such():
     assert not two.private
 
 
+@pytest.mark.thorough
 def test_sessions_on_a_durable_ledger_reuse_each_others_answers(quick_disk):
     path = quick_disk / "spent.db"
     first = opened(SQLiteLedger(path))

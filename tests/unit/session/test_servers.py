@@ -50,6 +50,7 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.thorough
 def test_workers_share_budget_scopes_and_answers(quick_disk):
     ledger = SQLiteLedger(quick_disk / "spent.db")
     before = opened(ledger)

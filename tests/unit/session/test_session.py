@@ -171,6 +171,7 @@ class Twofold(OneShot[LinearForm]):
         return Strategy()
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize(
     "composition", [None, BasicComposition(), ZCDPComposition(), AdvancedComposition()], ids=str
 )
@@ -469,6 +470,7 @@ def test_an_observer_that_raises_loses_no_answer_that_was_paid_for():
 # Threads and processes.
 
 
+@pytest.mark.thorough
 def test_sixteen_threads_end_exactly_on_the_budget():
     threads, tries, fits = 16, 40, 400
     session = opened(fits, composition=BasicComposition(), noise=None)
@@ -562,6 +564,7 @@ def test_a_query_of_a_stranger_may_fail_to_lift_and_stays_charged():
     assert not session.history[0].answered
 
 
+@pytest.mark.thorough
 def test_many_queries_and_mechanisms_are_not_kept_for_ever():
     session = quiet(DATA)
     for number in range(600):

@@ -39,6 +39,8 @@ from dpsdk.queries import Count, Mean, Threshold, Workload, marginals
 from dpsdk.session.accuracies import ACCURACIES, worked_out
 from worlds import PEOPLE, people, table
 
+pytestmark = pytest.mark.thorough
+
 DATA = table(people(60, 4), name="people")
 PAIRS = marginals(PEOPLE, 2)
 AGES = Workload(Threshold("age", t) for t in range(17, 25))

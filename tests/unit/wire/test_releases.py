@@ -85,6 +85,7 @@ RELEASES = {
 }
 
 
+@pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_is_equal_after_a_round_trip(name):
     query, using, options = RELEASES[name]

@@ -57,6 +57,7 @@ def first_of_each_kind():
     return list(seen.values())
 
 
+@pytest.mark.thorough(quick=22)
 @pytest.mark.parametrize("value", first_of_each_kind(), ids=lambda value: type(value).__name__)
 def test_data_with_one_thing_wrong_are_refused_or_mean_something_else(value):
     data = wire.to_json(value, allow=CATALOGUE)
@@ -67,7 +68,7 @@ def test_data_with_one_thing_wrong_are_refused_or_mean_something_else(value):
     assert refused > 3
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_all_data_with_one_thing_wrong_are_refused_or_mean_something_else(value):
     for wrong in damaged(wire.to_json(value, allow=CATALOGUE)):
@@ -107,13 +108,14 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.thorough
 @settings(repeatable, max_examples=20)
 @given(anything | nearly())
 def test_arbitrary_data_raise_nothing_but_a_wire_error(data):
     attempt(data)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @settings(repeatable, max_examples=20_000)
 @given(anything | nearly())
 def test_very_much_arbitrary_data_raises_nothing_but_a_wire_error(data):
@@ -289,7 +291,7 @@ def test_limits_do_not_depend_on_those_of_the_interpreter():
         sys.setrecursionlimit(depth)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_a_value_beyond_the_limits_is_not_written_either():
     wide = Workload([Threshold("age", 40)] * 400_000)
     with pytest.raises(WireError, match="values"):

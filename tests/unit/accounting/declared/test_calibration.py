@@ -38,6 +38,7 @@ ALL: list[Composition] = [
 NEARLY = Fraction("1.0001")
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("composition", ALL)
 @pytest.mark.parametrize("count", [1, 7, 200])
 def test_the_largest_epsilon_for_a_count_fits_and_is_nearly_the_largest(

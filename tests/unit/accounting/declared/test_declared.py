@@ -61,6 +61,7 @@ def tail_delta(epsilon: float, each: str, count: int) -> mpmath.mpf:
     return total
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("each", "count"), [("0.001", 100_000), ("0.0001", 2_000_000)])
 def test_the_optimal_bound_of_many_runs_is_not_below(each: str, count: int):
     epsilon = optimal_epsilon(each, count, 1e-6)

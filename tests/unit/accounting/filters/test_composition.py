@@ -324,6 +324,7 @@ class Plain(Composition):
         return self.inner.describe(state)
 
 
+@pytest.mark.thorough(quick=14)
 @pytest.mark.parametrize("runs", MIXED, ids=str)
 @pytest.mark.parametrize(
     "composition",
@@ -361,6 +362,7 @@ def test_rounds_is_how_often_all_of_several_runs_fit(
         assert composition.rounds(state, repeated) == composition.rounds(state, runs * 3)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)
 def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition: Composition):
     start = composition.begin(Budget(1, 1e-6))

@@ -28,6 +28,8 @@ from dpsdk.accounting.prices.envelope import (
 )
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
+pytestmark = pytest.mark.thorough
+
 mpf = mpmath.mpf
 Loss = list[tuple[mpmath.mpf, mpmath.mpf]]
 """Atoms of a privacy loss and their probabilities under the first of two neighbours."""

@@ -30,6 +30,8 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Floats
 from mixtures import BUDGET, COMPOSITIONS, MIXTURES, TINY, Mixture, laplace, rounds
 
+pytestmark = pytest.mark.thorough
+
 DEFAULT = (558, 10, 5, 556, 9, 4, 3, 556, 9, 4, 4, 4, 279, 3, 7, 2, 26)
 
 

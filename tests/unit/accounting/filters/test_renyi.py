@@ -22,6 +22,7 @@ def real(value: Fraction) -> mpmath.mpf:
     return mpf(value.numerator) / value.denominator
 
 
+@pytest.mark.thorough(quick=14)
 @pytest.mark.parametrize("epsilon", ["1e-20", "0.01", "1", "30", "2000"])
 @pytest.mark.parametrize("order", ["1.0001", "2", "7/3", "1000"])
 def test_the_divergence_of_randomised_response_is_bounded_tightly(epsilon: str, order: str):

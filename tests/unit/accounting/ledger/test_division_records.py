@@ -9,6 +9,8 @@ from dpsdk.accounting import Books, Budget, MemoryLedger, Odometer, PureGuarante
 from dpsdk.accounting.nested import PartOdometer
 from dpsdk.errors import RecordError
 
+pytestmark = pytest.mark.thorough
+
 TENTH = PureGuarantee("0.1")
 
 

@@ -32,6 +32,8 @@ from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count
 from dpsdk.testing import seeded
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(1, 1e-6)
 FILTERS: list[Composition] = [
     EnvelopeComposition(),
@@ -89,7 +91,7 @@ def taken(odometer: Odometer, run: Guarantee) -> bool:
     return True
 
 
-@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
 def test_partitions_in_turn_decide_as_one_filter_for_each_pair_of_neighbours(
     composition, histories

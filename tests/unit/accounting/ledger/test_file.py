@@ -66,6 +66,7 @@ def stopped(books: Books) -> Decision:
     return Decision(books)
 
 
+@pytest.mark.thorough
 @forks
 def test_who_waits_for_a_process_that_was_stopped_is_told_and_goes_on_once_it_is_gone(
     path, monkeypatch
@@ -113,6 +114,7 @@ def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
     hurried.store("a", b"7")
 
 
+@pytest.mark.thorough
 def test_who_is_refused_again_and_again_keeps_no_more_threads_and_files(path):
     opened(SQLiteLedger(path))
     hurried, before = SQLiteLedger(path, patience=0.01), threading.active_count()
@@ -151,6 +153,7 @@ def test_a_patience_is_a_number_of_seconds(path, wrong):
     assert not path.exists()
 
 
+@pytest.mark.thorough(quick=1)
 @forks
 @pytest.mark.parametrize("kind", ["reading", "writing"])
 def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(

@@ -55,7 +55,7 @@ def reads(path, step: int) -> None:
     assert late <= 2
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.audit)])
 def test_an_interrupt_of_a_reader_keeps_nobody_waiting(quick_disk, monkeypatch, step):
     monkeypatch.setattr(files, "_PATIENCE", 0.2)
     reads(quick_disk / "spent.db", step)
@@ -65,6 +65,6 @@ def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(quick_di
     places(quick_disk / "spent.db", 37)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(quick_disk):
     places(quick_disk / "spent.db", 1)

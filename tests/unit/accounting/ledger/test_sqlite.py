@@ -126,7 +126,7 @@ def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
     assert order == ["who waited", "who came back"] * 5
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @needs_fork
 @ignored
 def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
@@ -156,7 +156,7 @@ def test_a_process_that_is_killed_loses_no_charge(path):
     killed(lambda: SQLiteLedger(path), random.Random(3), 8, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 @needs_fork
 @ignored
 def test_five_hundred_kills_lose_no_charge(path):
@@ -405,6 +405,7 @@ EDITS = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
 def test_an_edited_file_is_refused(path, statement):
     spent(path, key=KEY)
@@ -511,13 +512,14 @@ def flips(path: Path, places: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_is_told_or_changes_nothing(path):
     found = flips(path, 60)
     assert found["LedgerDamaged"] > 5
     assert sum(found.values()) == 60
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_four_thousand_flipped_bits_are_told_or_change_nothing(path):
     assert sum(flips(path, 4000).values()) == 4000
 

@@ -38,6 +38,7 @@ def exact_delta(variance: Fraction, shift: int, epsilon: Fraction) -> mpmath.mpf
         return mpmath.fsum(max(zero, one) for one in excess) / total
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
 @pytest.mark.parametrize("wider", [1, 3])
 def test_the_largest_rho_of_a_claim_keeps_it(epsilon: str, delta: str, wider: int):

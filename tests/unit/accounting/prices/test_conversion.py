@@ -53,6 +53,7 @@ def best_log_delta(rho: Fraction, epsilon: Fraction) -> mpmath.mpf:
     return value((low + high) / 2)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("epsilon", "delta"), thinned(EXTREMES, 2))
 def test_the_start_is_certified_and_nearly_the_largest(epsilon: Fraction, delta: Fraction):
     with mpmath.workdps(80):
@@ -81,6 +82,7 @@ def test_epsilon_delta_and_start_are_inverse_within_rounding(rho: float, delta: 
     assert zcdp_delta(rho, epsilon) <= delta * (1 + 1e-6)
 
 
+@pytest.mark.thorough
 def test_epsilon_and_delta_are_upper_bounds_to_the_last_digit():
     with mpmath.workdps(60):
         for rho in (Fraction("1e-4"), Fraction("0.3"), Fraction(20)):

@@ -87,6 +87,7 @@ def further(one: State, other: State) -> bool:
     return True
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
 def test_charging_the_paid_run_is_never_less_than_charging_the_covered_one(composition):
     assert len(PAIRS) > 100

@@ -28,6 +28,7 @@ def test_mills_ratio_is_enclosed_to_many_digits(t: str):
         assert mpf(str(high)) / mpf(str(low)) - 1 < mpf("1e-50")
 
 
+@pytest.mark.thorough(quick=4)
 @pytest.mark.parametrize("epsilon", ["1e-12", "1e-3", "1", "30", "1e6"])
 @pytest.mark.parametrize("delta", ["1e-300", "1e-30", "1e-6", "0.5"])
 def test_the_start_is_certified_and_nearly_the_largest(epsilon: str, delta: str):

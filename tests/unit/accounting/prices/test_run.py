@@ -61,6 +61,7 @@ def worst_divergence(eta: Fraction, order: str) -> mpmath.mpf:
     return max(moment(width * step / 300) for step in range(301))
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("eta", ["0.3", "2", "4.7", "4.71", "7", "20"])
 def test_the_rho_of_bounded_range_covers_every_order(eta: str):
     size = Fraction(eta)

@@ -19,6 +19,8 @@ from dpsdk.kernel.draw_database.coverage import (
 )
 from dpsdk.kernel.draw_database.sizes import Planner, size_for
 
+pytestmark = pytest.mark.thorough
+
 
 def compositions(cells, total):
     """All counts of `total` records in `cells` cells."""

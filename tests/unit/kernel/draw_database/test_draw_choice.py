@@ -228,6 +228,7 @@ def law_of(sampler, histogram):
     return {y: mass / total for y, mass in kept.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "relation"), crossed(FORMS, Neighbors, 2))
 def test_every_sampler_errs_within_its_bound(name, relation, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.draw_database.structured.draw", one_try)

@@ -15,6 +15,8 @@ from dpsdk.kernel.draw_database.coverage import Cells
 from dpsdk.kernel.draw_database.sizes import Planner
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 BETA = 0.2
 
 

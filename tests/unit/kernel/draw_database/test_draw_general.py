@@ -26,6 +26,8 @@ from dpsdk.testing import seeded
 from dpsdk.testing.audit import enumerate_law, neighbours
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("a", 0, 3))
 GRID = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
 

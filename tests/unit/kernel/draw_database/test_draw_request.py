@@ -148,6 +148,7 @@ def test_a_pricing_runs_as_the_kernel_does():
     assert drawn.records.shape == (5, 1)
 
 
+@pytest.mark.thorough
 def test_a_draw_has_room_for_its_calls_or_is_refused_before_the_charge():
     """Halves of halves of a universe are counted within one another."""
     domain = Domain(Integer("x", 0, 2**24 - 1))

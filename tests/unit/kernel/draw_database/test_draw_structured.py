@@ -31,6 +31,8 @@ from dpsdk.testing import seeded
 from dpsdk.testing.audit import BranchingNoise
 from worlds import crossed
 
+pytestmark = pytest.mark.thorough
+
 LINE = Domain(Integer("x", 0, 4))
 SHORT = Domain(Integer("x", 0, 2))
 PLANE = Domain(Integer("x", 0, 2), Categorical("y", ["a", "b"]))
@@ -221,7 +223,7 @@ CHI = [
     ("name", "size", "rows", "replaced"),
     [
         # Every other one, by turns, and slowly all of them.
-        pytest.param(*case, replaced, marks=() if place % 4 == 2 * replaced else pytest.mark.slow)
+        pytest.param(*case, replaced, marks=() if place % 4 == 2 * replaced else pytest.mark.audit)
         for place, case in enumerate(CHI)
         for replaced in (True, False)
     ],

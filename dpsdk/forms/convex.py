@@ -15,15 +15,13 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Dense
-from dpsdk.forms.coordinates import Axis, Coordinates, axes_of, block_of, check_cells
-from dpsdk.forms.design import Design
+from dpsdk.forms.design import Axis, Coordinates, Design, axes_of, block_of, check_cells
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
-from dpsdk.forms.minimise import minimise
-from dpsdk.forms.moments import distinct, moments_of, repeats
-from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, asked
-from dpsdk.forms.pairs import CoordinatePairs
+from dpsdk.forms.moments import CoordinatePairs, distinct, moments_of, repeats
+from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, ask_loss
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms.solver import minimise
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
 
@@ -411,7 +409,7 @@ class ConvexForm(Form):
         self, what: str, rule: Callable[[Floats, Floats], Floats], theta: Array | Sequence[float]
     ) -> Floats:
         """What the loss says of every cell, at coefficients."""
-        (numbers,) = asked(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
+        (numbers,) = ask_loss(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
         if not np.abs(numbers).max() < LARGEST:  # nor NaN
             reason = f"{what}() is NaN, or above 1e100, at {shown(theta)}"
             raise QueryError(described(self.loss), reason)

@@ -1,23 +1,26 @@
-"""Features of every cell of a universe, and the sums over cells that a model's fit needs."""
+"""Feature vectors: their coordinates, and the sums over all cells that a model's fit needs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
-from dpsdk._checks import shown, to_count
+from dpsdk._checks import shown, to_count, to_name
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.factors import to_weights
 from dpsdk.typing import Array, Floats
 
 if TYPE_CHECKING:
     from dpsdk.forms.sets import ConvexSet
 
-__all__ = ["Design"]
+__all__ = ["Axis", "Coordinates", "Design", "axes_of", "block_of", "check_cells", "longest"]
 
 CELL_LIMIT = 10**6
 """No model is fitted on more cells than this, labels counted."""
@@ -26,22 +29,108 @@ WEIGHT_LIMIT = 2**25
 """No design is written out with more numbers than this, 256 MiB of them."""
 
 
-@frozen(eq=False)
-class _Half(Lasting):
-    """The features of one half of the blocks, one row for each cell of these."""
+def _to_names(values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InvalidArgument("names", "a sequence of names", shown(values))
+    return tuple([to_name("names", value) for value in values])
 
-    rows: Floats = field(converter=kept, repr=False)
-    start: int
-    """The first coefficient of this half."""
+
+@frozen
+class Coordinates(Lasting):
+    """Some coordinates of a feature vector, as numbers on the cells of some attributes.
+
+    Parameters
+    ----------
+    names
+        The attributes that they depend on, distinct; none for constants such as an intercept.
+    values
+        Finite, one axis for the coordinates and one for each name.
+    """
+
+    names: tuple[str, ...] = field(converter=_to_names)
+    values: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            raise InvalidArgument("names", "distinct", shown(self.names))
+        if self.values.ndim != 1 + len(self.names) or not self.values.size:
+            expected = "an array with an axis for the coordinates and one for each name"
+            raise InvalidArgument("values", expected, f"shape {self.values.shape}")
 
     @property
-    def cells(self) -> int:
-        return len(self.rows)
+    def width(self) -> int:
+        """How many coordinates there are."""
+        return len(self.values)
 
-    @property
-    def end(self) -> int:
-        width: int = self.rows.shape[1]
-        return self.start + width
+    def times(self, scale: float) -> Coordinates:
+        """The same, each so many times as large."""
+        return Coordinates(self.names, self.values * scale)
+
+    def spread(self, names: Sequence[str]) -> Floats:
+        """The numbers with an axis for each of some names in their order, of length 1 where idle.
+
+        The names of the coordinates are among them.
+        """
+        left = [name for name in names if name in self.names]
+        moved = self.values.transpose([0, *(1 + self.names.index(name) for name in left)])
+        sizes = dict(zip(left, moved.shape[1:], strict=True))
+        return moved.reshape(len(moved), *[sizes.get(name, 1) for name in names])
+
+
+@frozen
+class Axis:
+    """Coordinates, by their places, that share attributes: one axis of a design."""
+
+    names: tuple[str, ...]
+    members: tuple[int, ...]
+
+
+def axes_of(coordinates: Sequence[Coordinates]) -> list[Axis]:
+    """Coordinates by the attributes that they share, directly or by way of others."""
+    axes: list[Axis] = []
+    for place, one in enumerate(coordinates):
+        names, members = dict.fromkeys(one.names), [place]
+        for axis in [axis for axis in axes if names.keys() & set(axis.names)]:
+            axes.remove(axis)
+            names = dict.fromkeys(axis.names) | names
+            members = [*axis.members, *members]
+        axes.append(Axis(tuple(names), tuple(sorted(members))))
+    return axes
+
+
+def block_of(axis: Axis, coordinates: Sequence[Coordinates], domain: Domain) -> Floats:
+    """The feature vectors along one axis, an array (cells, coordinates)."""
+    shape = tuple([domain[name].size for name in axis.names])
+    spread = [coordinates[place].spread(axis.names) for place in axis.members]
+    wide = [np.broadcast_to(part, (len(part), *shape)) for part in spread]
+    joint: Floats = np.concatenate(wide).reshape(-1, math.prod(shape)).T
+    return joint
+
+
+def longest(coordinates: Sequence[Coordinates]) -> float:
+    """The largest Euclidean length of a feature vector of any record of the domain."""
+    total = 0.0
+    for axis in axes_of(coordinates):
+        parts = [np.square(coordinates[place].spread(axis.names)) for place in axis.members]
+        squares: Floats = sum([part.sum(axis=0) for part in parts], np.zeros(()))
+        total += float(squares.max())
+    return math.sqrt(total)
+
+
+def check_cells(names: Iterable[str], domain: Domain) -> None:
+    """Refuse what depends on too many cells, before anything of that size is made.
+
+    Raises
+    ------
+    UnknownAttribute
+        If the domain does not have an attribute of these.
+    TooLarge
+        If there are more than 10^6 cells.
+    """
+    cells = math.prod([domain[name].size for name in set(names)])
+    if cells > CELL_LIMIT:
+        advice = "use fewer attributes in one model, or coarser ones"
+        raise TooLarge("a model", cells, CELL_LIMIT, "cells", advice)
 
 
 @frozen(init=False, eq=False)
@@ -78,30 +167,16 @@ class Design(Lasting):
     """
 
     blocks: tuple[Floats, ...] = field(repr=False)
-    shape: tuple[int, ...]
-    """The number of cells along each axis."""
-    features: int
-    """The number of features, and so of coefficients."""
-    norm: float
-    """The largest Euclidean length of a feature vector."""
-    _halves: tuple[_Half, _Half] = field(repr=False)
 
     def __init__(self, blocks: Sequence[Array], *, labels: int = 1) -> None:
-        kept = [_to_block(block) for block in blocks]
-        if not kept:
+        own = tuple([_to_block(block) for block in blocks])
+        if not own:
             raise InvalidArgument("blocks", "at least one block", "none")
-        Design.require([(len(block), block.shape[1]) for block in kept], labels=labels)
-        longest = sum(float(np.square(block).sum(axis=1).max()) for block in kept)
-        cut = _cut([(len(block), block.shape[1]) for block in kept])
-        object.__setattr__(self, "blocks", tuple(kept))
-        object.__setattr__(self, "shape", tuple(len(block) for block in kept))
-        object.__setattr__(self, "features", sum(block.shape[1] for block in kept))
-        object.__setattr__(self, "norm", math.sqrt(longest))
-        first = _Half(_spread(kept[:cut]), 0)
-        object.__setattr__(self, "_halves", (first, _Half(_spread(kept[cut:]), first.end)))
+        Design.require([block.shape for block in own], labels=labels)
+        object.__setattr__(self, "blocks", own)
 
     @staticmethod
-    def require(shapes: Sequence[tuple[int, int]], *, labels: int = 1) -> int:
+    def require(shapes: Sequence[tuple[int, ...]], *, labels: int = 1) -> int:
         """How many numbers a design of blocks of these shapes keeps, without building it.
 
         Raises
@@ -119,10 +194,31 @@ class Design(Lasting):
             raise TooLarge("the features of a model", needed, WEIGHT_LIMIT, "numbers", advice)
         return needed
 
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells along each axis."""
+        return tuple([len(block) for block in self.blocks])
+
     @property
     def cells(self) -> int:
         """The number of cells, each with one feature vector."""
         return math.prod(self.shape)
+
+    @cached_property
+    def features(self) -> int:
+        """The number of features, and so of coefficients."""
+        return sum([int(block.shape[1]) for block in self.blocks])
+
+    @cached_property
+    def norm(self) -> float:
+        """The largest Euclidean length of a feature vector."""
+        return math.sqrt(sum(float(np.square(one).sum(axis=1).max()) for one in self.blocks))
+
+    @cached_property
+    def _halves(self) -> tuple[Floats, Floats]:
+        """The feature vectors of the first blocks and of the others, one row for each cell."""
+        cut = _cut([block.shape for block in self.blocks])
+        return _spread(self.blocks[:cut]), _spread(self.blocks[cut:])
 
     def reach(self, over: ConvexSet) -> tuple[float, float]:
         """The smallest and the largest margin of any cell and any coefficients of a set."""
@@ -146,28 +242,25 @@ class Design(Lasting):
     def margins(self, theta: Floats) -> Floats:
         """⟨θ, x⟩ of every cell, flat."""
         first, second = self._halves
-        one = first.rows @ theta[: first.end]
-        other = second.rows @ theta[first.end :]
-        return np.add.outer(one, other).reshape(-1)
+        cut = first.shape[1]
+        return np.add.outer(first @ theta[:cut], second @ theta[cut:]).reshape(-1)
 
     def gradient(self, slopes: Floats) -> Floats:
         """Σ slope·x over all cells, of one number a cell: an array of `features` numbers."""
         first, second = self._halves
-        table = slopes.reshape(first.cells, second.cells)
-        return np.concatenate([table.sum(axis=1) @ first.rows, table.sum(axis=0) @ second.rows])
+        table = slopes.reshape(len(first), len(second))
+        return np.concatenate([table.sum(axis=1) @ first, table.sum(axis=0) @ second])
 
     def hessian(self, curvatures: Floats) -> Floats:
         """Σ curvature·x xᵀ over all cells, of one number a cell."""
         first, second = self._halves
-        table = curvatures.reshape(first.cells, second.cells)
+        table, cut = curvatures.reshape(len(first), len(second)), first.shape[1]
         result = np.empty((self.features, self.features))
-        cut = first.end
-        for half, sums in ((first, table.sum(axis=1)), (second, table.sum(axis=0))):
-            result[half.start : half.end, half.start : half.end] = _weighted(half.rows, sums)
+        result[:cut, :cut] = (first * table.sum(axis=1)[:, None]).T @ first
+        result[cut:, cut:] = (second * table.sum(axis=0)[:, None]).T @ second
         # The half with more cells last, since the first product is the one that costs.
-        cross = (first.rows.T @ table) @ second.rows
-        result[:cut, cut:] = cross
-        result[cut:, :cut] = cross.T
+        cross = (first.T @ table) @ second
+        result[:cut, cut:], result[cut:, :cut] = cross, cross.T
         return result
 
     def joined(self, weights: Floats) -> tuple[Design, Floats]:
@@ -204,16 +297,15 @@ def _to_block(block: Array) -> Floats:
     return kept(array)
 
 
-def _cut(shapes: Sequence[tuple[int, int]]) -> int:
+def _cut(shapes: Sequence[tuple[int, ...]]) -> int:
     """After how many blocks to cut them in two, so that both halves together are smallest."""
     return min(range(1, len(shapes) + 1), key=lambda cut: _needed(shapes, cut))
 
 
-def _needed(shapes: Sequence[tuple[int, int]], cut: int) -> int:
-    halves = (shapes[:cut], shapes[cut:])
+def _needed(shapes: Sequence[tuple[int, ...]], cut: int) -> int:
     return sum(
         math.prod(cells for cells, _ in half) * (1 + sum(features for _, features in half))
-        for half in halves
+        for half in (shapes[:cut], shapes[cut:])
     )
 
 
@@ -228,8 +320,3 @@ def _spread(blocks: Sequence[Floats]) -> Floats:
     if not parts:
         return np.zeros((1, 0))
     return np.concatenate(parts, axis=-1).reshape(math.prod(shape), -1)
-
-
-def _weighted(rows: Floats, weights: Floats) -> Floats:
-    product: Floats = (rows * weights[:, None]).T @ rows
-    return product

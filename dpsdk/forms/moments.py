@@ -1,4 +1,4 @@
-"""Second moments of features, and those of them that say the same."""
+"""Second moments of features: pairs of coordinates, and those moments that say the same."""
 
 from __future__ import annotations
 
@@ -7,20 +7,94 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
+from attrs import frozen
 
+from dpsdk._checks import shown, to_array
 from dpsdk.domain import Domain
-from dpsdk.errors import TooLarge
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.coordinates import Coordinates
-from dpsdk.typing import Floats, Ints
+from dpsdk.forms.design import Coordinates
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["distinct", "moments_of", "repeats", "within"]
+__all__ = ["CoordinatePairs", "distinct", "moments_of", "repeats"]
 
 WEIGHT_LIMIT = 2**24
 """No moments are written out with more weights than this: 128 MiB."""
 
 
-def within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
+@frozen(eq=False)
+class CoordinatePairs:
+    """The pairs i ≤ j of coordinates that come in stacks of such sizes, each pair once.
+
+    Numbers of pairs with i < j are √2 times those of a matrix, so that they are as long together as
+    the matrix is in the Frobenius norm.
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates."""
+        return sum(self.sizes)
+
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The coordinates i and j of each pair. Those of two stacks stand together."""
+        sizes = self.sizes
+        starts = np.cumsum([0, *sizes])
+        ends = [
+            (rows + starts[place], columns + starts[later])
+            for place in range(len(sizes))
+            for later in range(place, len(sizes))
+            for rows, columns in [_pairs_within(sizes, place, later)]
+        ]
+        rows, columns = zip(*ends, strict=True)
+        return np.concatenate(rows), np.concatenate(columns)
+
+    @property
+    def scales(self) -> Floats:
+        """How long the number of each pair is beside that of the matrix."""
+        first, second = self.ends
+        return np.where(first == second, 1.0, math.sqrt(2))
+
+    @property
+    def lengths(self) -> Floats:
+        """The same for all second moments, of which one for each coordinate follows the pairs."""
+        return np.concatenate([self.scales, np.ones(self.dimension)])
+
+    def matrix(self, values: Array | Sequence[float]) -> Floats:
+        """The symmetric matrix that numbers stand for. Raises `InvalidArgument` if they do not."""
+        first, second = self.ends
+        numbers = to_array("values", values, f"{len(first)} numbers")
+        if numbers.shape != first.shape:
+            raise InvalidArgument("values", f"{len(first)} numbers", f"shape {numbers.shape}")
+        result = np.zeros((self.dimension, self.dimension))
+        result[first, second] = result[second, first] = numbers / self.scales
+        return result
+
+    def joint(self, places: Ints) -> Floats:
+        """How long second moments are that stand for several, one for each place."""
+        there = places >= 0
+        return np.sqrt(np.bincount(places[there], weights=np.rint(self.lengths[there] ** 2)))
+
+    def moments(self, values: Array | Sequence[float], places: Ints) -> Floats:
+        """All second moments, from those that are distinct; see `ConvexForm.moments_from`."""
+        own, lengths = np.asarray(places), self.lengths
+        fits = own.shape == lengths.shape and own.dtype.kind == "i"
+        if not (fits and own.min() >= -1 and own.max() < len(own)):
+            raise InvalidArgument("places", f"{len(lengths)} places from -1", shown(places))
+        joint = self.joint(own)
+        count = max(len(joint), 1)
+        numbers = to_array("values", values, f"{count} numbers")
+        if numbers.shape != (count,):
+            raise InvalidArgument("values", f"{count} numbers", f"shape {numbers.shape}")
+        result = np.zeros(len(own))
+        there = own >= 0
+        result[there] = (numbers[own[there]] / joint[own[there]]) * lengths[there]
+        return result
+
+
+def _pairs_within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
     """The pairs of coordinates of two stacks, each pair once if they are the same."""
     if place == later:
         return np.triu_indices(sizes[place])
@@ -49,7 +123,7 @@ def moments_of(
     sizes, blocks, start = [one.width for one in parts], list[Dense | Kronecker](), 0
     for place, one in enumerate(parts):
         for later in range(place, len(parts)):
-            rows, columns = within(sizes, place, later)
+            rows, columns = _pairs_within(sizes, place, later)
             own = scales[start : (start := start + len(rows))]
             blocks.append(_product(domain, one, rows, parts[later], columns, own))
     for one in parts:
@@ -115,7 +189,7 @@ def distinct(
 
 
 def _keys(block: Dense | Kronecker) -> Iterator[bytes]:
-    """What tells each function apart from others; empty for one that is zero."""
+    """A key of each function that is that of equal ones alone; empty for one that is zero."""
     codes = list(np.indices(block.shape).reshape(len(block.shape), -1)) if block.shape else []
     # Adding 0 leaves one zero of two.
     table = block.columns(codes).reshape(-1, *block.shape) + 0.0
@@ -125,12 +199,12 @@ def _keys(block: Dense | Kronecker) -> Iterator[bytes]:
     ]
     order = sorted(range(len(block.names)), key=block.names.__getitem__)
     for row, weights in enumerate(table):
-        kept = [axis for axis in order if not idle[axis][row]]
+        used = [axis for axis in order if not idle[axis][row]]
         dropped = [axis for axis in order if idle[axis][row]]
-        part = weights.transpose(kept + dropped)[(..., *[0] * len(dropped))]
+        part = weights.transpose(used + dropped)[(..., *[0] * len(dropped))]
         if not part.any():
             yield b""
             continue
-        digest = sha256(repr([block.names[axis] for axis in kept]).encode())
+        digest = sha256(repr([block.names[axis] for axis in used]).encode())
         digest.update(part.tobytes())
         yield digest.digest()

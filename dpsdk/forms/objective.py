@@ -1,11 +1,12 @@
-"""A sum of losses over weighted cells, and what can be said of it at one point."""
+"""A sum of losses over weighted cells, and its gradient, Hessian and certificate at a point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from dpsdk._checks import described
 from dpsdk.errors import QueryError
@@ -14,15 +15,15 @@ from dpsdk.forms.sets import ConvexSet
 from dpsdk.losses import Loss
 from dpsdk.typing import Floats
 
-__all__ = ["LARGEST", "NOT_FINITE", "Objective", "Point", "asked", "begin"]
+__all__ = ["LARGEST", "NOT_FINITE", "Objective", "Point", "ask_loss"]
 
 NOT_FINITE = "its derivatives are NaN, or above 1e100, on this universe"
 
-_BATCH = 2**14
-"""Cells that are worked on together: what is made of them on the way stays in the cache."""
-
 LARGEST = 1e100
 """Squares and products of slopes and curvatures below this are finite."""
+
+_BATCH = 2**14
+"""Cells that are worked on together, so that intermediate arrays stay in the cache."""
 
 _ROUND = 2.0**-53
 _OPERATIONS = 64
@@ -49,21 +50,14 @@ class Point:
 
     @property
     def finite(self) -> bool:
-        """Whether the function has slopes and curvatures here that floats can work with."""
-        # Their squares and products are to be finite, too; NaN is not below anything.
+        """Whether slopes, curvatures, their squares and products are finite here."""
         sizes = (_largest(self.gradient), _largest(self.curvatures), self.gap)
-        return all(size < LARGEST for size in sizes)
+        return all(size < LARGEST for size in sizes)  # NaN is not below anything
 
 
 @frozen(eq=False)
 class Objective:
-    """Σ w φ(⟨θ, x⟩, y) + ⟨linear, θ⟩ + ½·ridge·‖θ‖² over a set.
-
-    Parameters
-    ----------
-    weights
-        Of shape (labels, cells), none below 0.
-    """
+    """Σ w φ(⟨θ, x⟩, y) + ⟨linear, θ⟩ + ½·ridge·‖θ‖² over a set; weights are (labels, cells)."""
 
     design: Design
     loss: Loss
@@ -72,17 +66,12 @@ class Objective:
     over: ConvexSet
     linear: Floats = field(repr=False)
     ridge: float
-    span: float = field(init=False)
-    """Twice the largest margin and label, with which roundings scale."""
 
-    def __attrs_post_init__(self) -> None:
-        low, high = self.design.reach(self.over)
-        largest = max(abs(low), abs(high)) + float(np.abs(self.labels).max())
-        object.__setattr__(self, "span", 2.0 * largest)
-
-    def of(self, loss: Loss) -> Objective:
-        """The same for another loss."""
-        return evolve(self, loss=loss)
+    @cached_property
+    def span(self) -> float:
+        """Twice the largest margin and label, with which roundings scale."""
+        largest = max(map(abs, self.design.reach(self.over)))
+        return 2.0 * (largest + float(np.abs(self.labels).max()))
 
     @np.errstate(over="ignore", invalid="ignore")
     def at(self, theta: Floats) -> Point:
@@ -91,7 +80,6 @@ class Objective:
         slopes, curvatures = np.empty_like(margins), np.empty_like(margins)
         mass = 0.0
         for cells, z, y, weights, first in self._parts(margins):
-            bends: Floats
             slope, bends = self._slopes(z, y)
             mass += float(np.vdot(weights, np.abs(slope)))
             _add(slopes[cells], weights, slope, first=first)
@@ -101,6 +89,20 @@ class Objective:
         gap = max(self.over.gap(theta, gradient, ridge=self.ridge), 0.0) + doubt
         return Point(theta, margins, curvatures, gradient, gap, doubt)
 
+    def begin(self, theta: Floats) -> Point:
+        """The point at coefficients, or at the centre of the set where it is not finite there.
+
+        Raises
+        ------
+        QueryError
+            If the function is not finite at the centre either.
+        """
+        for start in (theta, self.over.centre(len(theta))):
+            point = self.at(start)
+            if point.finite:
+                return point
+        raise QueryError(described(self.loss), NOT_FINITE)
+
     def hessian(self, point: Point) -> Floats:
         """The Hessian at a point, the ridge included."""
         result = self.design.hessian(point.curvatures)
@@ -109,8 +111,8 @@ class Objective:
 
     def value(self, point: Point) -> float:
         """The function at a point."""
-        total = self._sum(point.margins, self._value)
         theta = point.theta
+        total = self._sum(point.margins, self._value)
         return total + float(self.linear @ theta) + 0.5 * self.ridge * float(theta @ theta)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -120,8 +122,7 @@ class Objective:
         for cells, z, y, weights, _ in self._parts(end.margins):
             change = self._value(z, y) - self._value(start.margins[None, cells], y)
             total += float((weights * change).sum())
-        way = end.theta - start.theta
-        middle = 0.5 * (start.theta + end.theta)
+        way, middle = end.theta - start.theta, 0.5 * (start.theta + end.theta)
         return total + float(self.linear @ way) + self.ridge * float(middle @ way)
 
     def slack(self, point: Point, smooth: Loss) -> float:
@@ -139,11 +140,11 @@ class Objective:
         return _ROUND * many * size + self._rounding(mass, point.theta)
 
     def _value(self, z: Floats, y: Floats) -> Floats:
-        (values,) = asked(self.loss, "value", lambda z, y: (self.loss.value(z, y),), z, y)
+        (values,) = ask_loss(self.loss, "value", lambda z, y: (self.loss.value(z, y),), z, y)
         return values
 
     def _slopes(self, z: Floats, y: Floats) -> tuple[Floats, Floats]:
-        answers = asked(self.loss, "slopes", self.loss.slopes, z, y)
+        answers = ask_loss(self.loss, "slopes", self.loss.slopes, z, y)
         if len(answers) != 2:
             raise QueryError(described(self.loss), f"slopes() gives {len(answers)} arrays, not 2")
         return answers[0], answers[1]
@@ -154,11 +155,10 @@ class Objective:
         Sums over n cells are off by n roundings of what they sum at the most, margins by as many as
         there are features. A slope that is a little off is the slope a little further on.
         """
-        many = self.weights.size + self.design.features + _OPERATIONS
-        plain = float(np.abs(self.linear).sum()) + self.ridge * float(np.abs(theta).sum())
-        reach = self.over.diameter(self.design.features)
         few = self.design.features + _OPERATIONS
-        return _ROUND * (many * mass * self.span + few * plain * (reach + _largest(theta)))
+        plain = float(np.abs(self.linear).sum()) + self.ridge * float(np.abs(theta).sum())
+        reach = self.over.diameter(self.design.features) + _largest(theta)
+        return _ROUND * ((self.weights.size + few) * mass * self.span + few * plain * reach)
 
     def _sum(self, margins: Floats, rule: Callable[[Floats, Floats], Floats]) -> float:
         return sum(
@@ -194,14 +194,14 @@ def _add(target: Floats, weights: Floats, parts: Floats, *, first: bool) -> None
         target += total
 
 
-def asked(
+def ask_loss(
     loss: Loss,
     what: str,
     rule: Callable[[Floats, Floats], Iterable[Floats]],
     z: Floats,
     y: Floats,
 ) -> list[Floats]:
-    """What a rule of a loss says of margins, which it may not change, for each label.
+    """Ask a rule of a loss about margins, which it may not change, for each label.
 
     Raises
     ------
@@ -215,31 +215,12 @@ def asked(
             answers = list(rule(z, y))
     except Exception as error:
         raise QueryError(described(loss), f"{what}() raised {type(error).__name__}") from error
-    arrays: list[Floats] = []
     try:
-        # What depends on margins alone may have one answer for all labels.
-        arrays += [
-            each if each.shape == shape else np.broadcast_to(each, shape) for each in answers
-        ]
+        # An answer that depends on margins alone stands for all labels.
+        arrays = [each if each.shape == shape else np.broadcast_to(each, shape) for each in answers]
         plain = all(each.dtype == np.float64 for each in arrays)
     except (AttributeError, ValueError):
-        plain = False
+        arrays, plain = [], False
     if not plain:
-        reason = f"{what}() gives no arrays of float64 of shape {shape}"
-        raise QueryError(described(loss), reason)
+        raise QueryError(described(loss), f"{what}() gives no arrays of float64 of shape {shape}")
     return arrays
-
-
-def begin(objective: Objective, theta: Floats) -> Point:
-    """The point at coefficients, or at the centre of the set where the function is not finite.
-
-    Raises
-    ------
-    QueryError
-        If it is not finite there either.
-    """
-    for start in (theta, objective.over.centre(len(theta))):
-        point = objective.at(start)
-        if point.finite:
-            return point
-    raise QueryError(described(objective.loss), NOT_FINITE)

@@ -1,4 +1,4 @@
-"""Sets of coefficients over which a convex loss is minimised."""
+"""Sets of coefficients over which a convex loss is minimised, and minima of quadratics on them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_finite
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.quadratic import ball_quadratic, bounded_quadratic
-from dpsdk.typing import Floats
+from dpsdk.typing import Bools, Floats
 
 __all__ = ["Ball", "Box", "ConvexSet", "Simplex"]
 
 _LARGEST = 1e100
+_TINY = 1e-300
+_ROUNDS = 30
+_ROUND = 1e-14
 
 
 class ConvexSet(ABC):
@@ -44,13 +46,17 @@ class ConvexSet(ABC):
     def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
         """Coefficients of the set that minimise ½θᵀHθ + ⟨linear, θ⟩, H positive semidefinite.
 
-        Up to rounding; what is returned lies in the set. `start`, a point of the set, is where a
-        search may begin.
+        The answer lies in the set, and is least up to rounding. A search may begin at `start`, a
+        point of the set.
         """
 
     @abstractmethod
     def diameter(self, dimension: int) -> float:
         """The largest Euclidean distance of two coefficient vectors of the set."""
+
+    @abstractmethod
+    def farthest(self, theta: Floats) -> float:
+        """The largest Euclidean distance of any coefficients of the set from θ."""
 
     @abstractmethod
     def reach(self, blocks: Sequence[Floats]) -> tuple[float, float]:
@@ -78,18 +84,21 @@ class ConvexSet(ABC):
         if not ridge > 0.0:
             return linear
         way = theta - self.project(theta - gradient / ridge)
-        # The maximum is where the projection is; the square is what a projection that is off by
-        # roundings may miss.
+        # The maximum is where the projection is; the square allows for roundings of that.
         missed = ridge * (1e-14 * (1.0 + float(np.linalg.norm(theta)))) ** 2
         return min(linear, float(gradient @ way) - 0.5 * ridge * float(way @ way) + missed)
 
 
 def _to_radius(value: float) -> float:
-    expected = "a positive finite number, from 1e-100 to 1e100"
     radius = float(to_finite("radius", value))
     if not 1 / _LARGEST <= radius <= _LARGEST:
+        expected = "a positive finite number, from 1e-100 to 1e100"
         raise InvalidArgument("radius", expected, shown(value))
     return radius
+
+
+def _norm(point: Floats) -> float:
+    return float(np.linalg.norm(point))
 
 
 @frozen
@@ -117,33 +126,29 @@ class Ball(ConvexSet):
 
     def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
         del start
-        return self.project(ball_quadratic(hessian, linear, self.radius))
+        return self.project(_ball_quadratic(hessian, linear, self.radius))
 
     def diameter(self, dimension: int) -> float:
         return 2.0 * self.radius if dimension else 0.0
+
+    def farthest(self, theta: Floats) -> float:
+        return self.radius + _norm(theta)
 
     def reach(self, blocks: Sequence[Floats]) -> tuple[float, float]:
         longest = math.sqrt(sum(float(np.square(block).sum(axis=1).max()) for block in blocks))
         return -self.radius * longest, self.radius * longest
 
 
-def _norm(point: Floats) -> float:
-    return float(np.linalg.norm(point))
-
-
 def _to_side(parameter: str, value: float | Sequence[float]) -> float | tuple[float, ...]:
     expected = "a number, or a sequence of numbers, up to 1e100 in size"
-    if not isinstance(value, Iterable):
-        number = float(to_finite(parameter, value))
-        if abs(number) > _LARGEST:
-            raise InvalidArgument(parameter, expected, shown(value))
-        return number + 0.0
+    several = isinstance(value, Iterable)
     if isinstance(value, str):
         raise InvalidArgument(parameter, expected, shown(value))
-    numbers = tuple(float(to_finite(parameter, number)) + 0.0 for number in value)
+    items = value if isinstance(value, Iterable) else [value]
+    numbers = tuple(float(to_finite(parameter, number)) + 0.0 for number in items)
     if not numbers or max(map(abs, numbers)) > _LARGEST:
         raise InvalidArgument(parameter, expected, shown(value))
-    return numbers
+    return numbers if several else numbers[0]
 
 
 def _to_low(value: float | Sequence[float]) -> float | tuple[float, ...]:
@@ -201,11 +206,15 @@ class Box(ConvexSet):
 
     def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
         low, high = self.sides(len(linear))
-        return self.project(bounded_quadratic(hessian, linear, low, high, self.project(start)))
+        return self.project(_bounded_quadratic(hessian, linear, low, high, self.project(start)))
 
     def diameter(self, dimension: int) -> float:
         low, high = self.sides(dimension)
         return _norm(high - low)
+
+    def farthest(self, theta: Floats) -> float:
+        low, high = self.sides(len(theta))
+        return _norm(np.maximum(np.abs(high - theta), np.abs(theta - low)))
 
     def reach(self, blocks: Sequence[Floats]) -> tuple[float, float]:
         low, high = self.sides(sum(block.shape[1] for block in blocks))
@@ -244,13 +253,147 @@ class Simplex(ConvexSet):
     def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
         low, high = np.zeros(len(linear)), np.full(len(linear), np.inf)
         inside = self.project(start)
-        return self.project(bounded_quadratic(hessian, linear, low, high, inside, total=1.0))
+        return self.project(_bounded_quadratic(hessian, linear, low, high, inside, total=1.0))
 
     def diameter(self, dimension: int) -> float:
         return math.sqrt(2.0) if dimension > 1 else 0.0
+
+    def farthest(self, theta: Floats) -> float:
+        return float(np.linalg.norm(np.eye(len(theta)) - theta, axis=1).max())
 
     def reach(self, blocks: Sequence[Floats]) -> tuple[float, float]:
         return (
             min(float(block.min()) for block in blocks if block.size),
             max(float(block.max()) for block in blocks if block.size),
         )
+
+
+def _ball_quadratic(hessian: Floats, linear: Floats, radius: float) -> Floats:
+    """The θ with ‖θ‖ ≤ radius that minimises ½θᵀHθ + ⟨linear, θ⟩.
+
+    From one eigendecomposition, θ(μ) = −(H + μI)⁻¹ linear, with the least μ ≥ 0 for which it lies
+    in the ball. 1/‖θ(μ)‖ is concave and nearly linear in μ, so that Newton's steps on it come
+    there from the left in a few rounds (Moré and Sorensen 1983).
+    """
+    values, vectors = np.linalg.eigh(hessian)
+    turned = vectors.T @ linear
+    # What rounding alone leaves of an eigenvalue is no curvature.
+    floor = max(float(values[-1]), _TINY) * 1e-15 if len(values) else 0.0
+    values = np.maximum(values, floor)
+    shift = 0.0
+    if len(values):  # below this, the part along one direction alone is too long
+        shift = max(0.0, float((np.abs(turned) / radius - values).max()))
+    for _ in range(100):
+        spread = values + shift
+        point = turned / spread
+        length = math.sqrt(float(point @ point))
+        if length <= radius * (1 + 1e-14) or not math.isfinite(length):
+            break
+        step = (length / radius - 1.0) * length**2 / float((point**2 / spread).sum())
+        if shift + step <= shift:
+            break
+        shift += step
+    result: Floats = -(vectors @ (turned / (values + shift)))
+    return result
+
+
+def _bounded_quadratic(
+    hessian: Floats,
+    linear: Floats,
+    low: Floats,
+    high: Floats,
+    start: Floats,
+    *,
+    total: float | None = None,
+) -> Floats:
+    """The θ with low ≤ θ ≤ high that minimises ½θᵀHθ + ⟨linear, θ⟩; with Σθ = total, if given."""
+    curved = hessian + np.eye(len(linear)) * (1e-14 * max(float(np.trace(hessian)), _TINY))
+    theta = _primal_dual(curved, linear, low, high, total)
+    return _primal(curved, linear, low, high, start, total) if theta is None else theta
+
+
+def _primal_dual(
+    hessian: Floats, linear: Floats, low: Floats, high: Floats, total: float | None
+) -> Floats | None:
+    """The primal-dual active set method (Hintermüller, Ito and Kunisch 2003).
+
+    It guesses which sides hold with equality, solves for the rest, and guesses anew by the signs of
+    what comes out. None where it does not settle.
+    """
+    size = len(linear)
+    below = above = np.zeros(size, dtype=np.bool_)
+    for _ in range(_ROUNDS):
+        free = ~(below | above)
+        if total is not None and not free.any():
+            return None
+        theta = np.where(below, low, np.where(above, high, 0.0))
+        solved = _free_part(hessian, linear + hessian @ theta, free, theta, total)
+        if solved is None:
+            return None
+        theta, force = solved
+        before = below, above
+        # Each coordinate leaves a side if the gradient draws it inside, and meets one it passed.
+        below = np.where(free, theta < low, below & (force > 0.0))
+        above = np.where(free, theta > high, above & (force < 0.0))
+        if np.array_equal(below, before[0]) and np.array_equal(above, before[1]):
+            return theta
+    return None
+
+
+def _primal(
+    hessian: Floats,
+    linear: Floats,
+    low: Floats,
+    high: Floats,
+    start: Floats,
+    total: float | None,
+) -> Floats:
+    """The primal active set method (Nocedal and Wright 2006, 16.3), one side at a time."""
+    theta = start.copy()
+    below, above = theta <= low, theta >= high
+    for _ in range(_ROUNDS + 10 * len(linear)):
+        free = ~(below | above)
+        held = np.where(free, 0.0, theta)
+        solved = _free_part(hessian, linear + hessian @ held, free, held, total)
+        if solved is None:
+            break
+        aim, force = solved
+        way = np.where(free, aim - theta, 0.0)
+        ends = np.where(way < 0.0, low, high)
+        moving = way != 0.0
+        shares = np.full(len(theta), np.inf)
+        shares[moving] = (ends[moving] - theta[moving]) / way[moving]
+        share = min(1.0, max(float(shares.min(initial=np.inf)), 0.0))
+        theta = np.where(free, theta + share * way, theta)
+        if share < 1.0:
+            met = free & (shares <= share)
+            theta = np.where(met, ends, theta)
+            below, above = below | (met & (way < 0.0)), above | (met & (way > 0.0))
+            continue
+        drawn = np.where(below, -force, np.where(above, force, 0.0))
+        leaver = int(np.argmax(drawn))
+        if drawn[leaver] <= _ROUND * float(np.abs(linear).max()):
+            break
+        below[leaver] = above[leaver] = False
+    return theta
+
+
+def _free_part(
+    hessian: Floats, pull: Floats, free: Bools, theta: Floats, total: float | None
+) -> tuple[Floats, Floats] | None:
+    """Coefficients whose free part is least for the fixed one, and the force on each."""
+    count = int(free.sum())
+    system, right = hessian[np.ix_(free, free)], -pull[free]
+    if total is not None:
+        system = np.block([[system, np.ones((count, 1))], [np.ones((1, count)), np.zeros((1, 1))]])
+        right = np.append(right, total - theta.sum())
+    try:
+        solved = np.linalg.solve(system, right)
+    except np.linalg.LinAlgError:
+        return None
+    result = theta.copy()
+    result[free] = solved[:count]
+    force = pull + hessian[:, free] @ solved[:count]
+    if total is not None:
+        force = force + solved[count]
+    return (result, force) if np.isfinite(result).all() else None

@@ -12,7 +12,7 @@ from dpsdk._checks import described, shown
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import QueryError
 from dpsdk.forms import Coordinates
-from dpsdk.forms.coordinates import check_cells, longest
+from dpsdk.forms.design import check_cells, longest
 from dpsdk.forms.factors import to_weights
 from dpsdk.losses import Loss
 from dpsdk.queries.features import (

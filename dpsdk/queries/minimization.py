@@ -14,7 +14,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet, Facts, Simplex
 from dpsdk.forms.convex import COORDINATE_LIMIT
-from dpsdk.forms.coordinates import check_cells
+from dpsdk.forms.design import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.queries.base import Query

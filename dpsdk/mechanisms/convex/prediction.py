@@ -12,7 +12,7 @@ from attrs import evolve
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Box, ConvexForm, Simplex
 from dpsdk.forms.convex import Tables
-from dpsdk.forms.coordinates import Coordinates
+from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import Pairs
 from dpsdk.mechanisms.convex.correction import excess_metric
 from dpsdk.mechanisms.convex.start import Moments

@@ -12,7 +12,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import Ball, ConvexForm
 from dpsdk.forms.convex import WEIGHT_LIMIT
-from dpsdk.forms.coordinates import Coordinates, longest
+from dpsdk.forms.design import Coordinates, longest
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_count, to_finite
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, ConvexForm
-from dpsdk.forms.coordinates import longest
+from dpsdk.forms.design import longest
 from dpsdk.mechanisms.convex.sketch import distortion, vectors
 from dpsdk.mechanisms.convex.theorems import Problem
 

@@ -9,7 +9,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk.forms import ConvexForm, Coordinates
-from dpsdk.forms.coordinates import axes_of, block_of
+from dpsdk.forms.design import axes_of, block_of
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Span", "vectors"]

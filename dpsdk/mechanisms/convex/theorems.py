@@ -16,7 +16,7 @@ from dpsdk._checks import shown, to_beta, to_count, to_finite
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
-from dpsdk.forms.coordinates import axes_of, longest
+from dpsdk.forms.design import axes_of, longest
 from dpsdk.mechanisms.convex.concentration import Concentration
 
 __all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]

@@ -6,7 +6,7 @@ import pytest
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownAttribute
 from dpsdk.forms import Ball, Box, ConvexForm, Coordinates, LinearForm, Simplex, sensitivity
-from dpsdk.forms.coordinates import longest
+from dpsdk.forms.design import longest
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.losses import (
     GLMLoss,

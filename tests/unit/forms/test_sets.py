@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize
 
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.quadratic import _walked
+from dpsdk.forms.sets import _primal
 from dpsdk.queries import Ball, Box, Simplex
 
 SETS = [Ball(1.5), Box(-1, 0.5), Box([-1, 0, 2, -3], [1, 0, 5, -1]), Simplex()]
@@ -76,11 +76,11 @@ def test_the_walk_along_sides_agrees_with_bounded_least_squares():
         wanted = optimize.lsq_linear(
             factor, -np.linalg.solve(factor.T, linear), (low, high), method="bvls"
         ).x
-        walked = _walked(hessian, linear, low, high, np.zeros(6), None)
+        walked = _primal(hessian, linear, low, high, np.zeros(6), None)
         assert np.allclose(walked, wanted, atol=1e-8)
         wide = Box(-1, 0.5).quadratic_minimiser(hessian, linear, np.zeros(6))
         assert np.allclose(wide, wanted, atol=1e-8)
-        summed = _walked(hessian, linear, np.zeros(6), np.full(6, np.inf), np.full(6, 1 / 6), 1.0)
+        summed = _primal(hessian, linear, np.zeros(6), np.full(6, np.inf), np.full(6, 1 / 6), 1.0)
         simple = Simplex().quadratic_minimiser(hessian, linear, np.full(6, 1 / 6))
         assert np.allclose(summed, simple, atol=1e-8)
         assert Simplex().gap(summed, hessian @ summed + linear) < 1e-9

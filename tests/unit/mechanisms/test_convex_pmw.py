@@ -20,7 +20,7 @@ from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
 from dpsdk.forms import ConvexForm
-from dpsdk.forms.coordinates import Coordinates
+from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.kernel import Kernel

@@ -18,7 +18,7 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
 )
 from dpsdk.forms import ConvexForm, LinearForm, ProximalGapForm
-from dpsdk.forms.coordinates import longest
+from dpsdk.forms.design import longest
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.hypothesis.streams import Seed

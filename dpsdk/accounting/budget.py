@@ -10,6 +10,7 @@ from attrs import field, frozen
 from dpsdk._checks import to_amount, to_delta
 from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.display import as_text
+from dpsdk.codec import AMOUNT, Member, written
 from dpsdk.typing import Real
 
 __all__ = ["BUDGETS", "Budget"]
@@ -23,6 +24,7 @@ def _delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
 
 
+@written("budget", {"epsilon": AMOUNT, "delta": Member(AMOUNT, Fraction(0))})
 @frozen(repr=False, cache_hash=True)
 class Budget:
     """A pair (ε, δ): the differential privacy that the whole session keeps.

@@ -26,10 +26,12 @@ from dpsdk._records import (
     from_record,
 )
 from dpsdk.accounting.numbers.display import as_text
+from dpsdk.codec import AMOUNT, INTEGER, ListOf, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
+    "GUARANTEE",
     "GUARANTEES",
     "ApproximateGuarantee",
     "BoundedRangeGuarantee",
@@ -126,6 +128,11 @@ class Guarantee(ABC):
         return from_record(GUARANTEES, cls, record)
 
 
+GUARANTEE = Nested[Guarantee]("a guarantee", Guarantee)
+"""A guarantee of any kind, as a member of written forms."""
+
+
+@written("guarantee.pure", {"epsilon": AMOUNT})
 @frozen
 class PureGuarantee(Guarantee):
     """Pure ε-differential privacy, whatever the mechanism.
@@ -147,6 +154,7 @@ class PureGuarantee(Guarantee):
         return f"{as_text(self.epsilon, up=True)}-DP"
 
 
+@written("guarantee.discrete-laplace", {"scale": AMOUNT, "shift": INTEGER})
 @frozen
 class DiscreteLaplaceGuarantee(Guarantee):
     """Independent discrete Laplace noise on every entry of an integer vector.
@@ -186,6 +194,15 @@ class DiscreteLaplaceGuarantee(Guarantee):
         return f"{as_text(self.epsilon, up=True)}-DP, discrete Laplace"
 
 
+@written(
+    "guarantee.discrete-gaussian",
+    {
+        "variance": AMOUNT,
+        "shift_squared": INTEGER,
+        "shift_max": INTEGER,
+        "claim": OrNone(ListOf(AMOUNT, least=2, most=2)),
+    },
+)
 @frozen
 class DiscreteGaussianGuarantee(Guarantee):
     """Independent discrete Gaussian noise on every entry of an integer vector.
@@ -238,6 +255,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         return f"{as_text(self.rho, up=True)}-zCDP, discrete Gaussian"
 
 
+@written("guarantee.bounded-range", {"eta": AMOUNT})
 @frozen
 class BoundedRangeGuarantee(Guarantee):
     """Privacy losses of any two outcomes differ by at most `eta`: the exponential mechanism.
@@ -266,6 +284,7 @@ class BoundedRangeGuarantee(Guarantee):
         return f"{as_text(self.eta, up=True)}-DP, bounded range"
 
 
+@written("guarantee.approximate", {"epsilon": AMOUNT, "delta": AMOUNT})
 @frozen
 class ApproximateGuarantee(Guarantee):
     """(ε, δ)-differential privacy, whatever the mechanism.

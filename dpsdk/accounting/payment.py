@@ -17,6 +17,7 @@ from dpsdk.accounting.ledger.books import Books, concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.spent import Spent
+from dpsdk.codec import TEXT, written
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["Around", "Moment", "Payment", "Trusted", "Witness", "moment_of"]
@@ -60,6 +61,7 @@ def _argued(value: str) -> str:
     return to_name("proof", value) if value != "" else ""
 
 
+@written("trusted", {"name": TEXT, "proof": TEXT})
 @frozen
 class Trusted:
     """A class of requests of another author, taken at its word since somebody vouches for it.

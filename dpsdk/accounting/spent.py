@@ -9,6 +9,7 @@ from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.numbers.display import as_room, as_text, percentage
+from dpsdk.codec import AMOUNT, FLOAT, NATURAL, TEXT, Nested, OrNone, written
 
 __all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent", "without_runs"]
 
@@ -32,6 +33,18 @@ class Asked(NamedTuple):
         return f"the opening of {self.mechanism}"
 
 
+@written(
+    "spent",
+    {
+        "fraction": FLOAT,
+        "epsilon": OrNone(AMOUNT),
+        "rho": AMOUNT,
+        "delta": AMOUNT,
+        "charges": NATURAL,
+        "guarantee": Nested[Budget]("a budget", Budget),
+        "of": TEXT,
+    },
+)
 @frozen(repr=False)
 class Spent:
     """What a session has spent.

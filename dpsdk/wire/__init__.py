@@ -8,16 +8,13 @@ charged. Kinds are looked up in a `Catalogue` that the program builds: nothing i
 or evaluated by a name in a text.
 """
 
-from dpsdk.errors import WireError
-from dpsdk.wire.answers import ReleasedAnswer
-from dpsdk.wire.catalogue import Catalogue, Codebook, Kind, Member, Nested
-from dpsdk.wire.codec import digest, dumps, from_json, loads, schema, to_json
-from dpsdk.wire.fields import (
+from dpsdk.codec import (
     AMOUNT,
     ENDLESS,
     FLAG,
     FLOAT,
     INTEGER,
+    JSON,
     NAME,
     NATURAL,
     NUMBER,
@@ -25,13 +22,21 @@ from dpsdk.wire.fields import (
     POSITIVE,
     TEXT,
     Choice,
+    Codebook,
     Field,
+    Kind,
     ListOf,
+    Member,
+    Nested,
     OrNone,
+    Plain,
 )
+from dpsdk.errors import WireError
+from dpsdk.wire.answers import ReleasedAnswer
+from dpsdk.wire.catalogue import Catalogue
+from dpsdk.wire.codec import digest, dumps, from_json, loads, schema, to_json
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.releases import ReleasedNoise, ReleasedSensitivity, ReleaseRecord
-from dpsdk.wire.text import JSON, Plain
 
 __all__ = [
     "AMOUNT",

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk._checks import shown
+from dpsdk.codec import ALL_MEASURED, NATURAL, TEXT, Choice, Kind, ListOf, Nested
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
-from dpsdk.wire.catalogue import Kind, Nested
-from dpsdk.wire.fields import CELLS, FINITE, NATURAL, NUMBER, TEXT, Choice, ListOf, refused
-from dpsdk.wire.text import JSON, Plain
 
-if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Codebook
-
-__all__ = ["ALL_MEASURED", "ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
+__all__ = ["ANSWER", "KINDS", "AnswerShape", "ReleasedAnswer"]
 
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
@@ -140,67 +135,6 @@ class ReleasedAnswer(Lasting):
             items = cast("Answers[object]", value).items
             return cls("several", (len(items),), parts=tuple([cls.of(one, raw) for one in items]))
         return cls("other", raw.shape, raw)
-
-
-_INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
-
-
-class _Measured:
-    """A number; null where there is none, and a text for an infinite one."""
-
-    def write(self, value: float, path: str, codebook: Codebook, /) -> Plain:
-        if math.isnan(value):
-            return None
-        if math.isinf(value):
-            return "infinity" if value > 0 else "-infinity"
-        return NUMBER.write(float(value), path, codebook)
-
-    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float:
-        if plain is None:
-            return math.nan
-        if type(plain) is str and plain in _INFINITE:
-            return _INFINITE[plain]
-        if type(plain) is not int and type(plain) is not float:
-            raise refused(path, 'a number, null, "infinity" or "-infinity"', plain)
-        return float(NUMBER.read(plain, path, codebook))
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        return {"anyOf": [NUMBER.schema(codebook), {"enum": [None, *_INFINITE]}]}
-
-
-MEASURED = _Measured()
-"""A number of an answer."""
-
-
-class _AllMeasured:
-    """All numbers of an answer."""
-
-    _each = ListOf(MEASURED)
-
-    def write(self, value: Floats | Sequence[float], path: str, codebook: Codebook, /) -> Plain:
-        given = value if isinstance(value, np.ndarray) else list(value)
-        floats = isinstance(given, np.ndarray) or set(map(type, given)) == {float}
-        if not floats or len(given) > CELLS:
-            return self._each.write(cast("Sequence[float]", given), path, codebook)
-        # All at once, and otherwise as each of them is written.
-        numbers = np.asarray(given, dtype=np.float64)
-        plain = numbers.astype(object)
-        whole = (np.abs(numbers) < FINITE) & (np.floor(numbers) == numbers)
-        plain[whole] = numbers[whole].astype(np.int64).astype(object)
-        plain[np.isnan(numbers)] = None
-        for text, size in _INFINITE.items():
-            plain[numbers == size] = text
-        return cast("list[Plain]", plain.tolist())
-
-    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> tuple[float, ...]:
-        return self._each.read(plain, path, codebook)
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        return self._each.schema(codebook)
-
-
-ALL_MEASURED = _AllMeasured()
-"""All numbers of an answer."""
 
 
 ANSWER = Nested[ReleasedAnswer]("an answer", ReleasedAnswer)

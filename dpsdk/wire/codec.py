@@ -8,6 +8,7 @@ from typing import Literal, TypeVar, cast, overload
 
 from dpsdk._checks import shown
 from dpsdk.accounting import Budget, Composition, Guarantee
+from dpsdk.codec import ENVELOPE, JSON, Codebook, Plain, canonical, check, parsed, refused
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.forms import Form
@@ -17,11 +18,9 @@ from dpsdk.mechanisms import Mechanism, OneShot
 from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.queries import Query
 from dpsdk.release import Release
-from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook
+from dpsdk.wire.catalogue import Catalogue
 from dpsdk.wire.distributions import digest_of
-from dpsdk.wire.fields import refused
 from dpsdk.wire.releases import ReleaseRecord
-from dpsdk.wire.text import JSON, Plain, canonical, check, parsed
 
 __all__ = ["digest", "dumps", "from_json", "loads", "schema", "to_json"]
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import re
 from datetime import date, datetime
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from dpsdk._checks import shown
+from dpsdk.codec import JSON, NUMBER, Codebook, MapOf, Plain, check_spread, refused, step
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.queries import Between, Conjunction, Not
 from dpsdk.queries.conditions import Condition
 from dpsdk.typing import Label
-from dpsdk.wire.fields import NUMBER, MapOf, check_spread, refused
-from dpsdk.wire.text import JSON, Plain, step
-
-if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["CONDITIONS", "END", "WHERE"]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from dpsdk._checks import shown
+from dpsdk.codec import JSON, Codebook, Plain, canonical
 from dpsdk.domain import Domain
 from dpsdk.errors import WireError
 from dpsdk.hypothesis import Distribution
-from dpsdk.wire.text import JSON, Plain, canonical
-
-if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["DIGEST", "DISTRIBUTION", "digest_of", "domain_json"]
 
@@ -81,7 +78,8 @@ class _Distribution:
         return digest_of(value, path)
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Distribution:
-        return codebook.catalogue.distribution(DIGEST.read(plain, path, codebook), path)
+        digest = DIGEST.read(plain, path, codebook)
+        return cast("Distribution", codebook.catalogue.named(digest, path))
 
     def schema(self, codebook: Codebook, /) -> JSON:
         return DIGEST.schema(codebook)

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import cast
 
 import dpsdk.domain as room
+from dpsdk.codec import (
+    FLAG,
+    JSON,
+    NAME,
+    POSITIVE,
+    Codebook,
+    Kind,
+    ListOf,
+    Member,
+    Plain,
+    check_spread,
+)
 from dpsdk.data import PrivacyUnit
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.files import read_attribute
 from dpsdk.errors import DomainError, WireError
-from dpsdk.wire.catalogue import Codebook, Kind, Member
-from dpsdk.wire.fields import FLAG, NAME, POSITIVE, ListOf, check_spread
-from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS"]
 

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsdk.codec import (
+    AMOUNT,
+    ENDLESS,
+    FLAG,
+    INTEGER,
+    JSON,
+    NAME,
+    NUMBER,
+    Choice,
+    Codebook,
+    Kind,
+    ListOf,
+    Member,
+    Nested,
+    OrNone,
+    Plain,
+    refused,
+)
 from dpsdk.forms import Form
 from dpsdk.hypothesis import Given, Pairs, Product, Start, Uniform
 from dpsdk.kernel import Limits
@@ -37,22 +55,8 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.queries import Query
-from dpsdk.wire.catalogue import Codebook, Kind, Member, Nested
 from dpsdk.wire.distributions import DISTRIBUTION
-from dpsdk.wire.fields import (
-    AMOUNT,
-    ENDLESS,
-    FLAG,
-    INTEGER,
-    NAME,
-    NUMBER,
-    Choice,
-    ListOf,
-    OrNone,
-    refused,
-)
 from dpsdk.wire.queries import QUERY
-from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS", "MECHANISM"]
 

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from typing import cast
 
-from dpsdk.forms import Form
-from dpsdk.planner import Assumptions, Forecast, Goal, Plan, Plans
-from dpsdk.release import Cost
-from dpsdk.wire.catalogue import Kind, Member, Nested
-from dpsdk.wire.charges import RUNS
-from dpsdk.wire.fields import (
+from dpsdk.accounting.guarantee import GUARANTEE
+from dpsdk.codec import (
     AMOUNT,
     FLAG,
     FLOAT,
     INTEGER,
     NATURAL,
+    POSITIVE,
     TEXT,
     Choice,
+    Entry,
+    Kind,
     ListOf,
+    Member,
+    Nested,
     OrNone,
 )
+from dpsdk.forms import Form
+from dpsdk.planner import Assumptions, Forecast, Goal, Plan, Plans
+from dpsdk.release import Cost
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.releases import BOUND, REASONS
-from dpsdk.wire.sound import settling, taking
 
 __all__ = ["KINDS"]
 
@@ -53,8 +56,7 @@ _FORECAST = Kind(
         "high": FLOAT,
         "basis": Choice[str]("noise", "calibrated", "extrapolated"),
     },
-    taking(Forecast, _wrong_forecast),
-    settling(_wrong_forecast),
+    wrong=_wrong_forecast,
 )
 
 _PLAN = Kind(
@@ -76,8 +78,7 @@ _PLAN = Kind(
         "attainable": OrNone(FLOAT),
         "parts": _PLANS,
     },
-    taking(Plan[Form], _wrong_plan),
-    settling(_wrong_plan),
+    wrong=_wrong_plan,
 )
 
 KINDS: tuple[Kind[object], ...] = (
@@ -87,7 +88,7 @@ KINDS: tuple[Kind[object], ...] = (
         "assumptions",
         {"rows": Member(OrNone(INTEGER), None), "inside": Member(OrNone(AMOUNT), None)},
     ),
-    Kind(Cost, "cost", {"runs": RUNS}),
+    Kind(Cost, "cost", {"runs": ListOf(Entry(guarantee=GUARANTEE, count=POSITIVE))}),
     cast("Kind[object]", _FORECAST),
     cast("Kind[object]", _PLAN),
     Kind(Plans, "plans", {"plans": _PLANS, "question": TEXT}),

@@ -5,6 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from dpsdk.codec import (
+    AMOUNT,
+    CODES,
+    FLAG,
+    JSON,
+    NAME,
+    NUMBER,
+    NUMBERS,
+    Both,
+    Choice,
+    Codebook,
+    Kind,
+    ListOf,
+    Member,
+    Nested,
+    OrNone,
+    Plain,
+)
+from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Ball, Box, ConvexSet, Form, Simplex
 from dpsdk.losses import (
@@ -42,21 +61,7 @@ from dpsdk.queries import (
     Workload,
 )
 from dpsdk.queries.linear import to_names
-from dpsdk.wire.catalogue import Codebook, Kind, Member, Nested
 from dpsdk.wire.conditions import CONDITIONS, END, WHERE
-from dpsdk.wire.fields import (
-    AMOUNT,
-    CODES,
-    FLAG,
-    NAME,
-    NUMBER,
-    NUMBERS,
-    Both,
-    Choice,
-    ListOf,
-    OrNone,
-)
-from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS", "QUERY"]
 
@@ -102,7 +107,7 @@ def _tabulated(query: Linear, path: str, codebook: Codebook) -> Linear:
         expected = "an array, or a function with the domain over which it is to be written out"
         raise WireError(f"{path}.weights", expected, "a function alone")
     try:
-        return query.tabulated(codebook.domain)
+        return query.tabulated(cast("Domain", codebook.domain))
     except DpsdkError as error:
         expected = "a function that can be written out over the domain"
         raise WireError(f"{path}.weights", expected, str(error)[:300]) from error

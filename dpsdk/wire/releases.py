@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -19,7 +20,29 @@ from dpsdk.accounting import (
     Spent,
     Trusted,
 )
+from dpsdk.accounting.guarantee import GUARANTEE
 from dpsdk.accuracy import Bound, NoiseAccuracy, Standing
+from dpsdk.codec import (
+    ALL_MEASURED,
+    ENDLESS,
+    ENVELOPE,
+    EXACTLY,
+    FLAG,
+    FLOAT,
+    NATURAL,
+    POSITIVE,
+    TEXT,
+    Choice,
+    Codebook,
+    Entry,
+    Kind,
+    ListOf,
+    Member,
+    Nested,
+    OrNone,
+    canonical,
+    check,
+)
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
 from dpsdk.forms import Facts, Form, LinearForm, sensitivity
 from dpsdk.mechanisms import Mechanism
@@ -28,26 +51,11 @@ from dpsdk.queries import Query
 from dpsdk.release import Cost, Release, Source
 from dpsdk.release.release import Reason
 from dpsdk.wire import answers
-from dpsdk.wire.answers import ALL_MEASURED, ANSWER, ReleasedAnswer
-from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested
-from dpsdk.wire.charges import EXACTLY, RUNS
-from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
+from dpsdk.wire.answers import ANSWER, ReleasedAnswer
+from dpsdk.wire.catalogue import Catalogue
 from dpsdk.wire.distributions import DIGEST
-from dpsdk.wire.fields import (
-    ENDLESS,
-    FLAG,
-    FLOAT,
-    NATURAL,
-    POSITIVE,
-    TEXT,
-    Choice,
-    ListOf,
-    OrNone,
-)
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
-from dpsdk.wire.sound import settling, taking
-from dpsdk.wire.text import canonical, check
 
 __all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
@@ -375,6 +383,7 @@ def _each(release: Release[object], beta: float) -> tuple[float, ...] | None:
         return None
 
 
+@cache
 def _version() -> str:
     try:
         return f"dpsdk {version('dpsdk')}"
@@ -395,6 +404,9 @@ def _wrong_record(record: ReleaseRecord) -> str:
     return "" if record.moved >= 0 else "moved by at least 0"
 
 
+COMPOSITION = Nested[Composition]("a composition", Composition)
+BUDGET = Nested[Budget]("a budget", Budget)
+SPENT = Nested[Spent]("what was spent", Spent)
 BOUND = Nested[Bound]("a bound", Bound)
 REASONS = ListOf(Nested[Reason]("a reason", Reason))
 
@@ -409,8 +421,7 @@ _BOUND = Kind(
         "vacuous": FLAG,
         "predicted": OrNone(FLOAT),
     },
-    taking(Bound, _wrong_bound),
-    settling(_wrong_bound),
+    wrong=_wrong_bound,
 )
 
 _RELEASE = Kind(
@@ -437,7 +448,7 @@ _RELEASE = Kind(
         "reused": FLAG,
         "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
         "sensitivity": OrNone(Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)),
-        "runs": RUNS,
+        "runs": ListOf(Entry(guarantee=GUARANTEE, count=POSITIVE)),
         "epsilon": OrNone(EXACTLY),
         "rho": EXACTLY,
         "joint": BOUND,
@@ -452,8 +463,7 @@ _RELEASE = Kind(
         "because": Member(REASONS, (), quiet=True),
         "moved": Member(ENDLESS, 0.0, quiet=True),
     },
-    taking(ReleaseRecord, _wrong_record),
-    settling(_wrong_record),
+    wrong=_wrong_record,
 )
 
 KINDS: tuple[Kind[object], ...] = (

@@ -18,6 +18,7 @@ from dpsdk.accounting.numbers.rounding import (
     ln_up,
     sqrt_up,
 )
+from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -32,6 +33,7 @@ def _around(value: Real) -> Fraction:
     return to_positive("around", value)
 
 
+@written("anytime", {"delta": AMOUNT, "around": AMOUNT})
 @frozen
 class Anytime:
     """A bound on ε that holds at all times at once, so also at a stop chosen by the answers.

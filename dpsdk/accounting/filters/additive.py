@@ -24,10 +24,12 @@ from dpsdk.accounting.numbers.rounding import fraction_down, sqrt_down, truncate
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.accounting.prices.conversion import bun_steinke_start, zcdp_start
 from dpsdk.accounting.prices.run import prices_of, pure_rho
+from dpsdk.codec import AMOUNT, Member, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = [
+    "LEAKS",
     "LEAK_SHARE",
     "AdditiveComposition",
     "AdvancedComposition",
@@ -43,6 +45,9 @@ __all__ = [
 
 LEAK_SHARE = Fraction(1, 500)
 """The share of δ that is kept for leaks unless told, so little that it hardly costs a run."""
+
+LEAKS = {"leak_share": Member(AMOUNT, Fraction(0))}
+"""The member of the written form of every composition with such a share."""
 
 
 def to_leak_share(value: Real) -> Fraction:
@@ -235,6 +240,7 @@ class AdditiveComposition(Composition):
         return from_steps(state.limit[0] - state.spent[0])
 
 
+@written("composition.basic", {})
 @frozen
 class BasicComposition(AdditiveComposition):
     """ε and δ add up. Pure runs hold their sum on every path, with no δ at all.
@@ -267,6 +273,7 @@ class BasicComposition(AdditiveComposition):
         return Fraction(0)
 
 
+@written("composition.advanced", LEAKS)
 @frozen
 class AdvancedComposition(AdditiveComposition):
     """The constants of Dwork, Rothblum and Vadhan (2010), under full adaptivity.
@@ -311,6 +318,7 @@ class AdvancedComposition(AdditiveComposition):
         return self._left(state)
 
 
+@written("composition.zcdp", LEAKS)
 @frozen
 class ZCDPComposition(AdditiveComposition):
     """Zero-concentrated differential privacy with the smallest ρ of each run.

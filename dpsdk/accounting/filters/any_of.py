@@ -11,7 +11,7 @@ from dpsdk._checks import shown, to_fraction
 from dpsdk._records import FRACTION, Listed, Optional
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_own
-from dpsdk.accounting.filters.additive import LEAK_SHARE, BasicComposition, to_leak_share
+from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
 from dpsdk.accounting.filters.composition import (
     COMPOSITIONS,
     NEVER_OPEN,
@@ -27,6 +27,7 @@ from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuar
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.accounting.prices.run import prices_of
+from dpsdk.codec import AMOUNT, ListOf, Member, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
@@ -60,6 +61,14 @@ def leakless(guarantee: Guarantee) -> Guarantee:
     return guarantee
 
 
+@written(
+    "composition.any-of",
+    {
+        "members": ListOf(Nested[Composition]("a composition", Composition), least=1, most=100),
+        "weights": Member(OrNone(ListOf(AMOUNT, most=100)), None),
+        **LEAKS,
+    },
+)
 @frozen
 class AnyOf(Composition):
     """Accepts a run while at least one member has certified every run so far, this one included.

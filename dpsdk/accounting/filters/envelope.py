@@ -17,6 +17,7 @@ from attrs import field, frozen
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
+    LEAKS,
     begun,
     refuse_leaks,
     root_down,
@@ -40,6 +41,7 @@ from dpsdk.accounting.prices.envelope import (
 )
 from dpsdk.accounting.prices.gdp import HALF_PI_UP, gdp_start
 from dpsdk.accounting.prices.run import prices_of
+from dpsdk.codec import written
 
 __all__ = ["EnvelopeComposition"]
 
@@ -49,6 +51,7 @@ _CUTS = (13, 12, 11, 10, 9, 4)
 """By ten to minus so much a figure in floats is lowered until it fits."""
 
 
+@written("composition.envelope", LEAKS)
 @frozen
 class EnvelopeComposition(Composition):
     """Keeps the session √v₀-GDP: the sharpest filter here for many small runs.

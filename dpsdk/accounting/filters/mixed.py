@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.filters.additive import LEAK_SHARE, begun, refuse_leaks, to_leak_share
+from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.filters.composition import (
     COMPOSITIONS,
     NEVER_OPEN,
@@ -23,6 +23,7 @@ from dpsdk.accounting.filters.renyi import RenyiComposition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.prices.conversion import renyi_start
 from dpsdk.accounting.prices.run import prices_of
+from dpsdk.codec import written
 
 __all__ = ["MixedComposition"]
 
@@ -31,6 +32,7 @@ _FILTERS = tuple(RenyiComposition(order, LEAK_SHARE) for order in _ORDERS)
 _KEPT = Fraction(7, 8)
 
 
+@written("composition.mixed", LEAKS)
 @frozen
 class MixedComposition(Composition):
     """A Rényi filter whose order the budget picks: for large pure runs beside Gaussian noise.

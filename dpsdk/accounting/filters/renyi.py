@@ -13,6 +13,7 @@ from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.filters.additive import (
+    LEAKS,
     AdditiveComposition,
     begun,
     refuse_leaks,
@@ -34,6 +35,7 @@ from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.numbers.steps import STEPS
 from dpsdk.accounting.prices.conversion import renyi_start, to_order, zcdp_start
 from dpsdk.accounting.prices.run import prices_of
+from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["RenyiComposition"]
@@ -90,6 +92,7 @@ def _useful_order(epsilon: Fraction, delta: Fraction) -> int | None:
     return order
 
 
+@written("composition.renyi", {"order": AMOUNT, **LEAKS})
 @frozen
 class RenyiComposition(AdditiveComposition):
     """The divergences of one order add up; better than zCDP for few large runs of bounded loss.

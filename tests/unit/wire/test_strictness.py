@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from damage import damaged
 from dpsdk import wire
 from dpsdk.accuracy import Bound
+from dpsdk.codec import ALL_MEASURED, MEASURED, Codebook, text
 from dpsdk.errors import WireError
 from dpsdk.mechanisms import Laplace
 from dpsdk.planner import Forecast, Plan
 from dpsdk.queries import Conjunction, Count, Not, Query, Threshold, Workload
 from dpsdk.release import Cost
-from dpsdk.wire import Codebook, text
-from dpsdk.wire.answers import ALL_MEASURED, MEASURED
 from worlds import repeatable
 from written import CATALOGUE, VALUES
 

@@ -1,0 +1,186 @@
+"""The codec: how public values are written as plain JSON, read back strictly, and identified.
+
+A class registers its written form beside itself, by `written`, with a name and a field for each
+member; every table of kinds is derived from that. Whatever is read is hostile data: texts are
+limited in length, depth and digits, every value is checked by its field, and kinds are looked up in
+a closed table, so that nothing is imported, called or evaluated by a name in a text. A kind never
+comes to mean anything else. The identity of a value is the digest of its canonical text.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TypeVar
+
+from dpsdk.codec.composed import (
+    ALL_MEASURED,
+    CODES,
+    EXACTLY,
+    NUMBERS,
+    PACKED_FLOATS,
+    PACKED_INTS,
+    Both,
+    Checked,
+    Choice,
+    Entry,
+    ListOf,
+    MapOf,
+    OrNone,
+)
+from dpsdk.codec.fields import (
+    AMOUNT,
+    CELLS,
+    ENDLESS,
+    FLAG,
+    FLOAT,
+    INTEGER,
+    MEASURED,
+    NAME,
+    NATURAL,
+    NUMBER,
+    POSITIVE,
+    TEXT,
+    WHOLE,
+    Field,
+    Pattern,
+    check_spread,
+    object_schema,
+    refused,
+)
+from dpsdk.codec.kinds import (
+    ENVELOPE,
+    GROUPS,
+    OWN,
+    PUBLIC,
+    REQUIRED,
+    Codebook,
+    Kind,
+    Kinds,
+    Member,
+    Nested,
+    written,
+)
+from dpsdk.codec.legacy import is_record, renewed
+from dpsdk.codec.text import JSON, Plain, canonical, check, parsed, step
+from dpsdk.errors import RecordError, WireError
+
+__all__ = [
+    "ALL_MEASURED",
+    "AMOUNT",
+    "CELLS",
+    "CODES",
+    "ENDLESS",
+    "ENVELOPE",
+    "EXACTLY",
+    "FLAG",
+    "FLOAT",
+    "GROUPS",
+    "INTEGER",
+    "JSON",
+    "MEASURED",
+    "NAME",
+    "NATURAL",
+    "NUMBER",
+    "NUMBERS",
+    "OWN",
+    "PACKED_FLOATS",
+    "PACKED_INTS",
+    "POSITIVE",
+    "PUBLIC",
+    "REQUIRED",
+    "TEXT",
+    "WHOLE",
+    "Both",
+    "Checked",
+    "Choice",
+    "Codebook",
+    "Entry",
+    "Field",
+    "Kind",
+    "Kinds",
+    "ListOf",
+    "MapOf",
+    "Member",
+    "Nested",
+    "OrNone",
+    "Pattern",
+    "Plain",
+    "canonical",
+    "check",
+    "check_spread",
+    "digest",
+    "from_plain",
+    "from_record",
+    "object_schema",
+    "parsed",
+    "refused",
+    "step",
+    "to_plain",
+    "to_record",
+    "written",
+]
+
+R = TypeVar("R")
+
+
+def digest(data: Plain) -> str:
+    """The identity of plain data: the SHA-256 of its canonical text, in hexadecimal digits."""
+    return sha256(canonical(data)).hexdigest()
+
+
+def to_plain(value: object, path: str = "$") -> JSON:
+    """The written form of a value of the package, without an envelope.
+
+    Raises
+    ------
+    WireError
+        If the value, or a part of it, has no written form.
+    """
+    return OWN.kind_of(value, path).write(value, path, _BOOK)
+
+
+def from_plain(kind: type[R], plain: object, path: str = "$") -> R:
+    """The value of a class, or of one below it, that plain data stand for.
+
+    The data must be what `parsed` gives; data that a caller made pass through `check` first.
+
+    Raises
+    ------
+    WireError
+        If they are no such value to the letter.
+    """
+    return Nested[R](f"a {kind.__name__}", kind).read(plain, path, _BOOK)  # type: ignore[arg-type]  # checked there
+
+
+_BOOK = Codebook(OWN)
+
+
+def to_record(value: object) -> JSON:
+    """As `to_plain`, for `to_record` of public classes; raises `RecordError` instead."""
+    name = type(value).__name__
+    try:
+        return to_plain(value, name)
+    except WireError as error:
+        raise RecordError(error.path, error.expected, error.got) from None
+
+
+def from_record(kind: type[R], record: object) -> R:
+    """The value of a record, in the one spelling that `to_record` gives, or of dpsdk 0.1.
+
+    Raises
+    ------
+    RecordError
+        If it is no record of this class.
+    """
+    name = kind.__name__
+    try:
+        check(record)
+        if is_record(record):
+            record = renewed(record, name)
+        value = from_plain(kind, record, name)
+        same = to_plain(value, name) == record
+    except WireError as error:
+        raise RecordError(error.path, error.expected, error.got) from None
+    if not same:
+        raise RecordError(name, "spelled in the one way of records", "spelled otherwise")
+    return value

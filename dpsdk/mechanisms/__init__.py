@@ -36,8 +36,7 @@ from dpsdk.mechanisms.convex import (
     TextbookConvexPMW,
 )
 from dpsdk.mechanisms.fitted import Fitted
-from dpsdk.mechanisms.gaussian import Gaussian
-from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
 from dpsdk.mechanisms.local_marginals import LocalMarginals
 from dpsdk.mechanisms.matrix import Matrix
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW

@@ -2,152 +2,218 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, evolve, field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._arrays import kept
+from dpsdk._checks import to_flag
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import (
-    Facts,
-    Identity,
-    Kronecker,
-    LinearForm,
-)
+from dpsdk.errors import TooLarge
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import SyntheticData
-from dpsdk.kernel import Kernel, Noise, Terms
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import DistributionMechanism, Single
-from dpsdk.mechanisms.cell_sums import of_block
-from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.consistent import (
-    ConsistentAccuracy,
-    ProjectedAccuracy,
-    possible,
-    records,
-)
-from dpsdk.mechanisms.estimates import (
-    Cells,
-    Estimate,
-    EstimateAccuracy,
-    estimated,
-    measured,
-    quoted,
-    single,
-)
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    rho_if_given,
     to_zero_delta,
-    total_in_words,
 )
-from dpsdk.release import Accuracy, Measurement, NoiseAccuracy, Quote
+from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
+from dpsdk.mechanisms.measured_once import CellEstimates, MeasuresOnce, Stack
+from dpsdk.mechanisms.strategy_matrix import Cells, Product
+from dpsdk.noise import NoiseLaw
+from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.release import HalfWidths, Measurement, NoiseAccuracy, Quote, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["HistogramStrategy", "NoisyHistogram"]
+__all__ = ["ConsistentAccuracy", "HistogramStrategy", "NoisyHistogram", "ProjectedAccuracy"]
 
 CELL_LIMIT = 2**24
 """No histogram has more cells: 128 MiB for its counts, and a few times that while it is made."""
 
+_ROUND = 1 + 1e-9
+"""What floats may round off in a bound."""
+
+
+def nearest_possible(counts: Floats, facts: Facts) -> Floats:
+    """The nearest counts, by the sum of squares, that a table of these facts could have.
+
+    They are non-negative. Where the number of rows is public and no row lies outside the domain,
+    they sum to it; otherwise they sum to no more than it, or than the limit of rows.
+    """
+    most = float(facts.row_limit if facts.rows is None else facts.rows)
+    clipped: Floats = np.maximum(counts, 0.0)
+    exactly = facts.rows is not None and not facts.outside
+    if not exactly and clipped.sum() <= most:
+        return clipped
+    flat = np.sort(counts, axis=None)[::-1]
+    # The largest number of counts that stay positive when all are lowered alike.
+    lowered = (np.cumsum(flat) - most) / np.arange(1, len(flat) + 1)
+    last = int(np.flatnonzero(flat >= lowered)[-1])
+    result: Floats = np.maximum(counts - lowered[last], 0.0)
+    return result
+
+
+def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
+    """Whole records of such counts: sums over neighbouring cells change by less than one."""
+    most = facts.row_limit if facts.rows is None else facts.rows
+    ends = np.minimum(np.floor(np.cumsum(counts.reshape(-1)) + 0.5), most).astype(np.int64)
+    if facts.rows is not None and not facts.outside:
+        ends[-1] = most
+    whole = np.diff(ends, prepend=0)
+    beyond = None if not facts.outside else (0 if facts.rows is None else most - int(ends[-1]))
+    if not ends[-1] and not beyond:
+        # There is no table of no records to sample, so the likeliest cell has one.
+        whole[int(np.argmax(counts))] = 1
+    return SyntheticData.from_counts(domain, whole, outside_count=beyond)
+
+
+def bernstein_length(law: NoiseLaw, step: float, count: int, beta: float) -> tuple[float, float]:
+    """With probability 1 - beta, the largest of so many noises, and the length of all of them.
+
+    By Bernstein's inequality where no number is too large; see docs/explanation/proofs/combined.md.
+    """
+    largest = law.radius(beta / 2, count) * step
+    variance = (law.standard_deviation() * step) ** 2
+    level = math.log(2 / beta)
+    third = level * largest**2 / 3
+    beyond = third + math.sqrt(third**2 + 2 * level * count * variance * largest**2)
+    return largest, math.sqrt(count * variance + beyond)
+
 
 @frozen
-class CellByCell:
-    """The cells are what is measured."""
+class ConsistentAccuracy(HalfWidths):
+    """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
 
-    domain: Domain
+    _law: Plain = field(converter=to_plain, alias="law")
+    step: float
+    cells: int
+    exactly: bool
+    """Whether possible counts have a known sum."""
+    combination: Combination
+    signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    """One for each answer that has weights of both signs, zero for the others."""
+    kind: str = field(init=False, default="projection of noisy counts on possible ones")
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise of each count, in steps."""
+        return from_plain(self._law)
 
     @classmethod
-    def over(cls, facts: Facts) -> CellByCell:
-        """The histogram of a table.
+    def of(cls, accuracy: LinearAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
+        """The accuracy of a form, from that of the same answers before the projection."""
+        exactly = facts.rows is not None and not facts.outside
+        low, high = form.extents()
+        signed = ((low < 0) & (high > 0)).astype(np.float64)
+        combination = accuracy.combination
+        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination, signed)
 
-        Raises
-        ------
-        TooLarge
-            If its universe has more than 2^24 cells.
+    @cached_property
+    def _norms(self) -> tuple[Floats, Floats]:
+        """For each answer the sum of its absolute weights, or more, and the root of their squares.
+
+        Where the sum of all counts is known, an indicator is off as far as its complement is.
         """
-        domain = facts.domain
-        if domain.size > CELL_LIMIT:
-            advice = "declare coarser attributes, or open OnlinePMW"
-            raise TooLarge("NoisyHistogram", domain.size, CELL_LIMIT, "cells", advice)
-        return cls(domain)
+        weights = self.combination
+        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
+        if self.exactly:
+            # Weights of one and minus one have these norms too, but no such complement.
+            indicators = (squares == counts) & (peaks <= 1) & (self.signed == 0)
+            fewer = np.where(indicators, np.minimum(counts, self.cells - counts), counts)
+            squares = np.where(indicators, fewer, squares)
+            counts = fewer
+        return np.sqrt(counts * squares), np.sqrt(squares)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All attributes."""
-        return self.domain.names
-
-    @property
-    def strategy(self) -> LinearForm:
-        """The count of every cell."""
-        factors = {name: Identity(self.domain[name].size) for name in self.domain.names}
-        return LinearForm(self.domain, (Kronecker.of(self.domain, factors),))
-
-    def cells(self, values: Floats) -> Floats:
-        """The numbers, shaped like the domain."""
-        return values.reshape(self.domain.shape)
-
-    def combine(self, form: LinearForm) -> Combination:
-        """Weights on cells are weights on their noise."""
-        sizes = dict(zip(self.domain.names, self.domain.shape, strict=True))
-        return Combination.stack([of_block(block, sizes) for block in form.blocks])
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; one event bounds all answers."""
+        del joint
+        largest, distance = bernstein_length(self.law, self.step, self.cells, beta)
+        sums, roots = self._norms
+        result: Floats = np.minimum(2 * largest * sums, distance * roots) * _ROUND
+        return result
 
 
-def _estimate(accuracy: Accuracy) -> EstimateAccuracy:
-    if not isinstance(accuracy, EstimateAccuracy):
-        raise TypeError(type(accuracy).__name__)
-    return accuracy
+@frozen
+class ProjectedAccuracy(HalfWidths):
+    """The same once the counts are there: also by how far the projection moved each answer.
+
+    The truth is within the bound of an answer before it was moved, and how far it was moved is
+    public. Half of what may fail goes to that, and half to the bound of the projection; the smaller
+    of the two holds.
+    """
+
+    projection: ConsistentAccuracy
+    before: LinearAccuracy
+    distances: Floats = field(
+        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    kind: str = field(
+        init=False, default="projection of noisy counts on possible ones, and how far it moved them"
+    )
+    standing: Standing = field(init=False, default="proven")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        moved = self.before.radii(beta / 2, joint=joint) + self.distances
+        result: Floats = np.minimum(self.projection.radii(beta / 2, joint=joint), moved * _ROUND)
+        return result
 
 
 @frozen(eq=False)
 class HistogramStrategy:
-    """Sums of noisy counts, or of the nearest possible ones."""
+    """Answers as sums of noisy counts, or of the nearest possible ones."""
 
-    _estimate: Estimate
-    _facts: Facts
+    _estimates: CellEstimates
     _consistent: bool
 
     @cached_property
     def _possible(self) -> Cells:
-        cells = self._estimate.cells
-        return Cells(cells.names, possible(cells.counts, self._facts))
+        (cells,) = self._estimates.estimate
+        return Cells(cells.names, nearest_possible(cells.counts, self._estimates.facts))
 
     @property
     def distribution(self) -> SyntheticData:
         """Whole records with about the noisy counts. Free."""
-        return self._records
+        return self._synthetic
 
     @cached_property
-    def _records(self) -> SyntheticData:
-        return records(self._facts.domain, self._possible.counts, self._facts)
+    def _synthetic(self) -> SyntheticData:
+        facts = self._estimates.facts
+        return _records(facts.domain, self._possible.counts, facts)
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows. Free."""
+        """Answer in counts of rows. Free."""
         del kernel
         return self.told(form)
 
     def told(self, form: LinearForm) -> Measurement:
-        """The same."""
-        measurement = self._estimate.told(form, self._facts)
+        """Answer in counts of rows. Free."""
+        measurement = self._estimates.told(form)
+        before = measurement.accuracy
         if not self._consistent:
             return measurement
-        before, values = _estimate(measurement.accuracy), self._possible.answers(form)
-        projection = ConsistentAccuracy.of(before, form, self._facts)
+        values = self._possible.answers(form)
+        projection = ConsistentAccuracy.of(before, form, self._estimates.facts)
         accuracy = ProjectedAccuracy(projection, before, np.abs(values - measurement.values))
         return Measurement(values, accuracy, "fitted")
 
 
 def _to_consistent(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument("consistent", "True or False", shown(value))
-    return bool(value)
+    return to_flag("consistent", value)
 
 
 @frozen(repr=False, cache_hash=True, kw_only=True)
-class NoisyHistogram(DistributionMechanism):
+class NoisyHistogram(
+    MeasuresOnce[tuple[Cells, ...], NoiseAccuracy, HistogramStrategy], DistributionMechanism
+):
     """Noisy counts of all cells of the universe, measured when it is opened; then all is free.
 
     Every linear query is answered as the sum of noisy counts of the cells that it weighs, with a
@@ -185,44 +251,28 @@ class NoisyHistogram(DistributionMechanism):
     NoisyHistogram(epsilon=1)
     """
 
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
-    rho: Fraction | None = field(default=None, converter=to_rho)
+    rho: Fraction | None = field(default=None, converter=rho_if_given)
     consistent: bool = field(default=False, converter=_to_consistent)
 
-    def __attrs_post_init__(self) -> None:
-        self._noise()
+    def _measured(self, terms: Terms, /) -> Stack:
+        domain = facts_of(terms).domain
+        if domain.size > CELL_LIMIT:
+            advice = "declare coarser attributes, or open OnlinePMW"
+            raise TooLarge("NoisyHistogram", domain.size, CELL_LIMIT, "cells", advice)
+        return Stack.of(Product.cell_by_cell(domain, domain.names))
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        facts = facts_of(terms)
-        quote = quoted(form, terms, "NoisyHistogram", CellByCell.over(facts), self._noise())
-        if not self.consistent:
-            return quote
-        accuracy = ConsistentAccuracy.of(_estimate(quote.accuracy), form, facts)
-        return Quote(quote.at_open, quote.at_most, accuracy)
+        quote = MeasuresOnce.quote(self, form, terms)
+        if self.consistent and isinstance(quote.accuracy, LinearAccuracy):
+            accuracy = ConsistentAccuracy.of(quote.accuracy, form, facts_of(terms))
+            return evolve(quote, accuracy=accuracy)
+        return quote
 
-    def open(self, kernel: Kernel, /) -> HistogramStrategy:
-        facts = kernel.facts
-        estimate = measured(kernel, "NoisyHistogram", CellByCell.over(facts), self._noise())
-        return HistogramStrategy(estimate, facts, self.consistent)
-
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
-        """The one run that an answer takes."""
-        facts = facts_of(terms)
-        cells = CellByCell.over(facts)
-        plain = single(form, facts, "NoisyHistogram", cells, self._noise())
-        if not self.consistent:
-            return plain
-
-        def answered(found: Measurement[NoiseAccuracy]) -> Measurement:
-            estimate = estimated(found, "NoisyHistogram", cells)
-            return HistogramStrategy(estimate, facts, self.consistent).told(form)
-
-        return Single(plain.request, answered)
-
-    def _noise(self) -> Noise:
-        return noise_for("NoisyHistogram", self.epsilon, self.delta, self.rho)
+    def _strategy(self, estimates: CellEstimates, /) -> HistogramStrategy:
+        return HistogramStrategy(estimates, self.consistent)
 
     def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
+        total = describe_total(self.epsilon, self.delta, self.rho)
         return f"NoisyHistogram({total}{', consistent=True' if self.consistent else ''})"

@@ -1,28 +1,162 @@
-"""What mechanisms have in common that measure one attribute once, and answer from that."""
+"""Mechanisms that measure one ordered attribute once: what its functions weigh of the numbers.
+
+Most functions on such an attribute count runs of neighbouring cells.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Protocol, TypeAlias
 
+import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import Kernel, Noise, Terms
-from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism, Single
-from dpsdk.mechanisms.estimates import Estimate, Reconstruction, measured, quoted, single
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
-    to_zero_delta,
-    total_in_words,
+from dpsdk.forms import (
+    Boxes,
+    Facts,
+    FormBlock,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
 )
-from dpsdk.release import Measurement, NoiseAccuracy, Quote
+from dpsdk.kernel import Noise, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    rho_if_given,
+    to_zero_delta,
+)
+from dpsdk.mechanisms.linear_accuracy import Combination
+from dpsdk.mechanisms.measured_once import CellEstimates, MeasuresOnce, Stack
+from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix
+from dpsdk.release import NoiseAccuracy
+from dpsdk.typing import Floats, Ints
 
-__all__ = ["OneAttribute"]
+__all__ = ["Line", "OneAttribute", "combined_over"]
+
+_WEIGHTS = 2**21
+"""So many weights of functions are written out at a time."""
+
+_RUNS = 2**16
+"""So many runs are worked out at a time."""
+
+_Runs: TypeAlias = tuple[Ints, Ints, Floats]
+
+
+class Line(Protocol):
+    """What estimates the cells of one attribute from measured numbers."""
+
+    def runs(self, starts: Ints, stops: Ints, /) -> Combination:
+        """The weights of the measured numbers in the counts of runs of cells, none empty.
+
+        From each start up to, not including, its stop.
+        """
+        ...
+
+    def adjoint(self, weights: Floats, /) -> Floats:
+        """The weights (functions, numbers) of the measured numbers, from (functions, cells)."""
+        ...
+
+
+def combined_over(line: Line, form: LinearForm, size: int) -> Combination:
+    """The weights of the measured numbers in the answers to a form on one attribute of such size.
+
+    Functions that count a run take what their line needs for it; the weights of others are written
+    out, in time that grows with their number times that of cells.
+    """
+    squares, peaks, counts = np.zeros((3, form.rows))
+    counted: list[tuple[Ints, _Runs]] = []
+    others: list[tuple[Ints, FormBlock]] = []
+    place = 0
+    for block in form.blocks:
+        places = np.arange(place, place + block.rows)
+        place += block.rows
+        if (found := runs_of(block, size)) is None:
+            others.append((places, block))
+        else:
+            counted.append((places, found))
+    if counted:
+        rows = np.concatenate([places for places, _ in counted])
+        starts = np.concatenate([starts for _, (starts, _, _) in counted])
+        stops = np.concatenate([stops for _, (_, stops, _) in counted])
+        scales = np.concatenate([scales for _, (_, _, scales) in counted])
+        there = np.flatnonzero((starts < stops) & (scales != 0))
+        for first in range(0, len(there), _RUNS):
+            taken = there[first : first + _RUNS]
+            part = line.runs(starts[taken], stops[taken])
+            squares[rows[taken]] = part.squares * scales[taken] ** 2
+            peaks[rows[taken]] = part.peaks * np.abs(scales[taken])
+            counts[rows[taken]] = part.counts
+    if others:
+        rows = np.concatenate([places for places, _ in others])
+        parts = [Combination.of(line.adjoint(part)) for part in _parts(others, size)]
+        whole = Combination.stack(parts)
+        squares[rows], peaks[rows], counts[rows] = whole.squares, whole.peaks, whole.counts
+    return Combination(squares, peaks, counts)
+
+
+def runs_of(block: FormBlock, size: int) -> _Runs | None:
+    """Starts and stops of the runs that a block on one attribute counts, and what each is worth.
+
+    None if it is none of the blocks that are known to count runs.
+    """
+    if isinstance(block, Boxes) and block.whole and len(block.names) == 1:
+        return block.starts[0], block.stops[0], block.scales
+    if not isinstance(block, Kronecker):
+        return None
+    match block.factors:
+        case ():
+            starts, stops = np.zeros(1, dtype=np.int64), np.array([size])
+        case (Identity(),):
+            starts = np.arange(size)
+            stops = starts + 1
+        case (Prefix(),):
+            starts, stops = np.zeros(size, dtype=np.int64), np.arange(1, size + 1)
+        case (Range(_, start, stop),):
+            starts, stops = np.array([start]), np.array([stop])
+        case (Groups(_, width),):
+            starts = np.arange(0, size, width)
+            stops = np.minimum(starts + width, size)
+        case _:
+            return None
+    return starts, stops, np.full(len(starts), block.scale)
+
+
+def _parts(blocks: Sequence[tuple[Ints, FormBlock]], size: int) -> Iterator[Floats]:
+    """All weights of blocks on one attribute (functions, cells), some functions at a time."""
+    most, taken, count = max(1, _WEIGHTS // size), list[Floats](), 0
+    for _, block in blocks:
+        for rows in _written(block, size, most):
+            taken.append(rows)
+            count += len(rows)
+            if count >= most:
+                yield np.concatenate(taken)
+                taken, count = [], 0
+    if taken:
+        yield np.concatenate(taken)
+
+
+def _written(block: FormBlock, size: int, most: int) -> Iterator[Floats]:
+    if not block.names:
+        yield np.broadcast_to(block.columns([]), (block.rows, size))
+        return
+    every = [np.arange(size)]
+    if block.rows <= most:
+        yield block.columns(every)
+        return
+    if isinstance(block, Boxes):
+        for start in range(0, block.rows, most):
+            yield block.part(start, min(start + most, block.rows)).columns(every)
+        return
+    for number in range(block.rows):
+        yield block.row(number).columns(every)
 
 
 def _to_attribute(value: str) -> str:
@@ -30,37 +164,24 @@ def _to_attribute(value: str) -> str:
 
 
 @frozen(repr=False, cache_hash=True)
-class OneAttribute(Mechanism[LinearForm]):
-    """A mechanism that measures one attribute when it is opened, for a total, and never again."""
+class OneAttribute(MeasuresOnce[tuple[Cells, ...], NoiseAccuracy, CellEstimates]):
+    """A mechanism that measures one attribute when it is opened, for a total."""
 
     attribute: str = field(converter=_to_attribute)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        self._noise()
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
 
     @abstractmethod
-    def _over(self, facts: Facts, noise: Noise) -> Reconstruction:
-        """What is measured of such a table, and how cells follow from it."""
+    def _over(self, facts: Facts, noise: Noise) -> StrategyMatrix:
+        """The strategy matrix for a table."""
 
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        noise = self._noise()
-        return quoted(form, terms, repr(self), self._over(facts_of(terms), noise), noise)
+    def _measured(self, terms: Terms, /) -> Stack:
+        return Stack.of(self._over(facts_of(terms), self._noise()))
 
-    def open(self, kernel: Kernel, /) -> Estimate:
-        noise = self._noise()
-        return measured(kernel, repr(self), self._over(kernel.facts, noise), noise)
-
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
-        """The one run that an answer takes."""
-        noise, facts = self._noise(), facts_of(terms)
-        return single(form, facts, repr(self), self._over(facts, noise), noise)
-
-    def _noise(self) -> Noise:
-        return noise_for(type(self).__name__, self.epsilon, self.delta, self.rho)
+    def _strategy(self, estimates: CellEstimates, /) -> CellEstimates:
+        return estimates
 
     def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
+        total = describe_total(self.epsilon, self.delta, self.rho)
         return f"{type(self).__name__}({shown(self.attribute)}, {total})"

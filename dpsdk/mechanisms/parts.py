@@ -14,10 +14,10 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import to_workload
 from dpsdk.mechanisms.base import Mechanism, OneRun, OneShot, Single
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.mechanisms.stretches import stretches
-from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import (
     Accuracy,
     Cost,

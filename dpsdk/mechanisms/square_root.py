@@ -13,9 +13,8 @@ from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm, Toeplitz
 from dpsdk.forms.convolution import causal
 from dpsdk.kernel import Noise
-from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.one_attribute import OneAttribute
-from dpsdk.mechanisms.runs import combined_over
+from dpsdk.mechanisms.linear_accuracy import Combination
+from dpsdk.mechanisms.one_attribute import OneAttribute, combined_over
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Root", "SquareRoot"]

@@ -19,7 +19,7 @@ from dpsdk.accuracy import HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAc
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.mechanisms.consistent import ConsistentAccuracy
+from dpsdk.mechanisms.noisy_histogram import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.calibration import Calibration, shipped
 from dpsdk.planner.families import Family

@@ -20,7 +20,7 @@ from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
-from dpsdk.mechanisms.estimates import EstimateAccuracy
+from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner.families import Family
 from dpsdk.planner.forecasting import effort, forecast
 from dpsdk.planner.grid import A_DECADE, amount
@@ -163,7 +163,7 @@ class Trials(Generic[F]):
     balance: Balance
     aims: Aims
     _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
-    _estimates: list[EstimateAccuracy] = field(init=False, factory=list[EstimateAccuracy])
+    _estimates: list[LinearAccuracy] = field(init=False, factory=list[LinearAccuracy])
 
     @property
     def ladder(self) -> Ladder[Trial[F]]:
@@ -269,7 +269,7 @@ class Trials(Generic[F]):
     def _share(self, quote: Quote) -> None:
         """Have noise added up once for all amounts: only its size differs."""
         accuracy = quote.accuracy
-        if isinstance(accuracy, EstimateAccuracy):
+        if isinstance(accuracy, LinearAccuracy):
             for first in self._estimates:
                 accuracy.share(first)
             self._estimates[:] = self._estimates or [accuracy]

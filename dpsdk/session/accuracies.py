@@ -27,14 +27,13 @@ from dpsdk.accuracy import (
     PromisedAccuracy,
 )
 from dpsdk.errors import RecordError
-from dpsdk.mechanisms.combined import Combination, CombinedNoise
-from dpsdk.mechanisms.consistent import ConsistentAccuracy, ProjectedAccuracy
 from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess
-from dpsdk.mechanisms.estimates import EstimateAccuracy
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
 from dpsdk.mechanisms.local_marginals.strategy import CertifiedAccuracy
+from dpsdk.mechanisms.noisy_histogram import ConsistentAccuracy, ProjectedAccuracy
 from dpsdk.mechanisms.parts import JointAccuracy
 from dpsdk.mechanisms.projection.accuracy import ProjectionAccuracy
-from dpsdk.mechanisms.residual_planner.estimate import MovedAccuracy, PlannedAccuracy
+from dpsdk.mechanisms.residual_planner.residuals import MovedAccuracy
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.typing import Floats, Ints
 
@@ -242,7 +241,7 @@ def _numbers(accuracy: Accuracy) -> int | None:
     """How many numbers it is of; None if it may be of any."""
     if isinstance(accuracy, (NoiseAccuracy, PromisedAccuracy, ProjectionAccuracy)):
         return accuracy.entries
-    if isinstance(accuracy, (CombinedNoise, ConsistentAccuracy)):
+    if isinstance(accuracy, (LinearAccuracy, ConsistentAccuracy)):
         return len(accuracy.combination.squares)
     if isinstance(accuracy, (ProjectedAccuracy, MovedAccuracy)):
         return len(accuracy.distances)
@@ -291,12 +290,12 @@ def _consistent(
 
 
 def _projected(
-    projection: ConsistentAccuracy, before: CombinedNoise, distances: Floats
+    projection: ConsistentAccuracy, before: LinearAccuracy, distances: Floats
 ) -> ProjectedAccuracy:
     return _alike(ProjectedAccuracy(projection, before, distances), projection, before)
 
 
-def _moved(unbiased: CombinedNoise, distances: Floats) -> MovedAccuracy:
+def _moved(unbiased: LinearAccuracy, distances: Floats) -> MovedAccuracy:
     return _alike(MovedAccuracy(unbiased, distances), unbiased)
 
 
@@ -341,7 +340,7 @@ ACCURACIES.add(
     lambda read: _joint(**read),  # type: ignore[arg-type]  # what its fields read
 )
 ACCURACIES.add(
-    CombinedNoise,
+    LinearAccuracy,
     "accuracy.combined.1",
     {"law": _LAW, "step": _SIZE, "combination": _Combined()},
 )
@@ -359,7 +358,7 @@ ACCURACIES.add(
     "accuracy.projected.1",
     {
         "projection": _Own(ConsistentAccuracy),
-        "before": _Own(CombinedNoise),
+        "before": _Own(LinearAccuracy),
         "distances": _SIZES,
     },
     lambda read: _projected(**read),  # type: ignore[arg-type]  # what its fields read
@@ -367,7 +366,7 @@ ACCURACIES.add(
 ACCURACIES.add(
     MovedAccuracy,
     "accuracy.moved.1",
-    {"unbiased": _Own(CombinedNoise), "distances": _SIZES},
+    {"unbiased": _Own(LinearAccuracy), "distances": _SIZES},
     lambda read: _moved(**read),  # type: ignore[arg-type]  # what its fields read
 )
 ACCURACIES.add(
@@ -393,18 +392,14 @@ ACCURACIES.add(
 
 def worked_out(accuracy: Accuracy) -> Accuracy:
     """The same bounds, made of numbers alone: those that a form would be asked for, asked now."""
-    if type(accuracy) is EstimateAccuracy or type(accuracy) is PlannedAccuracy:
-        return accuracy.noise
+    if type(accuracy) is LinearAccuracy:
+        return accuracy.computed()
     if type(accuracy) is ProjectedAccuracy:
-        return evolve(accuracy, before=_summed(accuracy.before))
+        return evolve(accuracy, before=accuracy.before.computed())
     if type(accuracy) is MovedAccuracy:
-        return evolve(accuracy, unbiased=_summed(accuracy.unbiased))
+        return evolve(accuracy, unbiased=accuracy.unbiased.computed())
     if type(accuracy) is ConstrainedAccuracy:
         return evolve(accuracy, before=worked_out(accuracy.before))
     if type(accuracy) is JointAccuracy:
         return JointAccuracy(tuple([(worked_out(one), rows) for one, rows in accuracy.parts]))
     return accuracy
-
-
-def _summed(accuracy: EstimateAccuracy | PlannedAccuracy | CombinedNoise) -> CombinedNoise:
-    return accuracy if isinstance(accuracy, CombinedNoise) else accuracy.noise

@@ -78,7 +78,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.mechanisms.matrix import design
-from dpsdk.mechanisms.matrix.stack import Stack
+from dpsdk.mechanisms.measured_once import Stack
 from dpsdk.mechanisms.mwem.learners import Marginals, _Fitted
 from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource

@@ -11,11 +11,11 @@ from dpsdk.accounting import Budget
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
+from dpsdk.mechanisms.arguments import to_zero_delta
 from dpsdk.mechanisms.base import OneShot
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
 from dpsdk.mechanisms.refusals import check_convex
-from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Measurement, Quote
 from dpsdk.typing import Real
 

@@ -15,14 +15,20 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    forms_of,
+    rho_if_given,
+    to_workload,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import TablesMechanism
 from dpsdk.mechanisms.local_marginals.learning import Learning
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
 from dpsdk.mechanisms.local_marginals.spending import Shares, Spending
 from dpsdk.mechanisms.local_marginals.strategy import LocalStrategy
 from dpsdk.mechanisms.refusals import check_linear, in_words
-from dpsdk.mechanisms.total import to_epsilon, to_rho, to_zero_delta, total_in_words
-from dpsdk.mechanisms.workload import forms_of, to_workload
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -121,9 +127,9 @@ class LocalMarginals(TablesMechanism):
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     first: Fraction = field(default=_FIRST, converter=_first, kw_only=True)
     look: Fraction = field(default=_LOOK, converter=_look, kw_only=True)
     certify: Fraction | None = field(default=None, converter=_certify, kw_only=True)
@@ -176,7 +182,7 @@ class LocalMarginals(TablesMechanism):
                 yield tuple(sorted(domain.position(name) for name in block.names))
 
     def __repr__(self) -> str:
-        given = [shown(self.workload), total_in_words(self.epsilon, self.delta, self.rho)]
+        given = [shown(self.workload), describe_total(self.epsilon, self.delta, self.rho)]
         if self.certify is not None:
             given.append(f"certify={float(self.certify):g}, beta={self.beta:g}")
         parts = (("first", self.first, _FIRST), ("look", self.look, _LOOK))

@@ -12,13 +12,13 @@ from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.blocks import numbered
 from dpsdk.forms.factors import Factor
-from dpsdk.mechanisms.cell_sums import of_factor
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT
+from dpsdk.mechanisms.strategy_matrix import combine_factor
 from dpsdk.typing import Floats
 
 __all__ = ["Batch", "batches_of", "evenly", "gram_of", "written_on"]
 
-_WRITTEN = 2**21
+_LOOKED = 2**21
 """Of functions of one kind so many weights are looked at, of functions taken evenly."""
 
 _PRODUCTS = 2**34
@@ -136,7 +136,7 @@ def evenly(count: int, most: int) -> list[int]:
 def _at_once(names: Sequence[str], domain: Domain) -> int:
     """So many products of lines of these attributes are written out, as far as they are."""
     sizes = [domain[name].size for name in names]
-    return max(1, _WRITTEN // sum([size if size <= DESIGN_LIMIT else 1 for size in sizes]))
+    return max(1, _LOOKED // sum([size if size <= DESIGN_LIMIT else 1 for size in sizes]))
 
 
 def _line(factor: Factor | None, size: int) -> Line:
@@ -144,7 +144,7 @@ def _line(factor: Factor | None, size: int) -> Line:
     if factor is None:
         gram = np.ones((size, size)) if size <= DESIGN_LIMIT else None
         return Line(np.asarray(float(size)), gram)
-    squares = np.asarray(of_factor(factor).squares.sum())
+    squares = np.asarray(combine_factor(factor).squares.sum())
     if size > DESIGN_LIMIT:
         return Line(squares)
     weights = factor.matrix()
@@ -153,7 +153,7 @@ def _line(factor: Factor | None, size: int) -> Line:
 
 def _rows(factors: Sequence[Factor], size: int) -> Line:
     if size > DESIGN_LIMIT:
-        return Line(np.concatenate([of_factor(factor).squares for factor in factors]))
+        return Line(np.concatenate([combine_factor(factor).squares for factor in factors]))
     weights = np.concatenate([factor.matrix() for factor in factors])
     return Line((weights**2).sum(axis=1), None, weights)
 
@@ -222,7 +222,7 @@ def _grams(
         cells = math.prod(shape)
         every = list(np.indices(shape).reshape(len(shape), cells))
         gram = np.zeros((cells, cells))
-        step = max(1, _WRITTEN // cells)
+        step = max(1, _LOOKED // cells)
         for start in range(0, len(taken), step):
             piece = taken[start : start + step]
             weights = np.concatenate([block.columns(every) for block in piece])

@@ -18,13 +18,12 @@ from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting, replaces
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
-from dpsdk.mechanisms.estimates import Reconstruction
 from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of, written_on
-from dpsdk.mechanisms.matrix.measured import Product, Table
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace
-from dpsdk.mechanisms.matrix.stack import Part, Stack
+from dpsdk.mechanisms.measured_once import Part, Stack
 from dpsdk.mechanisms.square_root import SIZE_LIMIT as ROOT_LIMIT
 from dpsdk.mechanisms.square_root import Root
+from dpsdk.mechanisms.strategy_matrix import Product, StrategyMatrix, Table
 from dpsdk.mechanisms.tree import Hierarchy, whole_of
 from dpsdk.typing import Floats
 
@@ -133,10 +132,8 @@ def _nbytes(stack: Stack) -> int:
     taken = 2**12
     for part in stack.parts:
         taken += part.measured.strategy.nbytes
-        if isinstance(part.measured, Table):
-            taken += part.measured.inverse.nbytes
-        if isinstance(part.measured, Product):
-            taken += sum([one.nbytes for one in part.measured.inverses if one is not None])
+        if isinstance(part.measured, Table | Product):
+            taken += part.measured.nbytes
     return 2 * taken  # the form that is measured is kept, too
 
 
@@ -158,7 +155,7 @@ class _Candidate:
     `norm` is the square of its sensitivity, L2 for Gaussian noise and L1 for Laplace noise.
     """
 
-    measured: Reconstruction
+    measured: StrategyMatrix
     error: float
     norm: float
 
@@ -231,7 +228,7 @@ class _Designer:
             moved *= math.sqrt(2) if self.gaussian else 2
         return (math.prod(norms) if self.gaussian else math.prod(norms) ** 2) * moved**2
 
-    def _exact(self, measured: Reconstruction, error: float) -> _Candidate:
+    def _exact(self, measured: StrategyMatrix, error: float) -> _Candidate:
         """A candidate with the sensitivity of what is measured."""
         move = sensitivity(measured.strategy, self.facts, power=2 if self.gaussian else 1)
         norm = float(move.l2_squared) if self.gaussian else float(move.l1) ** 2

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from copy import copy
 from fractions import Fraction
 from typing import Any
 
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Lowers
-from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.forms import Identity, Kronecker, LinearForm, Lowers
+from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism, Single, Strategy
-from dpsdk.mechanisms.estimates import Cells, EstimateAccuracy, copied_form
-from dpsdk.mechanisms.matrix.design import designed
-from dpsdk.mechanisms.matrix.stack import Stack
-from dpsdk.mechanisms.refusals import check_linear, in_words
-from dpsdk.mechanisms.residual_planner import ResidualPlanner
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    rho_if_given,
+    to_workload,
     to_zero_delta,
-    total_in_words,
 )
-from dpsdk.mechanisms.workload import to_workload
-from dpsdk.noise import NoiseLaw
-from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
+from dpsdk.mechanisms.matrix.design import designed
+from dpsdk.mechanisms.measured_once import Estimates, Measured, MeasuresOnce
+from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.residual_planner import ResidualPlanner
 
-__all__ = ["Matrix", "MatrixStrategy"]
+__all__ = ["Matrix"]
 
 
 def _plain(form: LinearForm) -> bool:
@@ -43,35 +36,8 @@ def _plain(form: LinearForm) -> bool:
     )
 
 
-@frozen(eq=False)
-class MatrixStrategy:
-    """Answers from what was measured for a workload."""
-
-    _mechanism: str
-    _stack: Stack
-    _tables: tuple[Cells, ...]
-    _law: NoiseLaw
-    _step: float
-
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows, as sums of estimates. Free."""
-        return self.told(form, kernel.facts)
-
-    def told(self, form: LinearForm, facts: Facts) -> Measurement:
-        """The same."""
-        form = self._stack.answerable(form, self._mechanism, facts)
-        values = self._stack.answers(form, self._tables)
-        accuracy = EstimateAccuracy(self._law, self._step, copy(self._stack), copied_form(form))
-        return Measurement(values, accuracy, "fitted")
-
-
-def _started(stack: Stack, found: Measurement[NoiseAccuracy]) -> MatrixStrategy:
-    tables = stack.tables(found.values)
-    return MatrixStrategy("Matrix", stack, tables, found.accuracy.law, found.accuracy.step)
-
-
 @frozen(repr=False)
-class Matrix(Mechanism[LinearForm]):
+class Matrix(MeasuresOnce[Any, Any, Estimates[Any, Any]]):
     """What answers a workload best is measured, once, and every answer is a sum of it, free.
 
     The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015): a strategy is chosen for a
@@ -118,60 +84,19 @@ class Matrix(Mechanism[LinearForm]):
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
 
-    def __attrs_post_init__(self) -> None:
-        self._noise()
-
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        check_linear(form, "Matrix")
+    def _measured(self, terms: Terms, /) -> Measured[Any, Any]:
         facts = facts_of(terms)
-        workload = self._lowered(facts)
-        planner = self._planner(workload)
-        if planner is not None:
-            return planner.quote(form, terms)
-        stack = designed(workload, facts, self._noise())
-        form = stack.answerable(form, "Matrix", facts)
-        try:
-            pricing = Measure(stack.strategy, self._noise()).price(terms)
-        except InvalidArgument as error:
-            raise self._in_words(error) from None
-        accuracy = EstimateAccuracy(
-            pricing.law, pricing.accuracy.step, copy(stack), copied_form(form)
-        )
-        cost = Cost((pricing.guarantee,))
-        return Quote(cost, cost, accuracy)
-
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        workload = self._lowered(kernel.facts)
-        planner = self._planner(workload)
-        if planner is not None:
-            return planner.open(kernel)
-        stack = copy(designed(workload, kernel.facts, self._noise()))
-        try:
-            found = kernel.measure(stack.strategy, self._noise())
-        except InvalidArgument as error:
-            raise self._in_words(error) from None
-        return _started(stack, found)
-
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Any]:
-        """The one run that an answer takes."""
-        facts = facts_of(terms)
-        workload = self._lowered(facts)
-        planner = self._planner(workload)
-        if planner is not None:
-            return planner.single(form, terms)
-        stack = copy(designed(workload, facts, self._noise()))
-        stack.answerable(form, "Matrix", facts)
-        request = Measure(stack.strategy, self._noise())
-        return Single(request, lambda found: _started(stack, found).told(form, facts))
-
-    def _lowered(self, facts: Facts) -> LinearForm:
         form = self.workload.lower(facts.domain)
         check_linear(form, "Matrix")
-        return form
+        planner = self._planner(form)
+        return designed(form, facts, self._noise()) if planner is None else planner.plan(terms)
+
+    def _strategy(self, estimates: Estimates[Any, Any], /) -> Estimates[Any, Any]:
+        return estimates
 
     def _planner(self, form: LinearForm) -> ResidualPlanner | None:
         """The residual basis, which is best for plain marginals and Gaussian noise."""
@@ -186,12 +111,6 @@ class Matrix(Mechanism[LinearForm]):
             weights=[float(block.rows) for block in form.blocks],
         )
 
-    def _noise(self) -> Noise:
-        return noise_for("Matrix", self.epsilon, self.delta, self.rho)
-
-    def _in_words(self, error: InvalidArgument) -> InvalidArgument:
-        return in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho)
-
     def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
+        total = describe_total(self.epsilon, self.delta, self.rho)
         return f"Matrix({shown(self.workload)}, {total})"

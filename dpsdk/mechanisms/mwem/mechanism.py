@@ -8,19 +8,24 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta, to_flag
+from dpsdk._checks import shown, to_beta, to_count, to_flag
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Select, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import (
+    epsilon_if_given,
+    rho_if_given,
+    to_workload,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn, one_way
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
-from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -32,22 +37,6 @@ _MOST_STEPS = 10_000
 
 def _to_average(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
     return to_flag("average", value)
-
-
-def _amount(parameter: str, value: Real | None) -> Fraction | None:
-    return None if value is None else to_amount(parameter, value)
-
-
-def _epsilon(value: Real | None) -> Fraction | None:
-    return _amount("epsilon", value)
-
-
-def _rho(value: Real | None) -> Fraction | None:
-    return _amount("rho", value)
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value, zero=True)
 
 
 def _at_most(parameter: str, value: int, most: int) -> int:
@@ -103,9 +92,9 @@ class MWEM(DistributionMechanism):
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=_epsilon, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=_rho, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
     average: bool = field(default=False, converter=_to_average, kw_only=True)
     steps: int = field(default=40, converter=_steps, kw_only=True)

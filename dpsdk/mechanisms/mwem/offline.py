@@ -16,6 +16,14 @@ from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import step_towards
+from dpsdk.mechanisms.arguments import (
+    check_total,
+    describe_total,
+    epsilon_if_given,
+    rho_if_given,
+    to_workload,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import learn
 from dpsdk.mechanisms.mwem.plan import (
@@ -30,8 +38,6 @@ from dpsdk.mechanisms.mwem.plan import (
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
-from dpsdk.mechanisms.total import check_total, to_epsilon, to_rho, to_zero_delta, total_in_words
-from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import Cost, Quote
 
 __all__ = ["OfflinePMW", "OfflinePlan"]
@@ -97,9 +103,9 @@ class OfflinePMW(DistributionMechanism):
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -168,7 +174,7 @@ class OfflinePMW(DistributionMechanism):
         return learn(kernel, plan.rounds, Certifying(form, plan, terms.facts))
 
     def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
+        total = describe_total(self.epsilon, self.delta, self.rho)
         return f"OfflinePMW({shown(self.workload)}, {total})"
 
 

@@ -19,25 +19,25 @@ from dpsdk.hypothesis import (
 from dpsdk.hypothesis.start import kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import HypothesisMechanism
-from dpsdk.mechanisms.numbers import price_any
-from dpsdk.mechanisms.numeric_sparse import drift_of
-from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.parameters import (
+from dpsdk.mechanisms.arguments import (
     WhenSpent,
     check_when_spent,
     count_if_given,
     share_if_given,
+    threshold_if_given,
     to_epsilon,
     to_prepaid,
     to_queries,
-    to_threshold,
+    to_zero_delta,
 )
+from dpsdk.mechanisms.base import HypothesisMechanism
+from dpsdk.mechanisms.numbers import price_any
+from dpsdk.mechanisms.numeric_sparse import drift_of
+from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.mechanisms.refusals import check_shares, in_words
-from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -114,7 +114,7 @@ class OnlinePMW(HypothesisMechanism):
     alpha: float | None = field(default=None, converter=_alpha, kw_only=True)
     beta: float | None = field(default=None, converter=_beta, kw_only=True)
     queries: int | None = field(default=None, converter=to_queries, kw_only=True)
-    threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
+    threshold: float | None = field(default=None, converter=threshold_if_given, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
     replay: bool = field(default=True, converter=_replay, kw_only=True)
     prepaid: bool = field(default=False, converter=to_prepaid, kw_only=True)

@@ -17,16 +17,16 @@ from dpsdk.forms.blocks import Block
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import EntropicFit
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    noise_for,
+    rho_if_given,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import OneShot
 from dpsdk.mechanisms.projection.accuracy import TOTAL_BETA, ProjectionAccuracy, widest
 from dpsdk.mechanisms.refusals import check_linear, in_words
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
-    to_zero_delta,
-    total_in_words,
-)
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats, Ints
 
@@ -263,9 +263,9 @@ class Projection(OneShot[LinearForm]):
     Projection(rho=0.005)
     """
 
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
-    rho: Fraction | None = field(default=None, converter=to_rho)
+    rho: Fraction | None = field(default=None, converter=rho_if_given)
 
     def __attrs_post_init__(self) -> None:
         self._noise()
@@ -296,4 +296,4 @@ class Projection(OneShot[LinearForm]):
         return {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
 
     def __repr__(self) -> str:
-        return f"Projection({total_in_words(self.epsilon, self.delta, self.rho)})"
+        return f"Projection({describe_total(self.epsilon, self.delta, self.rho)})"

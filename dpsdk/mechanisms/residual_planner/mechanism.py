@@ -8,42 +8,43 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from dpsdk._checks import shown, to_finite
+from dpsdk._checks import shown, to_finite, to_flag
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Lowers
+from dpsdk.forms import LinearForm, Lowers
+from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
-from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism, Single
-from dpsdk.mechanisms.estimates import copied_form
-from dpsdk.mechanisms.refusals import in_words
-from dpsdk.mechanisms.residual_planner.estimate import (
-    MovedAccuracy,
-    PlannedAccuracy,
-    Residuals,
-    in_span,
+from dpsdk.mechanisms.arguments import (
+    describe_total,
+    epsilon_if_given,
+    forms_of,
+    noise_for,
+    rho_if_given,
+    to_workload,
+    to_zero_delta,
 )
+from dpsdk.mechanisms.measured_once import Estimates, MeasuresOnce
 from dpsdk.mechanisms.residual_planner.plan import (
     Objective,
-    ResidualPlan,
     check_weights,
     planned,
     wanted_sets,
 )
 from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
-from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
-from dpsdk.mechanisms.workload import forms_of, to_workload
-from dpsdk.noise import NoiseLaw
-from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
+from dpsdk.mechanisms.residual_planner.residuals import MovedAccuracy, ResidualPlan, Residuals
+from dpsdk.release import Measurement, NoAccuracy, Quote
 
 __all__ = ["ResidualPlanner", "ResidualStrategy"]
 
 Asked: TypeAlias = Lowers[LinearForm] | Iterable[Lowers[LinearForm]]
 
-_LATER = "the possible tables are near the measured ones; how near is told with each answer"
+_LATER = (
+    "the possible tables are near the measured ones; how near is told with each answer",
+    "ask when it is open, or quote without it",
+)
 
 
 def _to_workloads(value: Asked) -> tuple[Lowers[LinearForm], ...]:
@@ -77,57 +78,47 @@ def _to_weights(value: Iterable[float] | None) -> tuple[float, ...] | None:
     return weights
 
 
-def _to_flag(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument("nonnegative", "True or False", shown(value))
-    return bool(value)
+def _to_nonnegative(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
+    return to_flag("nonnegative", value)
 
 
 @frozen(eq=False)
 class ResidualStrategy:
-    """Answers read off residuals that were measured once. Costs nothing."""
+    """Answers read off residuals that were measured once. They cost nothing."""
 
-    _residuals: Residuals
-    _accuracy: ResidualAccuracy
-    _facts: Facts
+    _estimates: Estimates[Residuals, ResidualAccuracy]
     _nonnegative: bool
 
     @property
     def plan(self) -> ResidualPlan:
         """What was measured."""
-        return self._residuals.plan
+        return self._estimates.estimate.plan
 
     @cached_property
     def _possible(self) -> Residuals:
-        facts = self._facts
+        estimates = self._estimates
+        facts = estimates.facts
         most = float(facts.row_limit if facts.rows is None else facts.rows)
-        exact_total = not self._accuracy.steps[0]
-        return possible(self._residuals, exact_total=exact_total, most=most)
+        exact_total = not estimates.noise.steps[0]
+        return possible(estimates.estimate, exact_total=exact_total, most=most)
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows. Free."""
+        """Answer in counts of rows. Free."""
         del kernel
         return self.told(form)
 
     def told(self, form: LinearForm) -> Measurement:
-        """The same."""
-        form = in_span(form, self._residuals.plan, self._facts)
-        values = self._residuals.answers(form)
-        accuracy = _accuracy(self._residuals.plan, self._accuracy, form)
+        """Answer in counts of rows. Free."""
+        found = self._estimates.told(form)
         if not self._nonnegative:
-            return Measurement(values, accuracy, "fitted")
-        moved = self._possible.answers(form)
-        distances = np.abs(moved - values)
-        return Measurement(moved, MovedAccuracy(accuracy, distances), "fitted")
-
-
-def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> PlannedAccuracy:
-    law: NoiseLaw = noise.law
-    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), copied_form(form))
+            return found
+        moved = self._possible.answers(narrowed(form))
+        accuracy = MovedAccuracy(found.accuracy, np.abs(moved - found.values))
+        return Measurement(moved, accuracy, "fitted")
 
 
 @frozen(repr=False)
-class ResidualPlanner(Mechanism[LinearForm]):
+class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy]):
     """Unbiased tables of any domain, from the best plan that does not look at data.
 
     A table is a sum of residuals: of what the marginals on the subsets of its attributes say beyond
@@ -178,18 +169,18 @@ class ResidualPlanner(Mechanism[LinearForm]):
     """
 
     workload: tuple[Lowers[LinearForm], ...] = field(converter=_to_workloads)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     objective: Objective = field(default="sum", converter=_to_objective, kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, converter=_to_weights, kw_only=True)
-    nonnegative: bool = field(default=False, converter=_to_flag, kw_only=True)
+    nonnegative: bool = field(default=False, converter=_to_nonnegative, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.epsilon is not None and self.rho is None and not self.delta:
             expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
             raise InvalidArgument("delta", expected, "0")
-        self._noise()
+        MeasuresOnce.__attrs_post_init__(self)
 
     def plan(self, terms: Terms) -> ResidualPlan:
         """What a channel on such terms would measure. Public, spends nothing.
@@ -222,45 +213,21 @@ class ResidualPlanner(Mechanism[LinearForm]):
                 yield form
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        plan = self.plan(terms)
-        form = in_span(form, plan, facts_of(terms))
-        pricing = self._priced(plan, terms)
-        cost = Cost((pricing.guarantee,))
-        if self.nonnegative:
-            return Quote(cost, cost, NoAccuracy(_LATER, "ask when it is open, or quote without it"))
-        return Quote(cost, cost, _accuracy(plan, pricing.accuracy, form))
+        quote = MeasuresOnce.quote(self, form, terms)
+        if not self.nonnegative:
+            return quote
+        return evolve(quote, accuracy=NoAccuracy(*_LATER))
 
-    def open(self, kernel: Kernel, /) -> ResidualStrategy:
-        plan = self.plan(kernel.terms)
-        try:
-            found = kernel.run(plan.request(self._noise()))
-        except InvalidArgument as error:
-            raise self._in_words(error) from None
-        return self._started(plan, found, kernel.facts)
+    def _measured(self, terms: Terms, /) -> ResidualPlan:
+        return self.plan(terms)
 
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[ResidualAccuracy]]:
-        """The one run that an answer takes."""
-        plan, facts = self.plan(terms), facts_of(terms)
-        in_span(form, plan, facts)
-        request = plan.request(self._noise())
-        return Single(request, lambda found: self._started(plan, found, facts).told(form))
-
-    def _started(
-        self, plan: ResidualPlan, found: Measurement[ResidualAccuracy], facts: Facts
-    ) -> ResidualStrategy:
-        residuals = Residuals.centred(plan, found.values)
-        return ResidualStrategy(residuals, found.accuracy, facts, self.nonnegative)
-
-    def _priced(self, plan: ResidualPlan, terms: Terms) -> ResidualPricing:
-        try:
-            return plan.request(self._noise()).price(terms)
-        except InvalidArgument as error:
-            raise self._in_words(error) from None
+    def _strategy(self, estimates: Estimates[Residuals, ResidualAccuracy], /) -> ResidualStrategy:
+        return ResidualStrategy(estimates, self.nonnegative)
 
     def _in_words(self, error: InvalidArgument) -> InvalidArgument:
         if error.parameter in ("sets", "scales"):
             return InvalidArgument("workload", error.expected, error.got)
-        return in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        return MeasuresOnce._in_words(self, error)
 
     def _noise(self) -> GaussianNoise:
         noise = noise_for("ResidualPlanner", self.epsilon, self.delta, self.rho)
@@ -270,7 +237,7 @@ class ResidualPlanner(Mechanism[LinearForm]):
 
     def __repr__(self) -> str:
         asked = self.workload[0] if len(self.workload) == 1 else list(self.workload)
-        given = [shown(asked), total_in_words(self.epsilon, self.delta, self.rho)]
+        given = [shown(asked), describe_total(self.epsilon, self.delta, self.rho)]
         if self.objective != "sum":
             given.append(f"objective={self.objective!r}")
         if self.weights is not None:

@@ -18,8 +18,7 @@ from attrs import define
 
 from dpsdk.errors import TooLarge
 from dpsdk.forms.residuals import Names, composed, decomposed
-from dpsdk.mechanisms.residual_planner.estimate import Residuals
-from dpsdk.mechanisms.residual_planner.plan import ResidualPlan
+from dpsdk.mechanisms.residual_planner.residuals import ResidualPlan, Residuals
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["check_fits", "possible"]

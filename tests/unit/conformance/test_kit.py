@@ -21,7 +21,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Boolean, Domain
 from dpsdk.forms import Neighbors
-from dpsdk.mechanisms import Laplace
+from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Count
 from dpsdk.release import Cost
 from dpsdk.testing import interrupts
@@ -162,11 +162,11 @@ def test_a_child_says_what_came_of_its_work():
 def test_what_was_patched_is_seen_and_restored(monkeypatch):
     standing = Walls()
     assert standing.changed() == ""
-    before = Laplace.quote
-    monkeypatch.setattr(Laplace, "quote", lambda *_: None)
-    assert standing.changed() == "dpsdk.mechanisms.laplace.Laplace.quote"
+    before = NumericSparse.quote
+    monkeypatch.setattr(NumericSparse, "quote", lambda *_: None)
+    assert standing.changed() == "dpsdk.mechanisms.numeric_sparse.NumericSparse.quote"
     standing.restore()
-    assert Laplace.quote is before
+    assert NumericSparse.quote is before
     assert standing.changed() == ""
 
 

@@ -22,8 +22,7 @@ from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge
 from dpsdk.kernel import Measure, Terms
 from dpsdk.mechanisms import NoisyHistogram
-from dpsdk.mechanisms.combined import summed_tail
-from dpsdk.mechanisms.noisy_histogram import CellByCell
+from dpsdk.mechanisms.linear_accuracy import summed_tail
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import (
     Above,
@@ -113,7 +112,7 @@ def test_what_is_charged_is_what_was_quoted():
 def test_variances_are_those_of_the_weights(mechanism):
     terms = Terms(facts(DOMAIN, rows=300))
     noise = mechanism._noise()
-    pricing = Measure(CellByCell.over(terms.facts).strategy, noise).price(terms)
+    pricing = Measure(mechanism._measured(terms).strategy, noise).price(terms)
     sd = pricing.law.standard_deviation() * 2.0**-pricing.bits
     for query in QUERIES:
         form = query.lower(DOMAIN)
@@ -245,7 +244,7 @@ def test_a_mean_of_two_values_is_not_known_among_possible_counts():
 def test_possible_counts_are_the_nearest():
     from scipy.optimize import minimize
 
-    from dpsdk.mechanisms.consistent import possible
+    from dpsdk.mechanisms.noisy_histogram import nearest_possible
 
     rng = np.random.default_rng(5)
     for outside in (False, True):
@@ -261,7 +260,7 @@ def test_possible_counts_are_the_nearest():
                 constraints={"type": kind, "fun": lambda p: 20 - p.sum()},
                 options={"ftol": 1e-12},
             )
-            assert possible(counts, of) == pytest.approx(solved.x, abs=1e-4)
+            assert nearest_possible(counts, of) == pytest.approx(solved.x, abs=1e-4)
 
 
 def test_noise_that_leaves_nothing_still_leaves_a_distribution():

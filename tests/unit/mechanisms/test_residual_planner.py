@@ -16,10 +16,9 @@ from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix, Residual, Toeplitz
 from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
-from dpsdk.mechanisms.residual_planner import allocation
 from dpsdk.mechanisms.residual_planner import possible as possible_module
-from dpsdk.mechanisms.residual_planner.allocation import Problem, least_largest, least_sum
-from dpsdk.mechanisms.residual_planner.estimate import Residuals, _Combining
+from dpsdk.mechanisms.residual_planner.plan import GAP, Problem, least_largest, least_sum
+from dpsdk.mechanisms.residual_planner.residuals import Residuals, _Combining
 from dpsdk.queries import (
     Conjunction,
     Count,
@@ -100,7 +99,7 @@ def session(data=None, seed=7):
 def test_answers_and_variances_are_those_of_a_dense_solve(neighbors, outside, objective):
     data = table(neighbors, outside)
     strategy, kernel, _ = opened(ResidualPlanner(TABLES, rho=1, objective=objective), data)
-    plan, noise = strategy.plan, strategy._accuracy
+    plan, noise = strategy.plan, strategy._estimates.noise
     variance = float(noise.law.standard_deviation() ** 2)
     cells = math.prod(CUBE.shape)
     grid = list(np.indices(CUBE.shape).reshape(len(SIZES), -1))
@@ -149,7 +148,7 @@ def kernel_values(plan, data):
 def test_variances_to_twelve_digits():
     """By hand, in exact fractions: the sum of σ² p / n² over the subsets of a table."""
     strategy, kernel, _ = opened(ResidualPlanner(TABLES, rho=1))
-    plan, law = strategy.plan, strategy._accuracy.law
+    plan, law = strategy.plan, strategy._estimates.noise.law
     variance = law.standard_deviation() ** 2
     for names in plan.tables:
         exact = Fraction(0)
@@ -171,9 +170,9 @@ def test_lines_and_residuals_have_the_variances_of_their_weights(size):
     lines = [rng.normal(size=size), np.ones(size), np.zeros(size), -1 / np.arange(1.0, size + 1)]
     for factor in (*map(Toeplitz, lines), Residual(size)):
         for names, factors in ((("a",), (factor,)), (("a", "b"), (factor, Prefix(3)))):
-            found = combining.of(Kronecker(names, factors, -2.0))
+            found = combining._of(Kronecker(names, factors, -2.0))
             written = (Weights(factor.matrix()), *factors[1:])
-            other = combining.of(Kronecker(names, written, -2.0))
+            other = combining._of(Kronecker(names, written, -2.0))
             assert found.squares == pytest.approx(other.squares, rel=1e-10, abs=1e-10)
             assert found.peaks == pytest.approx(other.peaks, rel=1e-12, abs=1e-14)
             assert (found.counts >= other.counts).all()
@@ -231,7 +230,7 @@ def test_the_largest_variance_is_within_its_gap_of_the_least(neighbors, outside)
     given, _ = problem(neighbors, outside)
     weights = np.array([1.0, 3, 0.2, 1, 0.5])
     squares, gap = least_largest(given, weights)
-    assert 0 <= gap <= allocation.GAP
+    assert 0 <= gap <= GAP
     largest = (weights * given.variances(squares)).max()
     paid = squares > 0
     assert (given.prices[paid] / squares[paid]).sum() / 2 == pytest.approx(1, rel=1e-12)
@@ -271,7 +270,7 @@ def test_all_of_the_budget_is_spent_and_no_more(neighbors, outside, unit_rows):
     assert isinstance(guarantee, DiscreteGaussianGuarantee)
     assert guarantee.rho == Fraction(3, 10)
     # What it comes to, set by set: no less than the exact joint law, no more than the sum.
-    noise = strategy._accuracy
+    noise = strategy._estimates.noise
     squares = np.array(noise.deviations) ** 2 / unit_rows**2
     replace = neighbors is Neighbors.REPLACE_ONE
     given = Problem.of(

@@ -35,7 +35,7 @@ from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.errors import InvalidArgument, NoMechanism, UnsupportedGuarantee
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, ResidualPlanner
-from dpsdk.mechanisms.estimates import EstimateAccuracy
+from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner import Effort, Forecast, Plan
 from dpsdk.planner.families import families
 from dpsdk.planner.planning import of_one
@@ -453,5 +453,5 @@ def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():
                 continue
             alone = task.bound(family.quote(trial.mechanism, task))
             assert trial.promised == (alone if alone.proven else None)
-            shared += isinstance(trial.quote.accuracy, EstimateAccuracy)
+            shared += isinstance(trial.quote.accuracy, LinearAccuracy)
     assert shared >= 6

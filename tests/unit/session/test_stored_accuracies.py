@@ -31,8 +31,8 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
-from dpsdk.mechanisms.combined import Combination, CombinedNoise
 from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
 from dpsdk.mechanisms.parts import JointAccuracy
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Mean, Threshold, Workload, marginals
@@ -125,7 +125,7 @@ def test_a_ledger_on_disk_gives_answers_that_were_moved_to_another_session(quick
 
 LAW = DiscreteLaplace(3)
 NOISE = NoiseAccuracy(LAW, 3, 0.5, 0.125)
-SUMS = CombinedNoise(LAW, 0.1, Combination(*np.array([[1.0, 0.0, 1.0], [1, 0, 1], [1, 0, 1]])))
+SUMS = LinearAccuracy(LAW, 0.1, Combination(*np.array([[1.0, 0.0, 1.0], [1, 0, 1], [1, 0, 1]])))
 MOVES, CHAINS = np.array([0.1, -0.0, -3.0]), np.array([0, -1, 0])
 KEPT: list[Accuracy] = [
     NOISE,
@@ -133,7 +133,7 @@ KEPT: list[Accuracy] = [
     PromisedAccuracy(3.5, 0.05, 3),
     NoAccuracy("why", "what to do"),
     SUMS,
-    CombinedNoise(LAW, 1.0, Combination(np.zeros(0), np.zeros(0), np.zeros(0))),
+    LinearAccuracy(LAW, 1.0, Combination(np.zeros(0), np.zeros(0), np.zeros(0))),
     ConstrainedAccuracy(NOISE, "monotone", MOVES, CHAINS),
     ConstrainedAccuracy(
         ConstrainedAccuracy(SUMS, "nonnegative", MOVES, np.full(3, -1)), "monotone", MOVES, CHAINS

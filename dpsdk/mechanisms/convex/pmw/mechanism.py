@@ -15,24 +15,24 @@ from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import (
+    WhenSpent,
+    check_when_spent,
+    threshold_if_given,
+    to_epsilon,
+    to_prepaid,
+    to_queries,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
-from dpsdk.mechanisms.pmw.parameters import (
-    WhenSpent,
-    check_when_spent,
-    to_epsilon,
-    to_prepaid,
-    to_queries,
-    to_threshold,
-)
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical
 from dpsdk.mechanisms.refusals import check_linear, in_words
-from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -96,7 +96,7 @@ class ConvexPMW(ModelsMechanism):
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     updates: int = field(converter=_updates, kw_only=True)
     queries: int | None = field(default=None, converter=to_queries, kw_only=True)
-    threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
+    threshold: float | None = field(default=None, converter=threshold_if_given, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
     prepaid: bool = field(default=False, converter=to_prepaid, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)

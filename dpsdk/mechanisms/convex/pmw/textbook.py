@@ -24,6 +24,7 @@ from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import WhenSpent, check_when_spent, to_epsilon
 from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
 from dpsdk.mechanisms.convex.pmw.strategy import (
@@ -43,7 +44,6 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
 from dpsdk.mechanisms.convex.sketch import Sketch
 from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
-from dpsdk.mechanisms.pmw.parameters import WhenSpent, check_when_spent, to_epsilon
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real

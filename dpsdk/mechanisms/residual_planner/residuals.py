@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._arrays import kept as kept_numbers
-from dpsdk.errors import QueryError
+from dpsdk._arrays import kept
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import (
     Boxes,
     Facts,
@@ -27,15 +27,14 @@ from dpsdk.forms import (
 )
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
-from dpsdk.mechanisms.combined import Combination, CombinedNoise
-from dpsdk.mechanisms.estimates import told_by_cells
-from dpsdk.mechanisms.residual_planner.plan import ResidualPlan
-from dpsdk.noise import NoiseLaw
-from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.kernel import GaussianNoise, MeasureResiduals, Noise, ResidualAccuracy, Terms
+from dpsdk.kernel.residuals import ResidualPricing
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
+from dpsdk.mechanisms.measured_once import narrowed_over
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["MovedAccuracy", "PlannedAccuracy", "Residuals", "in_span", "plan_groups"]
+__all__ = ["MovedAccuracy", "ResidualPlan", "Residuals"]
 
 _BATCHED = 2**16
 """Residuals of up to so many numbers in all are centred together."""
@@ -47,36 +46,85 @@ _MOST = 2**20
 """So many weights are written out at a time."""
 
 
-def in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> LinearForm:
-    """The form without attributes of one cell, if it can be read off the tables of a plan.
+@frozen(eq=False)
+class ResidualPlan:
+    """Which residuals are measured, and how finely. Public, and made of public numbers alone.
 
-    Raises
-    ------
-    QueryError
-        If the form is not linear, or depends on attributes that no table has together.
-    InvalidArgument
-        If it is over another domain.
+    Parameters
+    ----------
+    sets
+        The attributes of each residual: all subsets of those of the tables that were asked for.
+    scales
+        What each is multiplied by; see `dpsdk.kernel.MeasureResiduals`.
+    tables
+        The attributes of the tables that were asked for.
+    gap
+        Of the objective "max": by how much the largest variance may be above the least there is,
+        as a share; 0 for "sum". Under replace-one the least of what the sum of the costs allows.
     """
-    form = told_by_cells(form, "ResidualPlanner", facts)
-    for block in form.blocks:
-        if frozenset(block.names) not in plan.known:
-            together = ", ".join(map(repr, block.names))
-            reason = f"no table of the workload of ResidualPlanner has {together} together"
-            raise QueryError("", reason)
-    return form
+
+    sets: tuple[Names, ...]
+    scales: tuple[int, ...]
+    tables: tuple[Names, ...]
+    gap: float
+    sizes: tuple[tuple[str, int], ...] = field(repr=False)
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """How many numbers each residual has."""
+        sizes = dict(self.sizes)
+        return tuple([math.prod([sizes[name] for name in names]) for names in self.sets])
+
+    @cached_property
+    def _known(self) -> frozenset[frozenset[str]]:
+        """The sets, in whatever order of their attributes."""
+        return frozenset(map(frozenset, self.sets))
+
+    def request(self, noise: Noise) -> MeasureResiduals:
+        """What is asked of the kernel, for all residuals at once."""
+        if not isinstance(noise, GaussianNoise):
+            raise InvalidArgument("noise", "a GaussianNoise", type(noise).__name__)
+        return MeasureResiduals(self.sets, self.scales, noise)
+
+    def price(self, noise: Noise, terms: Terms) -> ResidualPricing:
+        """What that costs."""
+        return self.request(noise).price(terms)
+
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+        """The form without attributes of one cell, if it can be read off the tables.
+
+        Raises
+        ------
+        QueryError
+            If the form is not linear, or depends on attributes that no table has together.
+        InvalidArgument
+            If it is over another domain.
+        """
+        form = narrowed_over(form, mechanism, facts)
+        for block in form.blocks:
+            if frozenset(block.names) not in self._known:
+                together = ", ".join(map(repr, block.names))
+                reason = f"no table of the workload of {mechanism} has {together} together"
+                raise QueryError("", reason)
+        return form
+
+    def estimate(self, values: Floats) -> Residuals:
+        """The residuals, from noisy ones."""
+        return Residuals.centred(self, values)
+
+    def answers(self, form: LinearForm, estimate: Residuals) -> Floats:
+        """The functions of a form."""
+        return estimate.answers(form)
+
+    def accuracy(self, noise: ResidualAccuracy, form: LinearForm) -> LinearAccuracy:
+        """The accuracy of the answers to a form."""
+        steps = dict(zip(self.sets, noise.steps, strict=True))
+        return LinearAccuracy.of(noise.law, 1.0, _Combining(steps, dict(self.sizes)), form)
 
 
 @frozen(eq=False)
 class Residuals:
-    """Residuals of marginals, by their attributes: estimates, each summing to zero on every axis.
-
-    Parameters
-    ----------
-    plan
-        Which they are.
-    values
-        Their numbers, one residual after the other.
-    """
+    """Estimated residuals of marginals, one after the other; each sums to zero on every axis."""
 
     plan: ResidualPlan
     values: Floats
@@ -85,7 +133,7 @@ class Residuals:
     def centred(cls, plan: ResidualPlan, values: Floats) -> Residuals:
         """From numbers with independent noise on each cell: without what cannot be signal."""
         centred = values.copy()
-        for _, shape, whole in plan_groups(plan, centred):
+        for shape, whole in _by_shape(plan, centred):
             step = max(1, _BATCHED // max(1, math.prod(shape)))
             for start in range(0, len(whole), step):
                 part = whole[start : start + step]
@@ -95,25 +143,20 @@ class Residuals:
 
     @cached_property
     def _places(self) -> dict[Names, slice]:
-        ends = list(itertools.accumulate(self.plan.cells, initial=0))
-        pairs = itertools.pairwise(ends)
-        return {n: slice(*pair) for n, pair in zip(self.plan.sets, pairs, strict=True)}
+        ends = itertools.pairwise(itertools.accumulate(self.plan.cells, initial=0))
+        return {names: slice(*pair) for names, pair in zip(self.plan.sets, ends, strict=True)}
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
         return dict(self.plan.sizes)
 
-    @cached_property
-    def _order(self) -> dict[str, int]:
-        return {name: place for place, (name, _) in enumerate(self.plan.sizes)}
-
     def table(self, names: Names) -> Floats:
         """The marginal on some attributes, one axis a name."""
         sizes = self._sizes
-        ordered = tuple(sorted(names, key=self._order.__getitem__))
+        ordered = tuple(sorted(names, key=list(sizes).index))
         parts: list[Floats] = []
-        for kept in itertools.product((False, True), repeat=len(ordered)):
-            part = tuple(itertools.compress(ordered, kept))
+        for chosen in itertools.product((False, True), repeat=len(ordered)):
+            part = tuple(itertools.compress(ordered, chosen))
             shape = [sizes[name] for name in part]
             parts.append(self.values[self._places[part]].reshape(shape))
         table = composed(parts, [sizes[name] for name in ordered])
@@ -127,64 +170,16 @@ class Residuals:
         return values
 
 
-def plan_groups(
-    plan: ResidualPlan, values: Floats
-) -> Iterator[tuple[list[Names], tuple[int, ...], Floats]]:
-    """Residuals of one shape at a time: their sets, the shape, and an array over all of them."""
+def _by_shape(plan: ResidualPlan, values: Floats) -> Iterator[tuple[tuple[int, ...], Floats]]:
+    """Residuals of one shape at a time: the shape, and an array over all of them."""
     sizes, start = dict(plan.sizes), 0
     for shape, group in itertools.groupby(
-        plan.sets, key=lambda names: tuple([sizes[name] for name in names])
+        plan.sets, lambda names: tuple([sizes[name] for name in names])
     ):
-        sets = list(group)
-        stop = start + len(sets) * math.prod(shape)
-        yield sets, shape, values[start:stop].reshape(len(sets), *shape)
+        count = len(list(group))
+        stop = start + count * math.prod(shape)
+        yield shape, values[start:stop].reshape(count, *shape)
         start = stop
-
-
-def _identity(form: LinearForm) -> bytes:
-    return form.identity
-
-
-def _noise(plan: ResidualPlan) -> tuple[object, ...]:
-    return plan.sets, plan.scales, plan.sizes
-
-
-@frozen
-class PlannedAccuracy(HalfWidths):
-    """Answers that are sums of noisy residuals: how the noise adds up is worked out when asked.
-
-    Each noise is a discrete Gaussian of one law, so that an answer has a weighted sum of them, of
-    exactly known variance; see docs/explanation/proofs/combined.md for its tail.
-    """
-
-    _law: Plain = field(converter=to_plain, alias="law")
-    _plan: ResidualPlan = field(eq=_noise, repr=False)
-    _steps: tuple[float, ...]
-    _form: LinearForm = field(eq=_identity, repr=False)
-    kind: str = field(init=False, default="proven tail of a sum of discrete noises")
-    standing: Standing = field(init=False, default="proven")
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of all noise; a copy."""
-        return from_plain(self._law)
-
-    @cached_property
-    def noise(self) -> CombinedNoise:
-        """The noise of each answer."""
-        steps = dict(zip(self._plan.sets, self._steps, strict=True))
-        combining = _Combining(steps, dict(self._plan.sizes))
-        parts = [combining.of(block) for block in self._form.blocks]
-        return CombinedNoise(from_plain(self._law), 1.0, Combination.stack(parts))
-
-    @property
-    def variances(self) -> Floats:
-        """The variance of each answer, in squared rows."""
-        return self.noise.variances
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths in rows."""
-        return self.noise.radii(beta, joint=joint)
 
 
 @frozen
@@ -195,9 +190,9 @@ class MovedAccuracy(HalfWidths):
     between the two. That distance follows from what was released, and is public.
     """
 
-    unbiased: PlannedAccuracy | CombinedNoise
+    unbiased: LinearAccuracy
     distances: Floats = field(
-        converter=kept_numbers, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )
     kind: str = field(
         init=False, default="bound of the unbiased answer, and its distance from the possible one"
@@ -210,15 +205,18 @@ class MovedAccuracy(HalfWidths):
         return result
 
 
-@frozen(eq=False)
+@frozen
 class _Combining:
-    """The weights that noises have in answers."""
+    """The weights of the noise of residuals in answers."""
 
     steps: dict[Names, float]
     sizes: dict[str, int]
 
-    def of(self, block: FormBlock) -> Combination:
-        """Those of a block, whose names may come in any order."""
+    def combine(self, form: LinearForm) -> Combination:
+        """The weights in the answers to a form."""
+        return Combination.stack(map(self._of, form.blocks))
+
+    def _of(self, block: FormBlock) -> Combination:
         if isinstance(block, Kronecker):
             return self._products(block)
         if isinstance(block, Boxes):
@@ -256,10 +254,10 @@ class _Combining:
     def _written(self, table: Floats, names: Names) -> Combination:
         parts = decomposed(table, len(names))
         squares, peaks, counts = np.zeros((3, len(table)))
-        for part, kept in zip(
+        for part, chosen in zip(
             parts, itertools.product((False, True), repeat=len(names)), strict=True
         ):
-            own = tuple(itertools.compress(names, kept))
+            own = tuple(itertools.compress(names, chosen))
             left = math.prod([self.sizes[name] for name in names if name not in own])
             flat = part.reshape(len(table), -1) * (self.steps[own] / left)
             squares += np.einsum("rn,rn->r", flat, flat)

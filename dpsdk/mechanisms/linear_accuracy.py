@@ -1,4 +1,4 @@
-"""How far a weighted sum of independent discrete noises may be off, with proofs in a note.
+"""Bounds of linear functions of independent discrete noise, each and all at once.
 
 The theorems are in docs/explanation/proofs/combined.md: the exact tail of a sum of discrete Laplace
 noises, Chernoff's bound for any weights, and the normal tail of a sum of wide discrete Gaussians.
@@ -7,32 +7,35 @@ noises, Chernoff's bound for any weights, and the normal tail of a sum of wide d
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
+from dpsdk.forms import LinearForm
 from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["CombinedNoise", "Combination"]
+__all__ = ["Combination", "Combines", "LinearAccuracy"]
 
 _ROUND = 1 + 1e-9
 """What floats may round off in a bound."""
 
 _SUMMED = 64
-"""Of so many noises of one size the tail of the sum is worked out, not bounded."""
+"""Of so many noises of one size the tail of the sum is computed, not bounded."""
 
 _SUMMED_SCALE = 2**12
 """Up to this scale that is exact to nine digits."""
 
 _DISTINCT = 64
-"""So many different numbers of noises are worked out for one answer."""
+"""So many different numbers of noises are computed for one answer."""
 
 _WIDE = 64.0
 """From this variance on, discrete Gaussian noise becomes a normal one by little more noise."""
@@ -46,12 +49,12 @@ _SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 
 _HALVES = np.geomspace(1e-5, 0.5, 96)
 _TILTS: Floats = np.concatenate([_HALVES, 1 - _HALVES[-2::-1]])
-"""Where Chernoff's bound is looked at, as shares of the inverse scale."""
+"""Where Chernoff's bound is evaluated, as shares of the inverse scale."""
 
 
 @frozen
 class Combination(Lasting):
-    """The weights that independent noises have in some numbers, by what bounds need of them.
+    """The weights of independent noises in some numbers, as far as bounds need them.
 
     Parameters
     ----------
@@ -69,39 +72,112 @@ class Combination(Lasting):
 
     @classmethod
     def of(cls, weights: Floats) -> Combination:
-        """That of an array of weights (numbers, noises)."""
+        """The combination of an array of weights (numbers, noises)."""
         absolute = np.abs(weights)
         squares = np.einsum("rn,rn->r", weights, weights)
         return cls(squares, absolute.max(axis=1), (absolute > 0).sum(axis=1).astype(np.float64))
 
     @classmethod
-    def stack(cls, parts: list[Combination]) -> Combination:
-        """Those of several lists of numbers, one after the other."""
-        return cls(
-            np.concatenate([part.squares for part in parts]),
-            np.concatenate([part.peaks for part in parts]),
-            np.concatenate([part.counts for part in parts]),
+    def of_ones(cls, lengths: Floats) -> Combination:
+        """So many weights of one in each number."""
+        return cls(lengths, (lengths > 0).astype(np.float64), lengths)
+
+    @classmethod
+    def stack(cls, parts: Iterable[Combination]) -> Combination:
+        """Several lists of numbers, one after the other."""
+        columns = [(part.squares, part.peaks, part.counts) for part in parts]
+        return cls(*[np.concatenate(column) for column in zip(*columns, strict=True)])
+
+    def outer(self, other: Combination) -> Combination:
+        """The products of each number's weights with each one's of another."""
+        return Combination(
+            np.outer(self.squares, other.squares).ravel(),
+            np.outer(self.peaks, other.peaks).ravel(),
+            np.outer(self.counts, other.counts).ravel(),
+        )
+
+    def times(self, other: Combination) -> Combination:
+        """The products of each number's weights with those in the same place of another."""
+        return Combination(
+            self.squares * other.squares, self.peaks * other.peaks, self.counts * other.counts
+        )
+
+    def scaled(self, scales: Floats | float) -> Combination:
+        """The same weights, multiplied by one scale for each number, or for all."""
+        peaks = np.abs(scales)
+        return Combination(
+            self.squares * peaks**2, self.peaks * peaks, self.counts * np.asarray(peaks > 0)
         )
 
 
-@frozen
-class CombinedNoise(HalfWidths):
-    """Sums of independent noises of one law, each with weights of its own.
+class Combines(Protocol):
+    """What knows how the noise of measured numbers adds up in answers."""
 
-    `step` is what one unit of the law is in rows. A number of one noise has the exact tail of the
-    law, and so has a sum of a few discrete Laplace noises of one weight; others have proven bounds.
+    def combine(self, form: LinearForm, /) -> Combination:
+        """The weights of the measured numbers in the answers to a form."""
+        ...
+
+
+def _identity(form: LinearForm) -> bytes:
+    return form.identity
+
+
+@frozen
+class _Pending:
+    """A combination that is computed when it is first asked for."""
+
+    matrix: Combines
+    form: LinearForm = field(eq=_identity, repr=False)
+
+
+@frozen
+class LinearAccuracy(HalfWidths):
+    """Answers that are linear functions of independent discrete noise of one law.
+
+    A number of one noise has the exact tail of the law, and so has a sum of a few discrete Laplace
+    noises of one weight; others have proven bounds. How the noise adds up is computed when a bound
+    is asked for.
+
+    Parameters
+    ----------
+    law
+        Of each noise, in units of the step.
+    step
+        What one unit of the law is, in rows.
+    combination
+        The weights of the noises in each answer.
     """
 
     _law: Plain = field(converter=to_plain, alias="law")
     step: float
-    combination: Combination
+    _weights: Combination | _Pending = field(alias="combination", repr=False)
     kind: str = field(init=False, default="proven tail of a sum of discrete noises")
     standing: Standing = field(init=False, default="proven")
 
+    @classmethod
+    def of(cls, law: NoiseLaw, step: float, matrix: Combines, form: LinearForm) -> LinearAccuracy:
+        """The accuracy of the answers to a form from what was measured of a strategy matrix."""
+        return cls(law, step, _Pending(matrix, form))
+
     @property
     def law(self) -> NoiseLaw:
-        """The law of each noise, in units of the step; a copy."""
+        """The law of each noise, in units of the step."""
         return from_plain(self._law)
+
+    @cached_property
+    def combination(self) -> Combination:
+        """The weights of the noises in each answer."""
+        weights = self._weights
+        return weights.matrix.combine(weights.form) if isinstance(weights, _Pending) else weights
+
+    def computed(self) -> LinearAccuracy:
+        """The same, made of numbers alone and not of a form."""
+        return LinearAccuracy(self.law, self.step, self.combination)
+
+    def share(self, other: LinearAccuracy) -> None:
+        """Take over the combination of an accuracy of the same answers under other noise."""
+        if isinstance(self._weights, _Pending) and self._weights == other._weights:
+            object.__setattr__(self, "combination", other.combination)
 
     @property
     def variances(self) -> Floats:
@@ -112,9 +188,8 @@ class CombinedNoise(HalfWidths):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        squares, peaks, counts = (
-            self.combination.squares, self.combination.peaks, self.combination.counts,
-        )  # fmt: skip
+        weights = self.combination
+        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
         noisy = squares > 0
         single = noisy & (counts == 1)
         each = beta

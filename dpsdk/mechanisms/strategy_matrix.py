@@ -1,33 +1,108 @@
-"""What may be measured of some attributes: weighted sums of cells, and cells from them again."""
+"""Strategy matrices: weighted sums of cells that are measured, and their least-squares inverse."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from copy import copy
+from functools import reduce
+from typing import Protocol
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
-from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Weights
-from dpsdk.forms.blocks import Products
+from dpsdk.forms import (
+    Boxes,
+    Dense,
+    FormBlock,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Residual,
+    Toeplitz,
+    Weights,
+)
+from dpsdk.forms.blocks import Block, Products
 from dpsdk.forms.factors import Factor, to_weights
-from dpsdk.mechanisms.cell_sums import of_factor
-from dpsdk.mechanisms.combined import Combination
+from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.typing import Floats
 
-__all__ = ["Product", "Table", "on_steps"]
+__all__ = ["Cells", "Product", "StrategyMatrix", "Table", "combine_factor"]
 
 _WRITTEN = 2**21
 """So many weights of functions are written out at a time."""
 
-_TOGETHER = 2**12
+
+class StrategyMatrix(Protocol):
+    """What is measured of some attributes, and how their cells follow by least squares."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes whose cells are estimated, in the order of the domain."""
+        ...
+
+    @property
+    def strategy(self) -> LinearForm:
+        """The functions that are measured: the rows of the matrix."""
+        ...
+
+    def cells(self, values: Floats, /) -> Floats:
+        """The estimates of the cells, one axis a name, from the measured numbers."""
+        ...
+
+    def combine(self, form: LinearForm, /) -> Combination:
+        """The weights of the measured numbers in the answers to a form."""
+        ...
 
 
-def on_steps(weights: Floats, bits: int) -> Floats:
-    """Weights in integer steps of 2^-bits, as they stay."""
-    return to_weights(np.floor(weights * 2.0**bits + 0.5))
+@frozen
+class Cells:
+    """Estimated counts of the cells of some attributes, one axis a name."""
+
+    names: tuple[str, ...]
+    counts: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def table(self, names: Sequence[str]) -> Floats:
+        """Their sums over the attributes that are not named, one axis a name."""
+        others = tuple([axis for axis, name in enumerate(self.names) if name not in names])
+        left = [name for name in self.names if name in names]
+        table = np.asarray(self.counts.sum(axis=others) if others else self.counts)
+        result: Floats = table.transpose([left.index(name) for name in names])
+        return result
+
+    def answers(self, form: LinearForm) -> Floats:
+        """The functions of a form, summed over the cells."""
+        values = np.empty(form.rows)
+        for block, places in form.groups:
+            values[places] = block.answer(self.table(block.names))
+        return values
+
+
+def combine_factor(factor: Factor) -> Combination:
+    """The weights of a factor on cells with independent noise; ones are counted, not written."""
+    match factor:
+        case Identity(size):
+            lengths = np.ones(size)
+        case Prefix(size):
+            lengths = np.arange(1.0, size + 1)
+        case Range(_, start, stop):
+            lengths = np.array([float(stop - start)])
+        case Groups(size, width):
+            lengths = np.full(factor.rows, float(width))
+            lengths[-1] = size - width * (factor.rows - 1)
+        case Toeplitz(line):
+            peaks: Floats = np.maximum.accumulate(np.abs(line))
+            return Combination(np.cumsum(line**2), peaks, np.cumsum(line != 0).astype(np.float64))
+        case Residual(size):
+            # One cell weighs size - 1, and the others -1.
+            others, ones = np.full(size, size - 1.0), np.ones(size)
+            return Combination(others * size, others, ones * size * (size > 1))
+        case _:
+            return Combination.of(factor.matrix())
+    return Combination.of_ones(lengths)
 
 
 def inverted(weights: Floats) -> Floats | None:
@@ -35,6 +110,11 @@ def inverted(weights: Floats) -> Floats | None:
     inverse = np.asarray(np.linalg.pinv(weights, rcond=1e-14), dtype=np.float64)
     off = np.abs(inverse @ weights - np.eye(weights.shape[1])).max()
     return inverse if off < 1e-9 else None
+
+
+def _on_steps(weights: Floats, bits: int) -> Floats:
+    """Weights in integer steps of 2^-bits."""
+    return to_weights(np.floor(weights * 2.0**bits + 0.5))
 
 
 @frozen
@@ -63,18 +143,12 @@ class Table:
     def of(
         cls, domain: Domain, names: Sequence[str], strategy: Floats, bits: int, total: int | None
     ) -> Table | None:
-        """A strategy in steps of 2^-bits: what is rounded is measured, and inverted.
+        """A strategy in steps of 2^-bits, for cells of a known sum if `total` says it.
 
-        None where floats do not show that it can be inverted.
-
-        Parameters
-        ----------
-        domain, names, strategy, bits
-            What is measured.
-        total
-            The sum of all cells, where that is known.
+        It is the rounded strategy that is measured and inverted. None where floats do not show that
+        it can be inverted.
         """
-        weights = on_steps(strategy, bits)
+        weights = _on_steps(strategy, bits)
         inverse = inverted(weights)
         if inverse is None:
             return None
@@ -87,10 +161,10 @@ class Table:
             offset = common * total
         return cls(domain, tuple(names), weights, to_weights(inverse), to_weights(offset))
 
-    def __copy__(self) -> Table:
-        # The numbers are the same; that they cannot be written to does not keep their shape.
-        arrays = (self.weights.view(), self.inverse.view(), self.offset.view())
-        return Table(self.domain, self.names, *arrays)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its inverse."""
+        return int(self.inverse.nbytes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,14 +192,13 @@ class Table:
         parts: list[Combination] = []
         for block in _in_pieces(form, cells):
             weights = block.columns([known[name] for name in block.names])
-            parts.append(
-                Combination.of(np.broadcast_to(weights, (len(weights), cells)) @ self.inverse)
-            )
+            whole = np.broadcast_to(weights, (len(weights), cells))
+            parts.append(Combination.of(whole @ self.inverse))
         return Combination.stack(parts)
 
 
 def _in_pieces(form: LinearForm, cells: int) -> Iterator[FormBlock]:
-    """The blocks of a form, function by function where they have many."""
+    """The blocks of a form, in parts where they have many functions."""
     for block in form.blocks:
         if block.rows * cells <= _WRITTEN:
             yield block
@@ -134,8 +207,7 @@ def _in_pieces(form: LinearForm, cells: int) -> Iterator[FormBlock]:
             for start in range(0, block.rows, step):
                 yield block.part(start, min(start + step, block.rows))
         else:
-            for number in range(block.rows):
-                yield block.row(number)
+            yield from map(block.row, range(block.rows))
 
 
 @frozen
@@ -169,7 +241,7 @@ class Product:
                 factors.append(Identity(domain[name].size))
                 inverses.append(None)
                 continue
-            weights = on_steps(strategy, bits[name])
+            weights = _on_steps(strategy, bits[name])
             inverse = inverted(weights)
             if inverse is None:
                 return None
@@ -183,10 +255,10 @@ class Product:
         factors = tuple([Identity(domain[name].size) for name in names])
         return cls(domain, tuple(names), factors, (None,) * len(factors))
 
-    def __copy__(self) -> Product:
-        factors = tuple([_own(factor) for factor in self.factors])
-        inverses = tuple([None if one is None else one.view() for one in self.inverses])
-        return Product(self.domain, self.names, factors, inverses)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its inverses."""
+        return sum([int(one.nbytes) for one in self.inverses if one is not None])
 
     @property
     def strategy(self) -> LinearForm:
@@ -203,55 +275,52 @@ class Product:
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of the measured sums in the answers to a form."""
-        parts: list[Combination] = []
-        gathered: list[Kronecker] = []
-        for block in form.blocks:
-            alike = isinstance(block, Kronecker) and block.rows == 1
-            if gathered and not (
-                alike and gathered[0].names == block.names and len(gathered) < _TOGETHER
-            ):
-                parts.append(self._of_products(Products.stack(gathered)))
-                gathered = []
-            if isinstance(block, Boxes):
-                parts.extend(map(self._of_products, block.products()))
-            elif isinstance(block, Dense):
-                parts.append(self._of_dense(block))
-            elif block.rows == 1 and block.names and sum(block.shape) <= _TOGETHER:
-                gathered.append(block)
-            else:
-                parts.append(self._of_product(block))
-        if gathered:
-            parts.append(self._of_products(Products.stack(gathered)))
-        return Combination.stack(parts)
-
-    def _of_product(self, block: Kronecker) -> Combination:
-        known = dict(zip(block.names, block.factors, strict=True))
-        squares = peaks = counts = np.ones(1)
-        for name, inverse in zip(self.names, self.inverses, strict=True):
-            size = self.domain[name].size
-            factor = known.get(name)
-            if inverse is None:
-                own = _all_cells(size) if factor is None else of_factor(factor)
-            else:
-                weights = np.ones((1, size)) if factor is None else factor.matrix()
-                own = Combination.of(weights @ inverse)
-            squares = np.outer(squares, own.squares).ravel()
-            peaks = np.outer(peaks, own.peaks).ravel()
-            counts = np.outer(counts, own.counts).ravel()
-        return _scaled(Combination(squares, peaks, counts), np.array([block.scale]))
-
-    def _of_products(self, block: Products) -> Combination:
-        known = dict(zip(block.names, block.matrices, strict=True))
-        squares = peaks = counts = np.ones(block.rows)
-        for name, inverse in zip(self.names, self.inverses, strict=True):
-            rows = known.get(name)
-            if rows is None and inverse is None:
-                own = _all_cells(self.domain[name].size)
-            else:
-                weights = np.ones((1, self.domain[name].size)) if rows is None else rows
-                own = Combination.of(weights if inverse is None else weights @ inverse)
-            squares, peaks, counts = squares * own.squares, peaks * own.peaks, counts * own.counts
+        squares, peaks, counts = np.empty((3, form.rows))
+        for block, places in form.groups:
+            own = self._combined(block)
+            squares[places], peaks[places], counts[places] = own.squares, own.peaks, own.counts
         return Combination(squares, peaks, counts)
+
+    def _combined(self, block: Block) -> Combination:
+        if isinstance(block, Dense):
+            inside = self._of_dense(block)
+        elif isinstance(block, Products):
+            inside = self._of_rows(block)
+        elif isinstance(block, Boxes):
+            if all(self._inverse(name) is None for name in block.names):
+                counted = block.counted.astype(np.float64)
+                inside = reduce(Combination.times, map(Combination.of_ones, counted))
+                inside = inside.scaled(block.scales)
+            else:
+                inside = Combination.stack(map(self._of_rows, block.products()))
+        elif isinstance(block, Kronecker):
+            lines = map(self._along, block.names, block.factors)
+            one = Combination.of_ones(np.ones(1))
+            inside = reduce(Combination.outer, lines, one).scaled(block.scale)
+        else:
+            raise TypeError(type(block).__name__)
+        for name in self.names:
+            if name not in block.names:
+                size = self.domain[name].size
+                inside = inside.times(self._along(name, Range(size, 0, size)))
+        return inside
+
+    def _inverse(self, name: str) -> Floats | None:
+        return self.inverses[self.names.index(name)]
+
+    def _along(self, name: str, factor: Factor) -> Combination:
+        """The weights of the sums along one attribute in the functions of a factor."""
+        inverse = self._inverse(name)
+        if inverse is None:
+            return combine_factor(factor)
+        return Combination.of(factor.matrix() @ inverse)
+
+    def _of_rows(self, block: Products) -> Combination:
+        lines: list[Combination] = []
+        for name, rows in zip(block.names, block.matrices, strict=True):
+            inverse = self._inverse(name)
+            lines.append(Combination.of(rows if inverse is None else rows @ inverse))
+        return reduce(Combination.times, lines)
 
     def _of_dense(self, block: Dense) -> Combination:
         width = math.prod(self.factors[self.names.index(name)].rows for name in block.names)
@@ -260,40 +329,8 @@ class Product:
         for start in range(0, block.rows, step):
             table = block.weights[start : start + step].reshape(-1, *block.shape)
             for axis, name in enumerate(block.names, start=1):
-                inverse = self.inverses[self.names.index(name)]
+                inverse = self._inverse(name)
                 if inverse is not None:
                     table = Weights(inverse.T).apply(table, axis)
             parts.append(Combination.of(table.reshape(len(table), -1)))
-        whole = Combination.stack(parts)
-        rest = self._total_of([name for name in self.names if name not in block.names])
-        return Combination(
-            whole.squares * rest.squares, whole.peaks * rest.peaks, whole.counts * rest.counts
-        )
-
-    def _total_of(self, names: Sequence[str]) -> Combination:
-        """The sum of all cells along some attributes."""
-        places = [self.names.index(name) for name in names]
-        part = Product(
-            self.domain,
-            tuple(names),
-            tuple([self.factors[place] for place in places]),
-            tuple([self.inverses[place] for place in places]),
-        )
-        return part._of_product(Kronecker((), ()))
-
-
-def _own(factor: Factor) -> Factor:
-    own = copy(factor)
-    if isinstance(own, Weights):
-        object.__setattr__(own, "weights", own.weights.view())
-    return own
-
-
-def _all_cells(size: int) -> Combination:
-    return Combination(np.array([float(size)]), np.ones(1), np.array([float(size)]))
-
-
-def _scaled(combination: Combination, scales: Floats) -> Combination:
-    peaks = np.abs(scales)
-    counts = combination.counts * (peaks > 0)
-    return Combination(combination.squares * peaks**2, combination.peaks * peaks, counts)
+        return Combination.stack(parts)

@@ -1,0 +1,342 @@
+"""Mechanisms that measure the rows of a strategy matrix once, and answer by least squares."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from dpsdk.accounting import Guarantee
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.forms import Boxes, Dense, Facts, FormBlock, Kronecker, LinearForm, Range
+from dpsdk.forms.blocks import Block
+from dpsdk.forms.narrow import narrowed
+from dpsdk.kernel import Kernel, Measure, Noise, Pricing, Request, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.arguments import noise_for
+from dpsdk.mechanisms.base import Mechanism, Single, Strategy
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
+from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix
+from dpsdk.release import Accuracy, Cost, Measurement, NoiseAccuracy, Quote
+from dpsdk.typing import Floats
+
+__all__ = [
+    "CellEstimates",
+    "Estimates",
+    "Measured",
+    "MeasuresOnce",
+    "Part",
+    "Stack",
+    "narrowed_over",
+]
+
+R = TypeVar("R")
+X = TypeVar("X")
+N = TypeVar("N", bound=Accuracy)
+N_co = TypeVar("N_co", bound=Accuracy, covariant=True)
+S = TypeVar("S", bound="_Told")
+
+_LISTED = 8
+
+
+def narrowed_over(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+    """A linear form over the domain of the table, without attributes of one cell.
+
+    Raises
+    ------
+    QueryError
+        If the form is not linear.
+    InvalidArgument
+        If it is over another domain.
+    """
+    check_linear(form, mechanism)
+    if form.domain is not facts.domain and form.domain != facts.domain:
+        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    return narrowed(form)
+
+
+@frozen
+class Part:
+    """A strategy matrix, multiplied by a whole number: measured so many times as finely."""
+
+    measured: StrategyMatrix
+    scale: int = 1
+
+    @property
+    def blocks(self) -> tuple[FormBlock, ...]:
+        """The blocks that it adds to what is measured."""
+        blocks = self.measured.strategy.blocks
+        return blocks if self.scale == 1 else tuple([_times(block, self.scale) for block in blocks])
+
+    def combine(self, form: LinearForm) -> Combination:
+        """The weights of the measured numbers in its answers to a form."""
+        one = self.measured.combine(form)
+        return Combination(one.squares / self.scale**2, one.peaks / self.scale, one.counts)
+
+
+def _times(block: FormBlock, scale: int) -> FormBlock:
+    if isinstance(block, Kronecker):
+        return Kronecker(block.names, block.factors, block.scale * scale)
+    if isinstance(block, Boxes):
+        return evolve(block, scales=block.scales * scale)
+    return Dense(block.names, block.shape, block.weights * scale)
+
+
+@frozen
+class Stack:
+    """Strategy matrices of several sets of attributes, measured as one batch.
+
+    Where several parts cover what a function depends on, their answers are averaged, by weights
+    that follow from its attributes alone: by how well each part knows a cell of these.
+    """
+
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, matrix: StrategyMatrix) -> Stack:
+        """A stack of one matrix."""
+        return cls((Part(matrix),))
+
+    @cached_property
+    def strategy(self) -> LinearForm:
+        """All functions that are measured."""
+        domain = self.parts[0].measured.strategy.domain
+        return LinearForm(domain, [block for part in self.parts for block in part.blocks])
+
+    def request(self, noise: Noise) -> Measure:
+        """What is asked of the kernel."""
+        return Measure(self.strategy, noise)
+
+    def price(self, noise: Noise, terms: Terms) -> Pricing:
+        """What that costs."""
+        return self.request(noise).price(terms)
+
+    def accuracy(self, noise: NoiseAccuracy, form: LinearForm) -> LinearAccuracy:
+        """The accuracy of the answers to a form."""
+        return LinearAccuracy.of(noise.law, noise.step, self, form)
+
+    def estimate(self, values: Floats) -> tuple[Cells, ...]:
+        """The estimated cells of each part."""
+        counts = [part.measured.strategy.rows for part in self.parts]
+        pieces = np.split(values, np.cumsum(counts)[:-1])
+        return tuple(
+            [
+                Cells(part.measured.names, part.measured.cells(piece / part.scale))
+                for part, piece in zip(self.parts, pieces, strict=True)
+            ]
+        )
+
+    def _covering(self, names: Sequence[str]) -> list[int]:
+        """The places of the parts that know all of these attributes."""
+        wanted = set(names)
+        return [
+            place for place, part in enumerate(self.parts) if wanted.issubset(part.measured.names)
+        ]
+
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+        """The form without attributes of one cell, if it follows from what is measured.
+
+        Raises
+        ------
+        QueryError
+            If the form is not linear, or a function depends on attributes that no part has.
+        InvalidArgument
+            If it is over another domain.
+        """
+        form = narrowed_over(form, mechanism, facts)
+        for names in dict.fromkeys([block.names for block in form.blocks]):
+            if not self._covering(names):
+                asked = ", ".join(map(repr, names)) + (" together" if len(names) > 1 else "")
+                parts = [", ".join(map(repr, part.measured.names)) for part in self.parts]
+                known = "; ".join(parts[:_LISTED]) + (", and more" if len(parts) > _LISTED else "")
+                reason = f"{mechanism} answers queries on {known}, and this one depends on {asked}"
+                raise QueryError("", reason)
+        return form
+
+    def _shares(self, names: Sequence[str]) -> list[tuple[int, float]]:
+        """The parts that answer functions of some attributes, each with its weight."""
+        places = self._covering(names)
+        if len(places) == 1:
+            return [(places[0], 1.0)]
+        domain = self.parts[0].measured.strategy.domain
+        own = [name for name in domain.names if name in names]
+        middle = [Range(size, size // 2, size // 2 + 1) for size in (domain[n].size for n in own)]
+        cell = LinearForm(domain, (Kronecker(tuple(own), tuple(middle)),))
+        known = np.array([float(self.parts[place].combine(cell).squares[0]) for place in places])
+        if not known.all():
+            # A part that knows it for certain, as the number of all rows may be.
+            return [(places[int(known.argmin())], 1.0)]
+        shares = 1 / known / float((1 / known).sum())
+        return list(zip(places, shares.tolist(), strict=True))
+
+    def answers(self, form: LinearForm, estimate: Sequence[Cells]) -> Floats:
+        """The functions of a form, summed over the estimated cells."""
+        values = np.empty(form.rows)
+        shares: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+        for block, places in form.groups:
+            known = shares.setdefault(block.names, []) or self._shares(block.names)
+            shares[block.names] = known
+            values[places] = _averaged(block, known, estimate)
+        return values
+
+    def combine(self, form: LinearForm) -> Combination:
+        """The weights that the measured numbers have in the answers to a form."""
+        if len(self.parts) == 1:
+            return self.parts[0].combine(form)
+        kinds: dict[tuple[str, ...], list[tuple[int, FormBlock]]] = {}
+        start = 0
+        for block in form.blocks:
+            kinds.setdefault(block.names, []).append((start, block))
+            start += block.rows
+        squares, peaks, counts = np.zeros((3, form.rows))
+        for names, members in kinds.items():
+            asked = LinearForm(form.domain, [block for _, block in members])
+            places = np.concatenate([np.arange(at, at + block.rows) for at, block in members])
+            for place, share in self._shares(names):
+                one = self.parts[place].combine(asked)
+                squares[places] += one.squares * share**2
+                peaks[places] = np.maximum(peaks[places], one.peaks * share)
+                counts[places] += one.counts
+        return Combination(squares, peaks, counts)
+
+
+def _averaged(block: Block, shares: Sequence[tuple[int, float]], tables: Sequence[Cells]) -> Floats:
+    if len(shares) == 1:
+        return block.answer(tables[shares[0][0]].table(block.names))
+    result: Floats = np.zeros(block.rows)
+    for place, share in shares:
+        result += share * block.answer(tables[place].table(block.names))
+    return result
+
+
+class Priced(Protocol[N_co]):
+    """The price of what is measured, and how far off its numbers will be."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def accuracy(self) -> N_co: ...
+
+
+class Measured(Protocol[X, N]):
+    """What is measured once: X are the estimates that follow, N is the accuracy of the numbers."""
+
+    def request(self, noise: Noise, /) -> Request[Measurement[N]]:
+        """What is asked of the kernel."""
+        ...
+
+    def price(self, noise: Noise, terms: Terms, /) -> Priced[N]:
+        """What that costs."""
+        ...
+
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts, /) -> LinearForm:
+        """The form without attributes of one cell, if it follows from what is measured."""
+        ...
+
+    def estimate(self, values: Floats, /) -> X:
+        """The estimates, from the measured numbers."""
+        ...
+
+    def answers(self, form: LinearForm, estimate: X, /) -> Floats:
+        """The functions of a form, in rows."""
+        ...
+
+    def accuracy(self, noise: N, form: LinearForm, /) -> LinearAccuracy:
+        """The accuracy of the answers to a form."""
+        ...
+
+
+@frozen(eq=False)
+class Estimates(Generic[X, N]):
+    """Answers to linear forms from what was measured once. They cost nothing."""
+
+    mechanism: str
+    measured: Measured[X, N]
+    estimate: X
+    noise: N
+    facts: Facts
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement[LinearAccuracy]:
+        """Answer in counts of rows."""
+        del kernel
+        return self.told(form)
+
+    def told(self, form: LinearForm) -> Measurement[LinearAccuracy]:
+        """Answer in counts of rows."""
+        form = self.measured.answerable(form, self.mechanism, self.facts)
+        values = self.measured.answers(form, self.estimate)
+        return Measurement(values, self.measured.accuracy(self.noise, form), "fitted")
+
+
+CellEstimates: TypeAlias = Estimates[tuple[Cells, ...], NoiseAccuracy]
+"""Estimates that follow from a stack of strategy matrices."""
+
+
+class _Told(Strategy[LinearForm], Protocol):
+    """A strategy that answers without a kernel."""
+
+    def told(self, form: LinearForm, /) -> Measurement:
+        """Answer in counts of rows."""
+        ...
+
+
+class MeasuresOnce(Mechanism[LinearForm], Generic[X, N, S]):
+    """A mechanism that measures once for a total, when it is opened; all answers are free then."""
+
+    __slots__ = ()
+    epsilon: Fraction | None
+    delta: Fraction
+    rho: Fraction | None
+
+    def __attrs_post_init__(self) -> None:
+        self._noise()
+
+    @abstractmethod
+    def _measured(self, terms: Terms, /) -> Measured[X, N]:
+        """What is measured of a table on such terms."""
+
+    @abstractmethod
+    def _strategy(self, estimates: Estimates[X, N], /) -> S:
+        """What answers from the estimates."""
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        measured = self._measured(terms)
+        form = measured.answerable(form, type(self).__name__, facts_of(terms))
+        pricing = self._guarded(lambda: measured.price(self._noise(), terms))
+        cost = Cost((pricing.guarantee,))
+        return Quote(cost, cost, measured.accuracy(pricing.accuracy, form))
+
+    def open(self, kernel: Kernel, /) -> S:
+        measured = self._measured(kernel.terms)
+        found = self._guarded(lambda: kernel.run(measured.request(self._noise())))
+        return self._started(measured, found, kernel.facts)
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[N]]:
+        """The one run that an answer takes."""
+        measured, facts = self._measured(terms), facts_of(terms)
+        measured.answerable(form, type(self).__name__, facts)
+        request = measured.request(self._noise())
+        return Single(request, lambda found: self._started(measured, found, facts).told(form))
+
+    def _started(self, measured: Measured[X, N], found: Measurement[N], facts: Facts) -> S:
+        name, estimate = type(self).__name__, measured.estimate(found.values)
+        return self._strategy(Estimates(name, measured, estimate, found.accuracy, facts))
+
+    def _noise(self) -> Noise:
+        return noise_for(type(self).__name__, self.epsilon, self.delta, self.rho)
+
+    def _guarded(self, ask: Callable[[], R]) -> R:
+        """Ask the kernel, and put its refusals into the parameters of the mechanism."""
+        try:
+            return ask()
+        except InvalidArgument as error:
+            raise self._in_words(error) from None
+
+    def _in_words(self, error: InvalidArgument) -> InvalidArgument:
+        return in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho)

@@ -380,7 +380,7 @@ class Service:
     def plan(self, account: str, text: bytes) -> str:
         """Ways to answer within an error, the cheapest first, of those that are answered here."""
         goal = wire.loads("goal", text, allow=TAKEN)
-        plans = self._desks[account].plan(goal.query, alpha=goal.alpha)
+        plans = self._desks[account].plan(goal.query, error=goal.alpha)
         served = [plan for plan in plans if isinstance(plan.mechanism, MECHANISMS)]
         return wire.dumps(Plans(served, plans.question))
 

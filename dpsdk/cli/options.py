@@ -118,44 +118,7 @@ def parser() -> argparse.ArgumentParser:
         "distributions offer by entry points, and why some are refused. None of them is imported.",
         allow_abbrev=False,
     )
-    calibrate = commands.add_parser(
-        "calibrate",
-        help="measure on public tables what plans may expect",
-        description="Have every mechanism answer questions of tables that everybody may know, and "
-        "write down how far off they were and how long they took. Nothing is protected: never give "
-        "it a private table. Give it several, since what a plan expects of others comes from how "
-        "they differ.",
-        allow_abbrev=False,
-    )
-    _add_calibrate_arguments(calibrate)
     return made
-
-
-def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("tables", type=_path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
-    add(
-        "--domain",
-        type=_path,
-        action="append",
-        required=True,
-        dest="domains",
-        metavar="DOMAIN.json",
-        help="the file of their domain; once for all tables, or once for each",
-    )
-    add("--out", type=_path, required=True, metavar="FILE", help="a new file to write")
-    add(
-        "--settings",
-        default="3",
-        metavar="K",
-        help="at how many budgets each question is asked (default 3)",
-    )
-    add("--encoding", default="utf-8", help="how the tables' text is encoded (default utf-8)")
-    add(
-        "--delimiter",
-        default=",",
-        help="the character between two columns; tab and space by name (default a comma)",
-    )
 
 
 def _add_ledger_arguments(add: _Add) -> None:

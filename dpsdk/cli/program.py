@@ -9,7 +9,6 @@ from fractions import Fraction
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_decimal, read_whole, shown, to_count
-from dpsdk.cli.calibrate import Calibrating, write_calibration
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
@@ -44,8 +43,6 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
             _domain(arguments)
         elif arguments.command == "plugins":
             say(plugins())
-        elif arguments.command == "calibrate":
-            say(write_calibration(_calibrating(arguments), noise))
         elif arguments.command == "ledger":
             say(
                 (show if arguments.action == "show" else verify)(
@@ -159,17 +156,6 @@ def _names(text: str) -> tuple[str, ...]:
         expected = "names between commas, in quotes that close"
         raise InvalidArgument("--tables", expected, shown(text)) from None
     return tuple(names)
-
-
-def _calibrating(arguments: argparse.Namespace) -> Calibrating:
-    return Calibrating(
-        tables=arguments.tables,
-        domains=arguments.domains,
-        out=arguments.out,
-        settings=_whole("--settings", arguments.settings),
-        delimiter=_character(arguments.delimiter),
-        encoding=arguments.encoding,
-    )
 
 
 def _cap(arguments: argparse.Namespace) -> Budget | None:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from dpsdk._frames import FrameLibrary, to_frame
 from dpsdk.accounting.numbers.display import as_bound
-from dpsdk.planner.grid import A_DECADE
+from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.trial import Trial, Trials
 from dpsdk.release import Cost
 

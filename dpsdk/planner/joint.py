@@ -16,13 +16,22 @@ from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Form, LinearForm
 from dpsdk.mechanisms import Mechanism, OneRun, Parts
-from dpsdk.planner.families import Family, families, shared
-from dpsdk.planner.goal import Goal
-from dpsdk.planner.plan import Effort, Plan
-from dpsdk.planner.planning import Judged, for_alpha, judged, listed, of_one, reaching, span_of
+from dpsdk.planner.expected import Effort
+from dpsdk.planner.families import families, shared
+from dpsdk.planner.family import Family
+from dpsdk.planner.plan import Plan
+from dpsdk.planner.planning import (
+    RankedPlan,
+    error_of_one,
+    plan_for_errors,
+    plans_for_error,
+    rank_plans,
+    span_of,
+    to_plan,
+)
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
-from dpsdk.planner.task import Task
+from dpsdk.planner.task import Goal, Task
 from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
 from dpsdk.queries import Query, Workload
 from dpsdk.release import Quote
@@ -67,7 +76,7 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
     """
     wanted = _to_goals(goals)
     if len(wanted) == 1:
-        return for_alpha(task_of(wanted[0].query, beta), wanted[0].alpha)
+        return plans_for_error(task_of(wanted[0].query, beta), wanted[0].alpha)
     tasks = [task_of(goal.query, beta) for goal in wanted]
     keys = [_key(goal, task) for goal, task in zip(wanted, tasks, strict=True)]
     order = sorted(range(len(wanted)), key=lambda place: (*keys[place], wanted[place].alpha))
@@ -86,7 +95,7 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
     found += _for_each(whole, wanted, tasks, task_of, beta)
     loose = _loose(alphas, tasks)
     kept = [_noted(one, loose) for one in found if one is not None]
-    return listed(whole, kept, "cheapest", "dearer", ())
+    return rank_plans(whole, kept, "cheapest", "dearer", ())
 
 
 def _loose(alphas: Sequence[float], tasks: Sequence[Task[Any, Any]]) -> tuple[float, ...]:
@@ -95,7 +104,7 @@ def _loose(alphas: Sequence[float], tasks: Sequence[Task[Any, Any]]) -> tuple[fl
     return tuple(dict.fromkeys(span for alpha, span in pairs if alpha >= span))
 
 
-def _noted(one: Judged, loose: Sequence[float]) -> Judged:
+def _noted(one: RankedPlan, loose: Sequence[float]) -> RankedPlan:
     if not loose or not one.plan.feasible:
         return one
     notes = [reason("loose-alpha", span=number(span)) for span in loose]
@@ -169,7 +178,7 @@ def _of_each(tasks: Sequence[Task[Any, LinearForm]]) -> Aims:
             own = Quote(quote.at_open, quote.at_most, part)
             held = task.bound(own)
             believed = None if assumed is None else task.assumed(own)
-            errors += of_one(mechanism, own, held if held.proven else None, believed)
+            errors += error_of_one(mechanism, own, held if held.proven else None, believed)
         return tuple(errors)
 
     return aims
@@ -191,7 +200,7 @@ def _within(alphas: Sequence[float]) -> Callable[[Errors], bool]:
     return reached
 
 
-def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> Judged | None:
+def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> RankedPlan | None:
     """One mechanism for the workload of all goals."""
 
     def short(trials: Trials[Any], most: Trial[Any]) -> Reason:
@@ -204,7 +213,7 @@ def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> Judged | None:
             return reason("no-bound", why="no bound" if known is None else known.kind)
         return reason("too-dear-together", times=number(times))
 
-    found = reaching(trials, _within(alphas), short=short)
+    found = plan_for_errors(trials, _within(alphas), falls_short=short)
     if found is None or not found.plan.feasible:
         return found
     because = (*found.plan.because, reason("one-for-all"))
@@ -225,7 +234,7 @@ def _for_each(
     tasks: Sequence[Task[Any, Any]],
     task_of: TaskOf,
     beta: float,
-) -> list[Judged]:
+) -> list[RankedPlan]:
     """A mechanism for each goal, which keeps it at an even share of beta."""
     count = len(wanted)
     apart = [task_of(goal.query, beta / count) for goal in wanted]
@@ -256,20 +265,20 @@ def _for_each(
     trial = tried.of(lambda: Parts(pairs))
     if trial is None:
         return []
-    plans = tuple([judged(one.trials, one.trial, (), feasible=True, attainable=None)
+    plans = tuple([to_plan(one.trials, one.trial, (), feasible=True)
                    for one in taken])  # fmt: skip
     needs = _effort(plans)
     beyond = None if whole.limits is None else beyond_limits(whole.limits, needs)
     able = best is not None and trial.refusal is None and beyond is None
     why = reason("one-for-each", count=count) if able else reason("not-together")
     why = beyond if beyond is not None else trial.refusal or why
-    plan = judged(tried, trial, [why], feasible=able, attainable=None)
+    plan = to_plan(tried, trial, [why], feasible=able)
     plan = evolve(plan, parts=plans)
     if needs is not None:
         plan = evolve(plan, seconds=needs.seconds, bytes=needs.bytes)
     if best is None or not able:
-        return [Judged(plan, (2, math.inf, 0.0), math.inf)]
-    return [Judged(plan, (0, best[0], math.inf), float(best[0]))]
+        return [RankedPlan(plan, (2, math.inf, 0.0), math.inf)]
+    return [RankedPlan(plan, (0, best[0], math.inf), float(best[0]))]
 
 
 def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
@@ -301,11 +310,11 @@ def _of_alike(tasks: Sequence[Task[Any, Any]]) -> Aims:
     def aims(
         mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
     ) -> Errors:
-        errors = of_one(mechanism, quote, promised, assumed)
+        errors = error_of_one(mechanism, quote, promised, assumed)
         for task in tasks[1:]:
             held = task.bound(quote)
             known = held if held.proven else None
-            errors += of_one(mechanism, quote, known, task.assumed(quote))
+            errors += error_of_one(mechanism, quote, known, task.assumed(quote))
         return errors
 
     return aims
@@ -321,7 +330,7 @@ def _kinds_for(tasks: Sequence[Task[Any, Any]], alphas: Sequence[float]) -> list
         trials = Trials(task, family, task.balance, _of_alike(tasks))
         if not isinstance(_some(family), OneRun):
             continue
-        _, first = trials.ladder.around(lambda one: one.share is None or reached(one.errors))
+        _, first = trials.by_bound.around(lambda one: one.share is None or reached(one.errors))
         if first is None or first.share is None:
             continue
         size = first.cost.epsilon if family.unit == "epsilon" else first.cost.rho
@@ -359,13 +368,13 @@ def _of_all_kinds(wanted: Sequence[Goal[Any, Any]], tasks: Sequence[Task[Any, An
     """Of goals with models or levels among them: what is opened once and answers all."""
     alphas = tuple(goal.alpha for goal in wanted)
     first = tasks[0]
-    found: list[Judged] = []
+    found: list[RankedPlan] = []
     for family in shared(tasks):
         trials = Trials(first, family, first.balance, _of_others(family, tasks))
         one = _for_all(trials, alphas)
         if one is not None:
             found.append(one)
-    return listed(first, found, "cheapest", "dearer", ())
+    return rank_plans(first, found, "cheapest", "dearer", ())
 
 
 def _of_others(family: Family, tasks: Sequence[Task[Any, Any]]) -> Aims:
@@ -379,7 +388,7 @@ def _of_others(family: Family, tasks: Sequence[Task[Any, Any]]) -> Aims:
         for task in tasks:
             own = family.quote(mechanism, task)
             held = task.bound(own)
-            errors += of_one(mechanism, own, held if held.proven else None, task.assumed(own))
+            errors += error_of_one(mechanism, own, held if held.proven else None, task.assumed(own))
         return tuple(errors)
 
     return aims

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
@@ -11,55 +11,13 @@ from dpsdk._html import page, pairs, table
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
+from dpsdk.planner.expected import Forecast
 from dpsdk.release import Cost
 from dpsdk.release.release import Reason
 
-__all__ = ["Basis", "Effort", "Forecast", "Plan"]
+__all__ = ["Plan"]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
-
-Basis: TypeAlias = Literal["noise", "calibrated", "extrapolated"]
-"""On what a forecast rests.
-
-"noise" is the exact law of the noise; "calibrated" is what was measured on public tables like this
-one; "extrapolated" is the same outside of what was measured.
-"""
-
-
-@frozen
-class Forecast:
-    """How far off the worst entry of an answer is expected to be: no bound.
-
-    Parameters
-    ----------
-    median
-        Half of such answers are expected to be closer.
-    low, high
-        Nine in ten are expected to lie between.
-    basis
-        On what that rests.
-    """
-
-    median: float
-    low: float
-    high: float
-    basis: Basis
-
-
-@frozen
-class Effort:
-    """What answering takes of a machine, forecast from public facts.
-
-    Parameters
-    ----------
-    seconds
-        Of one core.
-    bytes
-        Of memory, beyond what the table takes.
-    """
-
-    seconds: float
-    bytes: int
 
 
 @frozen(repr=False)

@@ -1,37 +1,76 @@
-"""Tasks: what is to be planned, in public terms."""
+"""Tasks and goals: what is to be planned, in public terms."""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
+from dpsdk._checks import shown, to_finite
 from dpsdk.accounting.balance import Balance
-from dpsdk.accuracy import Bound, bound_of
-from dpsdk.forms import Facts, Form
+from dpsdk.accuracy import Bound, HalfWidths, bound_of
+from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
-from dpsdk.planner.calibration import Calibration, to_calibration
+from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
+from dpsdk.typing import Floats
 
-__all__ = ["Task"]
+__all__ = ["Assumptions", "Goal", "Task", "to_error"]
+
+_ROUNDING = 1e-9
+_WIDE = Fraction(1, 1000)
+"""An ε whose noise is so wide that no step of whole rows shows."""
 
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 F = TypeVar("F", bound=Form)
+F_co = TypeVar("F_co", bound=Form, covariant=True)
+
+
+def to_error(name: str, value: float) -> float:
+    """Read a positive, finite error."""
+    error = float(to_finite(name, value))
+    if not error > 0:
+        raise InvalidArgument(name, "a positive number", shown(value))
+    return error
+
+
+def _to_alpha(value: float) -> float:
+    return to_error("alpha", value)
+
+
+@frozen
+class Goal(Generic[A_co, F_co]):
+    """A query, and how far off its answer may be.
+
+    Parameters
+    ----------
+    query
+        The question.
+    alpha
+        The largest error of any entry of the answer, in the answer's own unit.
+    """
+
+    query: Query[A_co, F_co]
+    alpha: float = field(converter=_to_alpha)
 
 
 @define(eq=False)
 class Task(Generic[A, F]):
-    """A query over a table of which the facts are known, and what may be spent on it.
+    """A query over a table of known facts, and what may be spent on it.
 
     Parameters
     ----------
     query, form
-        What is asked.
+        The question.
     terms
         The facts, and how costs add up.
     balance
@@ -42,8 +81,6 @@ class Task(Generic[A, F]):
         What is believed of the table.
     limits
         What a plan may take of a machine; None where nothing is said.
-    calibration
-        What forecasts rest on beside the laws of noise; that of the package where it is None.
     """
 
     query: Query[A, F]
@@ -53,7 +90,6 @@ class Task(Generic[A, F]):
     beta: float
     assumptions: Assumptions = field(factory=Assumptions)
     limits: Limits | None = None
-    calibration: Calibration | None = field(default=None, converter=to_calibration)
 
     @property
     def facts(self) -> Facts:
@@ -66,14 +102,14 @@ class Task(Generic[A, F]):
         return self.facts.rows if self.facts.rows is not None else self.assumptions.rows
 
     def bound(self, quote: Quote) -> Bound:
-        """What is known of the error of an answer beforehand, in the unit of the answer."""
+        """Return what is known of the error of an answer beforehand, in the answer's unit."""
         lift = lifting(self.query)
         if lift is None:
             return bound_of(quote.accuracy, None, np.inf, self.beta)
         return quote.for_query(lift, self.facts).bound(self.beta)
 
     def assumed(self, quote: Quote) -> Bound | None:
-        """The bound that holds if the assumptions do; None where they add nothing."""
+        """Return the bound that holds if the assumptions do; None where they add nothing."""
         lift = lifting(self.query)
         return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
 
@@ -87,3 +123,34 @@ class Task(Generic[A, F]):
         """The largest difference between two possible answers, infinite where none is known."""
         lift = lifting(self.query)
         return np.inf if lift is None else lift.span(self.facts)
+
+    @cached_property
+    def scales(self) -> Floats | None:
+        """The worth of one row of each raw number in the unit of the answer, of a linear query.
+
+        None where errors of raw numbers do not just add up to those of the answer.
+        """
+        lift = lifting(self.query)
+        if lift is None or lift.width != 1 or not isinstance(self.form, LinearForm):
+            return None
+        unknown, ones = np.full(self.form.rows, np.nan), np.ones(self.form.rows)
+        once, twice = (lift.spread(unknown, factor * ones, self.facts) for factor in (1.0, 2.0))
+        if once.shape != ones.shape or not np.isfinite(once).all() or not (once > 0).all():
+            return None
+        return once if np.allclose(twice, 2 * once, rtol=_ROUNDING, atol=0.0) else None
+
+    @cached_property
+    def plain_noise(self) -> float:
+        """The median of the largest plain noise where sqrt(2ρ) is 1, in rows, of a linear query."""
+        mechanisms: list[Laplace | Gaussian] = [Laplace(epsilon=_WIDE)]
+        if self.balance.budget.delta:
+            mechanisms.append(Gaussian(rho=_WIDE**2 / 2))
+        medians: list[float] = []
+        for mechanism in mechanisms:
+            try:
+                accuracy = mechanism.quote(self.form, self.terms).accuracy  # type: ignore[arg-type]  # see above
+            except DpsdkError:
+                continue
+            if isinstance(accuracy, HalfWidths):
+                medians.append(float(accuracy.radii(0.5, joint=True).max()) * float(_WIDE))
+        return min(medians, default=math.inf)

@@ -9,52 +9,44 @@ from functools import cached_property, partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from dpsdk._checks import described
 from dpsdk.accounting import Budget
 from dpsdk.accounting.balance import Balance
-from dpsdk.accounting.copies import checked_copy
 from dpsdk.accuracy import Bound, HalfWidths
 from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
-from dpsdk.planner.families import Family
-from dpsdk.planner.forecasting import effort, forecast
-from dpsdk.planner.grid import A_DECADE, amount
-from dpsdk.planner.ladder import Ladder
-from dpsdk.planner.plan import Effort, Forecast
+from dpsdk.planner.expected import Effort, Forecast, effort, forecast
+from dpsdk.planner.family import Family
 from dpsdk.planner.reasons import reason
+from dpsdk.planner.search import A_DECADE, OrderedSearch, amount
 from dpsdk.planner.task import Task
 from dpsdk.release import Cost, Quote
 from dpsdk.release.release import Reason
 
-__all__ = ["Aims", "Errors", "Trial", "Trials", "beyond_limits", "in_order", "in_rows"]
+__all__ = ["Aims", "Errors", "Trial", "Trials", "beyond_limits", "error_in_rows", "in_order"]
 
 F = TypeVar("F", bound=Form)
-R = TypeVar("R")
 
 _LEAST = -9 * A_DECADE
 _MOST = 4 * A_DECADE
 """The places of the smallest and the largest amount, of 10⁻⁹ and of 10⁴."""
 
 _MIDDLE = (_LEAST + _MOST) // 2
-"""The place that every search looks at first; there it is found out whether a ρ has a price."""
+"""The place that every search looks at first, and where it shows whether a ρ has a price."""
 
 _SLOW_STEP = A_DECADE // 4
-"""Of a family whose quotes take long, so many places apart."""
+"""The distance of places that are tried where quotes take long."""
 
 Errors: TypeAlias = tuple[float, ...]
 """How far off each goal would be, infinite where that says nothing."""
 
 Aims: TypeAlias = Callable[[Mechanism[Any], Quote, Bound | None, Bound | None], Errors]
-"""What is made of a mechanism, its quote, its bound, and its bound under assumptions."""
-
-
-def _nothing() -> None:
-    return None
+"""Makes errors of a mechanism, its quote, its bound, and its bound under assumptions."""
 
 
 @frozen(eq=False)
@@ -63,10 +55,8 @@ class Trial(Generic[F]):
 
     Parameters
     ----------
-    mechanism
-        What was quoted.
-    quote
-        What it said.
+    mechanism, quote
+        What was quoted, and how.
     promised, assumed
         The bounds in the unit of the answer: one that holds, and one that holds under assumptions.
     errors
@@ -78,6 +68,8 @@ class Trial(Generic[F]):
         Why it cannot be run at all; None if it can.
     unpriced
         Whether that is because no theorem of the composition prices it.
+    effort
+        What it takes of a machine.
     """
 
     mechanism: Mechanism[F]
@@ -87,26 +79,19 @@ class Trial(Generic[F]):
     errors: Errors = ()
     share: Fraction | None = None
     refusal: Reason | None = None
-    _forecast: Callable[[], Forecast | None] = _nothing
-    _effort: Callable[[], Effort | None] = _nothing
     unpriced: bool = False
+    effort: Effort | None = None
+    _forecast: Callable[[], Forecast | None] = lambda: None
 
     @cached_property
     def forecast(self) -> Forecast | None:
         """How far off it is expected to be. Worked out when it is first asked for."""
         return self._forecast()
 
-    @cached_property
-    def effort(self) -> Effort | None:
-        """What it is expected to take of a machine."""
-        return self._effort()
-
     @property
     def cost(self) -> Cost:
-        """What it would be charged, as a value of its own."""
-        if self.quote is None:
-            return Cost()
-        return Cost(tuple((checked_copy(run), count) for run, count in self.quote.at_most.runs))
+        """What it would be charged."""
+        return Cost() if self.quote is None else self.quote.at_most
 
     @property
     def bound(self) -> Bound | None:
@@ -119,29 +104,21 @@ class Trial(Generic[F]):
 
 
 def in_order(below: Trial[F], above: Trial[F]) -> bool:
-    """Whether one costs no more than another, and is nowhere less off."""
-    return _cheaper(below, above, _no_less_off)
-
-
-def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
-    """The same of what is expected."""
-    return _cheaper(below, above, _expected_no_less_off)
-
-
-def _cheaper(below: Trial[F], above: Trial[F], off: Callable[[Trial[F], Trial[F]], bool]) -> bool:
-    """Whether one costs no more than another; if that fits, it must be as far `off`."""
+    """Return whether one trial costs no more than another, and is nowhere less off."""
     if above.share is None:
         return True
-    return below.share is not None and below.share <= above.share and off(below, above)
-
-
-def _no_less_off(below: Trial[F], above: Trial[F]) -> bool:
+    if below.share is None or below.share > above.share:
+        return False
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
 
 
-def _expected_no_less_off(below: Trial[F], above: Trial[F]) -> bool:
+def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
+    """Return the same of what is expected."""
+    if above.share is None:
+        return True
     low, high = below.forecast, above.forecast
-    return low is not None and high is not None and low.high >= high.high
+    cheaper = below.share is not None and below.share <= above.share
+    return cheaper and low is not None and high is not None and low.high >= high.high
 
 
 @frozen(eq=False)
@@ -166,27 +143,30 @@ class Trials(Generic[F]):
     _estimates: list[LinearAccuracy] = field(init=False, factory=list[LinearAccuracy])
 
     @property
-    def ladder(self) -> Ladder[Trial[F]]:
-        """Those that can be run, from cheap and vague to dear and exact."""
-        step = _SLOW_STEP if self.family.slow else 1
-        return Ladder(
-            lambda place: self._runnable(place * step), in_order, _LEAST // step, _MOST // step
-        )
+    def by_bound(self) -> OrderedSearch[Trial[F]]:
+        """Those that can be run, from cheap and vague to dear and exact by what is proven."""
+        return self._search(self._runnable, in_order)
 
     @property
-    def hopeful(self) -> Ladder[Trial[F]]:
-        """The same, by what is expected instead of what is proven."""
+    def by_forecast(self) -> OrderedSearch[Trial[F]]:
+        """The same by what is expected."""
+        return self._search(self._forecast_at, _expected_in_order)
+
+    def _search(
+        self,
+        trial: Callable[[int], Trial[F] | None],
+        ordered: Callable[[Trial[F], Trial[F]], bool],
+    ) -> OrderedSearch[Trial[F]]:
         step = _SLOW_STEP if self.family.slow else 1
-        return Ladder(
-            lambda place: self._hopeful(place * step), _expected_in_order, _LEAST // step,
-            _MOST // step,
-        )  # fmt: skip
+        return OrderedSearch(
+            lambda place: trial(place * step), ordered, _LEAST // step, _MOST // step
+        )
 
     def at(self, place: int) -> Trial[F] | None:
-        """The trial of an amount; None where the family has no such mechanism."""
+        """Return the trial of an amount; None where the family has no such mechanism."""
         if place not in self._known:
             make = self._paired if self._in_pairs else self.family.at
-            self._known[place] = self._made(lambda: make(amount(place)))
+            self._known[place] = self.of(lambda: make(amount(place)))
         return self._known[place]
 
     @cached_property
@@ -194,38 +174,35 @@ class Trials(Generic[F]):
         """Whether amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
         if self.family.unit != "rho" or not self.task.balance.budget.delta:
             return False
-        given = self._made(lambda: self.family.at(amount(_MIDDLE)))
+        given = self.of(lambda: self.family.at(amount(_MIDDLE)))
         if given is not None and given.unpriced:
-            paired = self._made(lambda: self._paired(amount(_MIDDLE)))
+            paired = self.of(lambda: self._paired(amount(_MIDDLE)))
             if paired is not None and not paired.unpriced:
                 return True
         self._known[_MIDDLE] = given
         return False
 
     def _paired(self, epsilon: Fraction) -> Mechanism[Any]:
-        """The mechanism that takes as much of the budget's ε as of its δ."""
+        """Make the mechanism that takes as much of the budget's ε as of its δ."""
         budget = self.task.balance.budget
         return self.family.within(Budget(epsilon, epsilon * budget.delta / budget.epsilon))
 
-    def of(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
-        """The trial of a mechanism; None where it cannot be made."""
-        return self._made(make)
-
     @property
     def some(self) -> Trial[F] | None:
-        """One that was tried, to say why none can be run."""
+        """A trial that was made, to say why none can be run."""
         return next((one for one in self._known.values() if one is not None), None)
 
     def _runnable(self, place: int) -> Trial[F] | None:
         trial = self.at(place)
         return None if trial is None or trial.refusal is not None else trial
 
-    def _hopeful(self, place: int) -> Trial[F] | None:
+    def _forecast_at(self, place: int) -> Trial[F] | None:
         trial = self._runnable(place)
         unknown = trial is None or (trial.share is not None and trial.forecast is None)
         return None if unknown else trial
 
-    def _made(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
+    def of(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
+        """Return the trial of a mechanism; None where it cannot be made."""
         try:
             mechanism = make()
         except Exception:  # noqa: BLE001  # there is none, or a query of another author raised
@@ -241,32 +218,30 @@ class Trials(Generic[F]):
             return Trial(mechanism, refusal=reason("refused", why=why))
 
     def _quoted(self, mechanism: Mechanism[F]) -> Trial[F]:
-        task = self.task
-        if self.family.barred is not None:
-            return Trial(mechanism, refusal=evolve(self.family.barred))
-        quote = self.family.quote(mechanism, task)
+        task, family = self.task, self.family
+        if family.barred is not None:
+            return Trial(mechanism, refusal=family.barred)
+        quote = family.quote(mechanism, task)
         share = self.balance.share(quote.at_most.runs)
         if share is None:
             # How exact it would be is not asked: no two of such are told apart.
             return Trial(mechanism, quote)
-        self._share(quote)
-        promised, assumed = _holding(task.bound(quote)), task.assumed(quote)
-        errors = self.aims(mechanism, quote, promised, assumed)
-        trial = Trial(
+        self._share_noise(quote)
+        bound, assumed, needs = task.bound(quote), task.assumed(quote), effort(task, family)
+        promised = bound if bound.proven and bound.error < math.inf else None
+        return Trial(
             mechanism,
             quote,
             promised,
             assumed,
-            errors,
+            self.aims(mechanism, quote, promised, assumed),
             share,
-            None,
-            partial(_guarded, forecast, task, self.family, quote),
-            partial(_guarded, effort, task, self.family, quote),
+            None if task.limits is None else beyond_limits(task.limits, needs),
+            effort=needs,
+            forecast=partial(_forecast, task, family, quote),
         )
-        beyond = None if task.limits is None else beyond_limits(task.limits, trial.effort)
-        return trial if beyond is None else evolve(trial, refusal=beyond)
 
-    def _share(self, quote: Quote) -> None:
+    def _share_noise(self, quote: Quote) -> None:
         """Have noise added up once for all amounts: only its size differs."""
         accuracy = quote.accuracy
         if isinstance(accuracy, LinearAccuracy):
@@ -275,25 +250,15 @@ class Trials(Generic[F]):
             self._estimates[:] = self._estimates or [accuracy]
 
 
-def _guarded(
-    asked: Callable[[Task[Any, Any], Family, Quote], R | None],
-    task: Task[Any, Any],
-    family: Family,
-    quote: Quote,
-) -> R | None:
-    """What is expected, if the query lets itself be asked."""
+def _forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | None:
     try:
-        return asked(task, family, quote)
+        return forecast(task, family, quote)
     except Exception:  # noqa: BLE001  # a query of another author may raise anything
         return None
 
 
-def _holding(bound: Bound) -> Bound | None:
-    return bound if bound.proven and bound.error < math.inf else None
-
-
 def beyond_limits(limits: Limits, needs: Effort | None) -> Reason | None:
-    """Why something takes more of a machine than it may, if that is known."""
+    """Return why something takes more of a machine than it may, if that is known."""
     if needs is None:
         return None
     if needs.seconds > limits.seconds:
@@ -303,8 +268,8 @@ def beyond_limits(limits: Limits, needs: Effort | None) -> Reason | None:
     return None
 
 
-def in_rows(quote: Quote) -> float:
-    """How far off the raw numbers would be, in rows; infinite where nothing is known."""
+def error_in_rows(quote: Quote) -> float:
+    """Return how far off the raw numbers would be, in rows; infinite where nothing is known."""
     accuracy = quote.accuracy
     if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
         return math.inf

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
 from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+
+from typing_extensions import deprecated
 
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
@@ -31,7 +34,7 @@ from dpsdk.mechanisms.base import (
     TablesMechanism,
 )
 from dpsdk.observe import Event, Opened, Progress
-from dpsdk.planner import Assumptions, Calibration, Goal, Plan, Plans
+from dpsdk.planner import Assumptions, Goal, Plan, Plans
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import (
@@ -335,11 +338,10 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        alpha: float,
+        error: float,
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
-        calibration: Calibration | None = None,
     ) -> Plans[F]: ...
     @overload
     def plan(
@@ -350,7 +352,6 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
-        calibration: Calibration | None = None,
     ) -> Plans[F]: ...
     @overload
     def plan(
@@ -360,20 +361,30 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
-        calibration: Calibration | None = None,
+    ) -> Plans[F]: ...
+    @overload
+    @deprecated("write error= for alpha=")
+    def plan(
+        self,
+        query: Query[A, F],
+        *,
+        alpha: float,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
     ) -> Plans[F]: ...
     def plan(
         self,
         query: Query[A, F] | Iterable[Goal[A, F]],
         *,
-        alpha: float | None = None,
+        error: float | None = None,
         budget: Budget | Cost | None = None,
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
-        calibration: Calibration | None = None,
+        alpha: float | None = None,
     ) -> Plans[F]:
-        """Ways to answer a query, the best first, judged from public facts and what is left.
+        """Return ways to answer a query, the best first, judged from public facts and what is left.
 
         Spends nothing and reads nothing: over any table with the same facts and the same account,
         plans are the same. `using=plan` of `answer` and `release` does what a plan says.
@@ -383,7 +394,7 @@ class Desk:
         query
             The question: a query or a workload; or goals, each a query with an error of its own,
             whose plans answer the workload of all their queries.
-        alpha
+        error
             How far off any entry of the answer may be, in its own unit: what would cost least?
         budget
             Instead: what may be spent on it, or what something else costs: what would be off least?
@@ -394,31 +405,34 @@ class Desk:
             bounds that rest on it are in `assumed`.
         limits
             What a plan may take of a machine; what takes more is not feasible.
-        calibration
-            What is expected of errors and of efforts beside laws of noise: by default what the
-            package measured. It changes no bound, no noise and no charge.
+        alpha
+            The former name of `error`, which goes with the next minor version.
 
         Raises
         ------
         DomainError, QueryError
             If the query cannot be put to this table.
         InvalidArgument
-            If another argument is not what it should be: a query needs one of `alpha` and `budget`,
+            If another argument is not what it should be: a query needs one of `error` and `budget`,
             and goals neither.
         Closed
             After closing, and in a forked process, as `answer` does.
         """
         self._check()
+        if alpha is not None:
+            warnings.warn("write error= for alpha=", DeprecationWarning, stacklevel=2)
+            if error is not None:
+                raise InvalidArgument("alpha", "left out, as error names the same", "both")
+            error = alpha
         with self._context.history.working("planning"):
             return plans_of(
                 query,
                 self._context,
-                alpha=alpha,
+                error=error,
                 budget=budget,
                 beta=beta,
                 assume=assume,
                 limits=limits,
-                calibration=calibration,
             )
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:

@@ -24,7 +24,7 @@ from dpsdk.mechanisms.base import (
     Unfinished,
     WhyStopped,
 )
-from dpsdk.planner.families.family import priced_by
+from dpsdk.planner.family import priced_by
 from dpsdk.release import Cost, Measurement
 from dpsdk.session.channel import (
     Channel,

@@ -23,10 +23,9 @@ from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.kernel import Limits
 from dpsdk.kernel.access import Question
 from dpsdk.mechanisms.base import Mechanism
-from dpsdk.planner import Calibration, Goal, Plan, Plans
-from dpsdk.planner.calibration import to_calibration
+from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.planner.joint import for_goals
-from dpsdk.planner.planning import for_alpha, for_budget
+from dpsdk.planner.planning import plans_for_budget, plans_for_error
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
@@ -63,12 +62,11 @@ def plans_of(
     asked: Query[A, F] | Iterable[Goal[A, F]],
     context: Context,
     *,
-    alpha: float | None,
+    error: float | None,
     budget: Budget | Cost | None,
     beta: float,
     assume: Mapping[str, object] | Assumptions | None,
     limits: Limits | None,
-    calibration: Calibration | None,
 ) -> Plans[F]:
     """Ways to answer a query, or to reach goals, judged from public facts alone.
 
@@ -77,7 +75,7 @@ def plans_of(
     InvalidArgument
         If an argument is not what it should be, or not one of those that go together is given.
     """
-    chance, believed, known = to_beta(beta), Assumptions.of(assume), to_calibration(calibration)
+    chance, believed = to_beta(beta), Assumptions.of(assume)
     believed.check(context.facts)
     if limits is not None and not isinstance(limits, Limits):
         raise InvalidArgument("limits", "a Limits", shown(limits))
@@ -85,9 +83,9 @@ def plans_of(
 
     def task_of(query: Query[Any, Any], chance: float, /) -> Task[Any, Any]:
         form = context.forms.form(query)
-        return Task(query, form, terms, balance, chance, believed, limits, known)
+        return Task(query, form, terms, balance, chance, believed, limits)
 
-    given = [name for name, one in (("alpha", alpha), ("budget", budget)) if one is not None]
+    given = [name for name, one in (("error", error), ("budget", budget)) if one is not None]
     if not isinstance(asked, Query):
         if given:
             raise InvalidArgument(given[0], "left out, since goals carry their own", "a value")
@@ -95,12 +93,12 @@ def plans_of(
     task: Task[A, F] = task_of(asked, chance)
     if len(given) != 1:
         got = " and ".join(given) or "neither"
-        raise InvalidArgument("alpha", "given, or budget, and not both", got)
-    if alpha is not None:
-        return for_alpha(task, alpha)
+        raise InvalidArgument("error", "given, or budget, and not both", got)
+    if error is not None:
+        return plans_for_error(task, error)
     if not isinstance(budget, Budget | Cost):
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
-    return for_budget(task, budget)
+    return plans_for_budget(task, budget)
 
 
 def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:
@@ -173,12 +171,12 @@ def best_plan(query: Query[A, F], form: F, context: Context) -> Plan[F]:
     task = Task(query, form, context.terms, balance, _BETA)
     alpha = _aim(lifting(query), form, context.facts)
     if 0 < alpha < math.inf:
-        for plan in for_alpha(task, alpha):
+        for plan in plans_for_error(task, alpha):
             if plan.feasible and plan.promised is not None and plan.promised.error <= alpha:
                 return plan
     with suppress(NoMechanism):
-        return for_budget(task, balance.budget).best
-    plans = for_budget(_InRows(query, form, context.terms, balance, _BETA), balance.budget)
+        return plans_for_budget(task, balance.budget).best
+    plans = plans_for_budget(_InRows(query, form, context.terms, balance, _BETA), balance.budget)
     # What is expected is in the unit of the answer, and compares with nothing here.
     bounded = [plan for plan in plans if plan.feasible and plan.promised is not None]
     if bounded:

@@ -270,8 +270,8 @@ def held(session, events):
     things += [*session.history, *events, session.readings("1e-6")]
     things += [
         session.plan(Marginal("age", "sex"), budget=Budget(1, "1e-7")),
-        session.plan(Mean("age"), alpha=0.1),
-        session.plan(Threshold("age", 4), alpha=0.2).curve(),
+        session.plan(Mean("age"), error=0.1),
+        session.plan(Threshold("age", 4), error=0.2).curve(),
     ]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),

@@ -897,11 +897,11 @@ def test_plans_that_were_written_to_change_no_price_and_no_answer():
 
     def asked(wreck):
         session = Session(table(), Budget(9, DELTA), noise=seeded(5))
-        plans = session.plan(count(), alpha=0.2, assume={"inside": 1})
+        plans = session.plan(count(), error=0.2, assume={"inside": 1})
         again = session.plan(count(), budget=Budget("0.5", "1e-8"))
         joint = session.plan([Goal(count(), 0.2), Goal(Count({"a": 0}), 0.3)])
         wreck(plans, again, joint, session.quote(count(), using=Laplace(1), assume={"inside": 1}))
-        plan = session.plan(count(), alpha=0.2).best
+        plan = session.plan(count(), error=0.2).best
         first = session.release(count(), using=plan)
         told = [repr(plan), first.raw.tolist(), str(first.cost)]
         wreck(plan, first.because, first.cost)

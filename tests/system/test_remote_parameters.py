@@ -389,22 +389,22 @@ def test_no_parameter_of_a_minimiser_hangs_or_fails_untyped(name):
 
 
 PLANS: dict[str, Callable[[Session, object], object]] = {
-    "alpha": lambda s, v: s.plan(Count(), alpha=v),
+    "alpha": lambda s, v: s.plan(Count(), error=v),
     "alpha of a goal": lambda s, v: s.plan([Goal(Count(), v)]),
     "query of a goal": lambda s, v: s.plan([Goal(v, 0.1), Goal(Count(), 0.1)]),
     "goals": lambda s, v: s.plan(v),
-    "beta": lambda s, v: s.plan(Count(), alpha=0.1, beta=v),
+    "beta": lambda s, v: s.plan(Count(), error=0.1, beta=v),
     "beta of goals": lambda s, v: s.plan([Goal(Count(), 0.1)] * 2, beta=v),
     "budget": lambda s, v: s.plan(Count(), budget=v),
     "epsilon": lambda s, v: s.plan(Count(), budget=Budget(v)),
     "delta": lambda s, v: s.plan(Count(), budget=Budget(1, v)),
-    "assume": lambda s, v: s.plan(Count(), alpha=0.1, assume=v),
-    "inside": lambda s, v: s.plan(Mean("age"), alpha=1, assume={"inside": v}),
+    "assume": lambda s, v: s.plan(Count(), error=0.1, assume=v),
+    "inside": lambda s, v: s.plan(Mean("age"), error=1, assume={"inside": v}),
     "rows": lambda s, v: s.quote(Mean("age"), using=Laplace(1), assume={"rows": v}),
-    "seconds": lambda s, v: s.plan(Count(), alpha=0.1, limits=Limits(seconds=v)),
-    "limits": lambda s, v: s.plan(Count(), alpha=0.1, limits=v),
+    "seconds": lambda s, v: s.plan(Count(), error=0.1, limits=Limits(seconds=v)),
+    "limits": lambda s, v: s.plan(Count(), error=0.1, limits=v),
     "plan": lambda s, v: s.answer(
-        Count(), using=evolve(s.plan(Count(), alpha=9).best, mechanism=v)
+        Count(), using=evolve(s.plan(Count(), error=9).best, mechanism=v)
     ),
 }
 

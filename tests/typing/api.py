@@ -55,7 +55,6 @@ from dpsdk.accounting import (
     SQLiteLedger,
     Trusted,
 )
-from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.data import Collect
 from dpsdk.domain import Attribute, Domain
 from dpsdk.forms import (
@@ -152,7 +151,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
-from dpsdk.planner import Calibration, Curve, Goal, Plan, Plans, Point, Reason
+from dpsdk.planner import Curve, Goal, Plan, Plans, Point, Reason
 from dpsdk.publication import About, Described, Metadata, PublishedTable, TableFile
 from dpsdk.queries import (
     Above,
@@ -413,7 +412,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.scopes[0].spent, Spent)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
-    planned = session.plan(Threshold("age", 40), alpha=0.1).best
+    planned = session.plan(Threshold("age", 40), error=0.1).best
     assert_type(session.affords(Threshold("age", 40), using=planned), int | None)
     assert_type(session.quote(Threshold("age", 40), using=planned), Quote)
     assert_type(session.readings(1e-6), Readings)
@@ -495,7 +494,7 @@ def releases_describe_themselves(release: Release[MarginalTable]) -> None:
 def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:
     threshold, table = Threshold("age", 40), Marginal("sex")
     model = ConvexMinimization(LogisticLoss(), features=["age"], label="rich", over=Ball(2))
-    plans = session.plan(threshold, alpha=0.01, beta=0.1, assume={"rows": 1000})
+    plans = session.plan(threshold, error=0.01, beta=0.1, assume={"rows": 1000})
     assert_type(plans, Plans[LinearForm])
     assert_type(plans.best, Plan[LinearForm])
     assert_type(plans[0], Plan[LinearForm])
@@ -506,7 +505,7 @@ def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:
     assert_type(session.release(table, using=plans[0]), Release[MarginalTable])
     assert_type(session.plan(table, budget=Budget(1)), Plans[LinearForm])
     assert_type(session.plan(table, budget=plans.best.cost), Plans[LinearForm])
-    models = session.plan(model, alpha=0.1)
+    models = session.plan(model, error=0.1)
     assert_type(models, Plans[ConvexForm])
     assert_type(session.answer(model, using=models.best), Model)
     session.answer(threshold, using=models.best)  # type: ignore[misc]  # a plan for models
@@ -523,8 +522,8 @@ def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:
     both = Workload[object]([threshold, table])
     assert_type(session.answer(both, using=joint.best), Answers[object])
     session.plan(threshold)  # type: ignore[call-overload]  # neither alpha nor budget
-    session.plan(threshold, alpha=0.1, budget=Budget(1))  # type: ignore[call-overload]  # both
-    session.plan(goals, alpha=0.1)  # type: ignore[call-overload]  # goals carry their own
+    session.plan(threshold, error=0.1, budget=Budget(1))  # type: ignore[call-overload]  # both
+    session.plan(goals, error=0.1)  # type: ignore[call-overload]  # goals carry their own
     # What is best is found at run time; the answer has the type that the query promises.
     assert_type(session.answer(threshold), float)
     assert_type(session.release(table), Release[MarginalTable])
@@ -1026,19 +1025,6 @@ def kits_report_on_plugins() -> None:
     check_mechanism(Laplace(epsilon=1), trust={"acme.Peek": "acme.org/peek"})
     check_mechanism(Laplace(epsilon=1), trust=["acme.Peek"])  # type: ignore[arg-type]  # no proof
     check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one
-
-
-def calibrations(session: Session, records: SyntheticData, data: PrivateData) -> None:
-    table = PublicTable(records, "census")
-    assert_type(table.projected("age"), PublicTable)
-    found = calibrate([table], made="a test")
-    assert_type(found, Calibration)
-    assert_type(found.to_json(), str)
-    assert_type(found.errors["mwem"].runs, int)
-    session.plan(Count(), alpha=0.1, calibration=Calibration.load("mine.json"))
-    session.plan(Count(), alpha=0.1, calibration="mine.json")  # type: ignore[call-overload]  # a path
-    PublicTable(data)  # type: ignore[arg-type]  # a private table
-    calibrate([data], made="")  # type: ignore[list-item]  # a private table
 
 
 def examples_are_private_tables() -> None:

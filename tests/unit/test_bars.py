@@ -465,7 +465,7 @@ def test_neighbours_have_the_same_bars(world, monkeypatch):
         own = session(table)
         own.open(LEARNT).answer(Count())
         own.answer(ASKED)
-        own.plan(Count(), alpha=0.1)
+        own.plan(Count(), error=0.1)
         own.quote(Count(), using=Laplace("0.1"))
         told.append(bars.all)
     assert told[0] == told[1]

@@ -221,7 +221,7 @@ def test_what_was_asked_is_a_frame(library):
 
 @pytest.mark.thorough(quick=1)
 def test_plans_have_the_same_kinds_whatever_they_say(library):
-    full, empty = session().plan(Marginal("sex", "age"), alpha=0.1), Plans([])
+    full, empty = session().plan(Marginal("sex", "age"), error=0.1), Plans([])
     assert columns(empty.to_frame(library)) == {name: [] for name in empty.to_columns()}
     got, told = columns(full.to_frame(library)), full.to_columns()
     for name, values in told.items():

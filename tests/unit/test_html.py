@@ -138,9 +138,9 @@ def hostile(label):
         yield from (parts, parts[label])
     channel = asked.open(Tree("n", epsilon=1))
     yield from (scope, parts, channel, strange(label))
-    yield from asked.plan(marginal, alpha=0.5)
+    yield from asked.plan(marginal, error=0.5)
     yield from (domain, data, release, release.value, release.nonnegative(), many, many.value)
-    yield from (asked.plan(marginal, alpha=0.5), asked.quote(marginal, using=Laplace(1)))
+    yield from (asked.plan(marginal, error=0.5), asked.quote(marginal, using=Laplace(1)))
     yield from (asked.history, asked)
 
 
@@ -230,7 +230,7 @@ def test_nothing_is_read_and_nothing_is_charged(monkeypatch):
     channel = asked.open(NoisyHistogram(epsilon=1))
     free = channel.release(Workload([Count(), Mean("age")]))
     data = table(people(40, 4))
-    plans = asked.plan(Count(), alpha=0.1)
+    plans = asked.plan(Count(), error=0.1)
     scope = asked.scope("weekly", epsilon=5)
     scope.answer(Count(), using=Laplace("0.1"))
     divided = asked.partition("age")
@@ -279,7 +279,7 @@ def test_what_belongs_to_a_session_says_so():
 
 def test_a_plan_says_what_stands_in_its_fields():
     asked = session(table(people(40, 4)))
-    plan = asked.plan(Count(), alpha=0.1)[0]
+    plan = asked.plan(Count(), error=0.1)[0]
     text = shown(plan)
     for part in (f"Plan of {plan.mechanism}", str(plan.cost), f"± {plan.promised.words}"):
         assert part in text

@@ -77,7 +77,7 @@ def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(s
         assert quote.for_query(goal.query, asker.facts).bound(beta).error <= goal.alpha
     # Each by itself, one after the other, at an even share of beta.
     singles = [
-        best(asker.plan(goal.query, alpha=goal.alpha, beta=0.05 / len(goals))) for goal in goals
+        best(asker.plan(goal.query, error=goal.alpha, beta=0.05 / len(goals))) for goal in goals
     ]
     shares = balance.share([run for one in singles if one for run in one.cost.runs])
     if all(singles) and shares is not None:
@@ -111,7 +111,7 @@ def test_what_is_planned_is_charged_and_promised(composition):
 
 def test_one_goal_is_a_question():
     own = session()
-    assert own.plan([Goal(ONE, 5.0)]) == own.plan(ONE, alpha=5.0)
+    assert own.plan([Goal(ONE, 5.0)]) == own.plan(ONE, error=5.0)
 
 
 def test_one_mechanism_for_all_is_taken_where_that_is_cheaper():
@@ -124,8 +124,8 @@ def test_one_mechanism_for_all_is_taken_where_that_is_cheaper():
 
 def test_what_does_not_fit_together_is_listed():
     own = session(BasicComposition(), Budget("0.2"))
-    assert own.plan(ONE, alpha=18.0).best
-    assert own.plan(SEXES, alpha=40.0).best
+    assert own.plan(ONE, error=18.0).best
+    assert own.plan(SEXES, error=40.0).best
     plans = own.plan([Goal(ONE, 24.0), Goal(SEXES, 49.0), Goal(YEARS, 600.0)])
     assert best(plans) is None
     reasons = {code for plan in plans for code in codes(plan)}
@@ -187,8 +187,8 @@ def test_nothing_is_read_for_goals():
 
 
 def test_limits_hold_for_all_parts_together():
-    def effort(task, family, quote):
-        del task, family, quote
+    def effort(task, family):
+        del task, family
         return Effort(4.0, 1000)
 
     with patch("dpsdk.planner.trial.effort", effort):

@@ -38,7 +38,7 @@ from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, ResidualPlanner
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner import Effort, Forecast, Plan
 from dpsdk.planner.families import families
-from dpsdk.planner.planning import of_one
+from dpsdk.planner.planning import error_of_one
 from dpsdk.planner.reasons import SENTENCES
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trials
@@ -67,7 +67,7 @@ def test_what_an_error_costs_promises_that_error_and_a_looser_one_costs_no_more(
     query = rng.choice(QUERIES)
     before = None
     for alpha in sorted(10 ** rng.uniform(-0.5, 3) for _ in range(3)):
-        plan = best(asker.plan(query, alpha=alpha))
+        plan = best(asker.plan(query, error=alpha))
         assert plan is not None or before is None
         if plan is None:
             continue
@@ -90,7 +90,7 @@ def test_the_same_of_many_accounts(seed):
 @pytest.mark.parametrize("query", [ONE, AGES], ids=str)
 def test_a_plan_is_charged_what_it_says_and_is_as_exact(composition, query):
     own = session(composition)
-    for plan in own.plan(query, alpha=60.0):
+    for plan in own.plan(query, error=60.0):
         if not plan.feasible:
             continue
         asker = session(composition)
@@ -113,10 +113,10 @@ def test_plans_of_different_tables_are_the_same_and_nothing_was_read_drawn_charg
         own = Session(table(shift=shift), BUDGET, noise=seeded(1), observer=events.append)
         with without_a_table(), patch.object(type(own._context.noise), "draw", None):
             for query, given in (
-                (SEXES, {"alpha": 5.0}),
+                (SEXES, {"error": 5.0}),
                 (Mean("age"), {"budget": Budget("0.1", "1e-8")}),
                 (strange, {"budget": BUDGET}),
-                (ONE, {"alpha": 9.0}),
+                (ONE, {"error": 9.0}),
             ):
                 plans = own.plan(query, **given)
                 curve = plans.curve() if query is ONE else None
@@ -137,14 +137,14 @@ def test_no_engine_is_asked_and_no_ledger_is_written(tmp_path):
         own.answer(ONE, using=Laplace(epsilon="0.1"))
         before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
         with patch.object(Snapshot, "_asked", None):
-            share = own.plan(SEXES, alpha=20.0).best.share_of_remaining
+            share = own.plan(SEXES, error=20.0).best.share_of_remaining
         assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
         assert 0 < share < 1
         assert own.spent.charges == 1
 
 
 def test_the_order_is_that_of_what_plans_take_and_the_first_is_the_cheapest():
-    plans = session().plan(AGES, alpha=80.0)
+    plans = session().plan(AGES, error=80.0)
     able = [plan for plan in plans if plan.feasible]
     shares = [plan.share_of_remaining for plan in able]
     assert len(able) > 3
@@ -155,7 +155,7 @@ def test_the_order_is_that_of_what_plans_take_and_the_first_is_the_cheapest():
 
 
 def test_what_cannot_be_reached_is_listed_with_what_can_be_had():
-    plans = session(BasicComposition(), Budget(1)).plan(ONE, alpha=0.5)
+    plans = session(BasicComposition(), Budget(1)).plan(ONE, error=0.5)
     laplace = next(plan for plan in plans if isinstance(plan.mechanism, Laplace))
     assert not laplace.feasible
     assert codes(laplace) == ["too-dear"]
@@ -169,7 +169,7 @@ def test_what_cannot_be_reached_is_listed_with_what_can_be_had():
 
 def test_an_error_above_the_span_is_said_to_be_met_by_a_guess_and_costs_no_more_than_below_it():
     own = session()
-    below, above = (own.plan(Threshold("age", 7), alpha=alpha).best for alpha in (0.999, 50.0))
+    below, above = (own.plan(Threshold("age", 7), error=alpha).best for alpha in (0.999, 50.0))
     assert "loose-alpha" in codes(above)
     assert "loose-alpha" not in codes(below)
     assert above.cost == below.cost
@@ -179,7 +179,7 @@ def test_an_error_above_the_span_is_said_to_be_met_by_a_guess_and_costs_no_more_
 def test_a_bound_that_says_nothing_is_no_plan():
     own = session(BasicComposition(), Budget("0.001"))
     for plans in (
-        own.plan(Marginal("age"), alpha=0.9),
+        own.plan(Marginal("age"), error=0.9),
         own.plan(Marginal("age"), budget=Budget(1)),
     ):
         plan = next(plan for plan in plans if isinstance(plan.mechanism, Laplace))
@@ -192,7 +192,7 @@ def test_a_bound_that_says_nothing_is_no_plan():
 def test_where_nothing_is_left_nothing_is_planned_but_what_is_free():
     own = session(BasicComposition(), Budget("0.1"))
     own.answer(ONE, using=Laplace(epsilon="0.1"))
-    for given in ({"alpha": 5.0}, {"budget": Budget(1)}, {"budget": Cost((PureGuarantee(1),))}):
+    for given in ({"error": 5.0}, {"budget": Budget(1)}, {"budget": Cost((PureGuarantee(1),))}):
         plans = own.plan(ONE, **given)
         assert codes(plans[0]) == ["nothing-left"]
         assert best(plans) is None
@@ -201,14 +201,14 @@ def test_where_nothing_is_left_nothing_is_planned_but_what_is_free():
     known = PrivateData.from_columns(columns, DOMAIN, outside="raise")
     own = Session(known, Budget("0.1"), composition=BasicComposition(), noise=seeded(1))
     own.answer(ONE, using=Laplace(epsilon="0.1"))
-    free = own.plan(Count(normalized=False), alpha=1.0).best
+    free = own.plan(Count(normalized=False), error=1.0).best
     assert free.cost.free
     assert free.share_of_remaining == 0
 
 
 @pytest.mark.parametrize("beta", [1e-300, 1e-9, 0.5, 1 - 1e-9])
 def test_any_beta_will_do(beta):
-    plans = session().plan(ONE, alpha=200.0, beta=beta)
+    plans = session().plan(ONE, error=200.0, beta=beta)
     for plan in plans:
         assert plan.promised is None or plan.promised.beta == beta
     assert beta < 1e-100 or plans.best.promised.error <= 200
@@ -218,13 +218,13 @@ def test_any_beta_will_do(beta):
     "alpha", [0, -1, math.nan, math.inf, True, "few", 10**400, Fraction(1, 10**400)]
 )
 def test_an_error_is_a_positive_number(alpha):
-    with pytest.raises(InvalidArgument, match="alpha"):
-        session().plan(ONE, alpha=alpha)
+    with pytest.raises(InvalidArgument, match="error"):
+        session().plan(ONE, error=alpha)
 
 
 @pytest.mark.parametrize("alpha", [5e-324, 1e300])
 def test_any_positive_error_is_planned_for(alpha):
-    plans = session().plan(ONE, alpha=alpha)
+    plans = session().plan(ONE, error=alpha)
     assert plans
     assert (best(plans) is None) == (alpha < 1)
 
@@ -235,7 +235,7 @@ def test_a_query_that_says_nothing_of_its_unit_is_ranked_by_its_raw_numbers():
     assert plans.best.feasible
     assert "no-bound" in codes(plans.best)
     assert plans.best.promised is None
-    assert best(own.plan(Strange(), alpha=3.0)) is None
+    assert best(own.plan(Strange(), error=3.0)) is None
 
 
 class Rude(LinearQuery[float]):
@@ -264,7 +264,7 @@ class Rude(LinearQuery[float]):
 
 
 @pytest.mark.parametrize("what", ["raise", "nan", "nothing", "span"])
-@pytest.mark.parametrize("given", [{"alpha": 3.0}, {"budget": BUDGET}], ids=str)
+@pytest.mark.parametrize("given", [{"error": 3.0}, {"budget": BUDGET}], ids=str)
 def test_a_query_that_cannot_be_asked_for_its_error_has_plans_with_reasons(what, given):
     plans = session().plan(Rude(what), **given)
     assert plans
@@ -304,7 +304,7 @@ def test_nothing_is_listed_twice_and_what_needs_a_delta_says_so():
 
 def test_where_a_rho_has_no_price_pairs_are_planned():
     own = session(BasicComposition(), Budget(4, "1e-6"))
-    plan = next(p for p in own.plan(SEXES, alpha=20.0) if isinstance(p.mechanism, Gaussian))
+    plan = next(p for p in own.plan(SEXES, error=20.0) if isinstance(p.mechanism, Gaussian))
     assert plan.feasible
     # As much of what is left of the ε as of the δ.
     assert plan.mechanism.delta / plan.mechanism.epsilon == Fraction(1, 4 * 10**6)
@@ -330,7 +330,7 @@ def test_a_cost_without_a_price_and_what_is_no_budget_are_refused():
 
 def test_costs_are_compared_by_the_sessions_own_composition():
     own = session(ZCDPComposition())
-    cost = own.plan(AGES, alpha=60.0).best.cost
+    cost = own.plan(AGES, error=60.0).best.cost
     for plan in own.plan(AGES, budget=cost):
         if plan.feasible:
             share = own._context.payer.balance.share
@@ -338,14 +338,14 @@ def test_costs_are_compared_by_the_sessions_own_composition():
 
 
 def test_what_is_beyond_limits_is_listed_as_such_and_others_are_within_them():
-    def effort(task, family, quote):
+    def effort(task, family):
         large = family.code.startswith(("tree", "matrix"))
         return Effort(100.0 if large else 0.001, 10**9 if family.code == "laplace" else 100)
 
     with patch("dpsdk.planner.trial.effort", effort):
         own = session()
-        plans = own.plan(AGES, alpha=60.0, limits=Limits(seconds=10, bytes=10**6))
-        dear = own.plan(AGES, alpha=60.0)
+        plans = own.plan(AGES, error=60.0, limits=Limits(seconds=10, bytes=10**6))
+        dear = own.plan(AGES, error=60.0)
         by_budget = own.plan(AGES, budget=BUDGET, limits=Limits(seconds=10, bytes=10**6))
     for one in (plans, by_budget):
         for plan in one:
@@ -362,7 +362,7 @@ def test_what_is_only_expected_is_no_promise_and_no_plan_to_be_taken():
 
     with patch("dpsdk.planner.trial.forecast", forecast):
         plans = session(budget=Budget("0.2", "1e-6")).plan(
-            Marginal("age", "b", normalized=False), alpha=3.0
+            Marginal("age", "b", normalized=False), error=3.0
         )
     found = [plan for plan in plans if "promise-only-expected" in codes(plan)]
     assert len(found) == 1
@@ -380,14 +380,14 @@ def test_a_forecast_decides_what_comes_first_for_a_budget_and_a_promise_for_a_co
     with patch("dpsdk.planner.trial.forecast", forecast):
         own = session()
         assert str(own.plan(query, budget=BUDGET).best.mechanism).startswith("MWEM")
-        cost = own.plan(query, alpha=50.0).best.cost
+        cost = own.plan(query, error=50.0).best.cost
         assert own.plan(query, budget=cost).best.promised.error <= 50
 
 
 def test_every_reason_is_one_that_is_listed():
     own = session()
     for query in (ONE, Mean("age"), Strange()):
-        for given in ({"alpha": 1e-9}, {"budget": Budget("0.1")}):
+        for given in ({"error": 1e-9}, {"budget": Budget("0.1")}):
             for plan in own.plan(query, **given):
                 assert plan.because
                 assert set(codes(plan)) <= set(SENTENCES)
@@ -413,7 +413,7 @@ def vandalised(value, seen):
 
 def test_whatever_is_done_to_a_plan_no_other_plan_says_otherwise():
     own = session()
-    plans = own.plan(AGES, alpha=60.0)
+    plans = own.plan(AGES, error=60.0)
     others = [repr(plan) + repr(attrs.astuple(plan, recurse=False)[1:12]) for plan in plans]
     for place, plan in enumerate(plans):
         for name in ("cost", "promised", "assumed", "expected", "because", "share_of_remaining"):
@@ -425,17 +425,17 @@ def test_whatever_is_done_to_a_plan_no_other_plan_says_otherwise():
             assert repr(later) + repr(attrs.astuple(later, recurse=False)[1:12]) == said
     assert [
         repr(plan) + repr(attrs.astuple(plan, recurse=False)[1:12])
-        for plan in own.plan(AGES, alpha=60.0)
+        for plan in own.plan(AGES, error=60.0)
     ] == others
 
 
 def test_a_plan_tells_what_is_free_afterwards():
-    plans = session().plan(AGES, alpha=60.0)
+    plans = session().plan(AGES, error=60.0)
     histogram = next(plan for plan in plans if isinstance(plan.mechanism, NoisyHistogram))
     assert "answers-more" in codes(histogram)
     assert histogram.free_afterwards
     assert isinstance(histogram, Plan)
-    tables = session(budget=Budget(1, "1e-6")).plan(Marginal("age"), alpha=60.0)
+    tables = session(budget=Budget(1, "1e-6")).plan(Marginal("age"), error=60.0)
     residual = next(plan for plan in tables if isinstance(plan.mechanism, ResidualPlanner))
     assert residual.free_afterwards == "every linear query on attributes of the table"
 
@@ -446,7 +446,7 @@ def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():
     task = Task(AGES, context.forms.form(AGES), context.terms, context.payer.balance, 0.05)
     shared = 0
     for family in families(task):
-        trials = Trials(task, family, task.balance, of_one)
+        trials = Trials(task, family, task.balance, error_of_one)
         for place in (-200, -150, -100):
             trial = trials.at(place)
             if trial is None or trial.share is None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.thorough
 
 
 def test_plans_are_a_sequence_with_a_best():
-    plans = session().plan(SEXES, alpha=20.0)
+    plans = session().plan(SEXES, error=20.0)
     assert plans[0] is plans.best
     assert list(plans) == list(plans[:]) == [plans[place] for place in range(len(plans))]
     assert plans[-1] in plans
@@ -30,7 +30,7 @@ def test_plans_are_a_sequence_with_a_best():
 
 
 def test_plans_are_copied_and_pickled():
-    plans = session().plan(SEXES, alpha=20.0)
+    plans = session().plan(SEXES, error=20.0)
     assert copy(plans) is deepcopy(plans) is plans
     again = pickle.loads(pickle.dumps(plans))  # noqa: S301  # made above
     assert again == plans
@@ -47,7 +47,7 @@ def test_no_plans_have_no_best():
 
 
 def test_plans_read_as_a_table():
-    plans = session().plan(ONE, alpha=3.0)
+    plans = session().plan(ONE, error=3.0)
     lines = repr(plans).splitlines()
     assert lines[0] == f"Plans for {ONE!r}"
     assert lines[1].split() == ["mechanism", "share", "promised", "expected", "because"]
@@ -62,7 +62,7 @@ def test_plans_read_as_a_table():
 def test_plans_and_curves_become_frames(backend):
     pytest.importorskip(backend)
     nw = pytest.importorskip("narwhals.stable.v2")
-    plans = session().plan(ONE, alpha=3.0)
+    plans = session().plan(ONE, error=3.0)
     frame = nw.from_native(plans.to_frame(backend=backend))
     assert frame.shape == (len(plans), len(plans.to_columns()))
     assert frame["mechanism"].to_list() == [str(plan.mechanism) for plan in plans]
@@ -72,7 +72,7 @@ def test_plans_and_curves_become_frames(backend):
 
 
 def test_other_libraries_are_refused_and_missing_ones_named():
-    plans = session().plan(ONE, alpha=3.0)
+    plans = session().plan(ONE, error=3.0)
     for frame in (plans.to_frame, plans.curve().to_frame):
         with pytest.raises(InvalidArgument, match="backend"):
             frame(backend="numpy")
@@ -81,7 +81,7 @@ def test_other_libraries_are_refused_and_missing_ones_named():
 
 
 def test_a_curve_falls_with_what_is_taken():
-    plans = session(BasicComposition()).plan(AGES, alpha=80.0)
+    plans = session(BasicComposition()).plan(AGES, error=80.0)
     curve = plans.curve()
     codes = dict.fromkeys(point.family for point in curve.points)
     assert 1 < len(codes) <= 4

@@ -94,7 +94,7 @@ def test_what_was_spent_alone_is_drawn():
 
 @cache
 def some_plans():
-    return session_of().plan(Marginal("age", "sex"), alpha=0.5)
+    return session_of().plan(Marginal("age", "sex"), error=0.5)
 
 
 def test_plans_stand_at_their_cost_and_their_error():
@@ -126,7 +126,7 @@ def test_numbers_of_plans_close_by_stand_as_the_plans_do():
 
 
 def test_bounds_for_a_larger_beta_are_left_out():
-    plans = session_of().plan(Count(), alpha=0.5, beta=0.2)
+    plans = session_of().plan(Count(), error=0.5, beta=0.2)
     assert "bound " in words(plots.plan(plans, beta=0.2))
     figure = plots.plan(plans, beta=0.1)
     assert not [line for line in figure.axes[0].lines if line.get_marker() == "o"]

@@ -223,7 +223,7 @@ def test_assumptions_change_no_noise_and_no_charge():
         quotes = [session.quote(Mean("age"), using=Laplace(epsilon=0.1), **assumed)]
         answers = [session.release(Mean("age"), using=Laplace(epsilon=0.1)) for _ in range(3)]
         for _ in range(2):
-            session.plan(Mean("age"), alpha=5, **assumed)
+            session.plan(Mean("age"), error=5, **assumed)
         answers.append(session.release(Mean("age"), using=Gaussian(rho=1)))
         raw = [one.raw.tolist() for one in answers]
         return raw, [quotes[0].at_most, *(one.cost for one in answers)], session.spent
@@ -246,7 +246,7 @@ def test_what_cannot_be_assumed_is_refused(assume):
     with pytest.raises(InvalidArgument):
         session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume=assume)
     with pytest.raises(InvalidArgument):
-        session.plan(Mean("age"), alpha=1, assume=assume)
+        session.plan(Mean("age"), error=1, assume=assume)
     assert session.spent.charges == 0
 
 

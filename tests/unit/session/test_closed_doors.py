@@ -37,7 +37,7 @@ def would_be(desk: Desk) -> list[Callable[[], object]]:
         lambda: desk.answer(Count(), using=TENTH),
         lambda: desk.affords(Count(), using=TENTH),
         lambda: desk.quote(Count(), using=TENTH),
-        lambda: desk.plan(Count(), alpha=0.1),
+        lambda: desk.plan(Count(), error=0.1),
         lambda: desk.plan(Count(), budget=Budget("0.1")),
     ]
 
@@ -187,7 +187,7 @@ DOORS: dict[str, Callable[[Desk], object]] = {
     "affords": lambda desk: desk.affords(Count(), using=TENTH),
     "remaining": lambda desk: desk.remaining,
     "quote": lambda desk: desk.quote(Count(), using=TENTH).at_most,
-    "plan": lambda desk: [plan.cost for plan in desk.plan(Count(), alpha=0.1)],
+    "plan": lambda desk: [plan.cost for plan in desk.plan(Count(), error=0.1)],
     "spent": lambda desk: desk.spent,
     "text": repr,
 }

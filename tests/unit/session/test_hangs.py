@@ -358,8 +358,8 @@ def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
     def plan():
         # Of a session of its own, since that of its parent is refused.
         with pytest.raises(Closed):
-            session.plan(Count(), alpha=0.1)
-        return Session(DATA, Budget(1), noise=seeded(1)).plan(Count(), alpha=0.1).best.feasible
+            session.plan(Count(), error=0.1)
+        return Session(DATA, Budget(1), noise=seeded(1)).plan(Count(), error=0.1).best.feasible
 
     feasible = in_a_child(plan)
     forked.set()

@@ -96,7 +96,7 @@ def ledger_at(path):
 
 def test_a_plan_means_its_mechanism():
     one, other = session_of(), session_of()
-    plan = one.plan(QUERY, alpha=0.05).best
+    plan = one.plan(QUERY, error=0.05).best
     release = one.release(QUERY, using=plan)
     plain = other.release(QUERY, using=plan.mechanism)
     assert release.raw.tolist() == plain.raw.tolist()
@@ -111,7 +111,7 @@ def test_a_plan_means_its_mechanism():
 
 def test_a_plan_is_priced_and_counted_as_its_mechanism_is():
     session = session_of()
-    plans = session.plan(QUERY, alpha=0.05)
+    plans = session.plan(QUERY, error=0.05)
     for plan in plans.plans:
         quote, same = (session.quote(QUERY, using=one) for one in (plan, plan.mechanism))
         assert (quote.at_most, quote.bound()) == (same.at_most, same.bound())
@@ -194,7 +194,7 @@ def test_a_plan_may_be_used_anywhere_its_mechanism_may():
     count = other.release(Marginal("age", normalized=False), using=plan)
     assert count.payment.table == "others"
     # What is not feasible is done all the same, if it can be.
-    worst = session_of().plan(QUERY, alpha=1e-9)[0]
+    worst = session_of().plan(QUERY, error=1e-9)[0]
     assert not worst.feasible
     assert session_of().release(QUERY, using=worst).because == worst.because
     assert isinstance(session_of().scope("s", "0.9").answer(QUERY, using=plan), float)
@@ -244,7 +244,7 @@ def test_a_release_keeps_its_reasons_whatever_becomes_of_the_plan():
 
 def test_a_closed_session_answers_no_plan():
     session = session_of()
-    plan, scope = session.plan(QUERY, alpha=0.05).best, session.scope("s", "0.5")
+    plan, scope = session.plan(QUERY, error=0.05).best, session.scope("s", "0.5")
     scope.close()
     for using in (plan, None, plan_of(Tree("age", epsilon="0.1"))):
         with pytest.raises(Closed, match="scope 's'"):
@@ -254,7 +254,7 @@ def test_a_closed_session_answers_no_plan():
         with pytest.raises(Closed):
             session.answer(QUERY, using=using)
     with pytest.raises(Closed):
-        session.plan(QUERY, alpha=0.05)
+        session.plan(QUERY, error=0.05)
 
 
 def test_nothing_is_open_afterwards(monkeypatch):
@@ -383,7 +383,7 @@ def test_a_request_without_a_mechanism_is_the_same_whatever_is_best_by_then(quic
 
 def test_the_best_is_the_cheapest_that_promises_a_hundredth_of_the_span():
     session = session_of()
-    expected = session.plan(QUERY, alpha=0.01).best
+    expected = session.plan(QUERY, error=0.01).best
     release = session.release(QUERY)
     assert release.payment.by == expected.mechanism
     assert release.because == expected.because
@@ -399,7 +399,7 @@ def test_the_best_is_the_cheapest_that_promises_a_hundredth_of_the_span():
 def test_where_a_hundredth_is_too_dear_it_is_the_best_of_a_tenth():
     session = session_of(data=data_of(300))
     balance, query = session._context.payer.balance, Marginal("age", "sex")
-    assert not session.plan(query, alpha=0.01)[0].feasible
+    assert not session.plan(query, error=0.01)[0].feasible
     release = session.release(query)
     share = balance.share(release.cost.runs)
     assert Fraction(8, 100) < share <= Fraction(1, 10)
@@ -523,14 +523,14 @@ def test_the_same_question_to_whatever_is_best_is_the_same_question(quick_disk):
         # And so is the one to the mechanism that was found.
         named = session.release(QUERY, using=first.payment.by)
         assert (named.reused, named.value) == (True, first.value)
-        other = session.release(Threshold("age", 21), using=session.plan(QUERY, alpha=0.05).best)
+        other = session.release(Threshold("age", 21), using=session.plan(QUERY, error=0.05).best)
         assert not other.reused
     assert make().release(QUERY).value == first.value
 
 
 def test_an_answer_of_the_best_mechanism_is_reused_for_whatever_is_best():
     session = session_of(reuse=True)
-    plan = session.plan(QUERY, alpha=0.01).best
+    plan = session.plan(QUERY, error=0.01).best
     first = session.release(QUERY, using=plan)
     other = session_of(reuse=True)
     assert other.release(QUERY).payment.by == plan.mechanism
@@ -564,12 +564,12 @@ def test_threads_that_ask_the_same_pay_once():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({}, "alpha"), ({"alpha": 0.1, "budget": Budget(1)}, "alpha"), ({"alpha": 0}, "alpha"),
-        ({"alpha": -1}, "alpha"), ({"alpha": float("nan")}, "alpha"), ({"alpha": "x"}, "alpha"),
-        ({"alpha": True}, "alpha"), ({"budget": 1}, "budget"), ({"budget": "1"}, "budget"),
-        ({"alpha": 0.1, "beta": 0}, "beta"), ({"alpha": 0.1, "beta": 1}, "beta"),
-        ({"alpha": 0.1, "beta": "x"}, "beta"), ({"alpha": 0.1, "limits": 3}, "limits"),
-        ({"alpha": 0.1, "assume": 3}, "assume"), ({"alpha": 10**400}, "alpha"),
+        ({}, "error"), ({"error": 0.1, "budget": Budget(1)}, "error"), ({"error": 0}, "error"),
+        ({"error": -1}, "error"), ({"error": float("nan")}, "error"), ({"error": "x"}, "error"),
+        ({"error": True}, "error"), ({"budget": 1}, "budget"), ({"budget": "1"}, "budget"),
+        ({"error": 0.1, "beta": 0}, "beta"), ({"error": 0.1, "beta": 1}, "beta"),
+        ({"error": 0.1, "beta": "x"}, "beta"), ({"error": 0.1, "limits": 3}, "limits"),
+        ({"error": 0.1, "assume": 3}, "assume"), ({"error": 10**400}, "error"),
     ],
     ids=repr,
 )  # fmt: skip
@@ -585,9 +585,9 @@ def test_arguments_that_do_not_go_together_are_refused(given, named):
 def test_plans_spend_nothing_and_are_equal_over_tables():
     one, other = session_of(), session_of(data=data_of(shift=5))
     for query, given in [
-        (QUERY, {"alpha": 0.01}), (Marginal("age"), {"budget": Budget("0.3")}),
-        (Mean("age"), {"alpha": 1, "assume": {"inside": 1}}),
-        (QUERY, {"alpha": 0.01, "limits": Limits(seconds=1, bytes=10**9)}),
+        (QUERY, {"error": 0.01}), (Marginal("age"), {"budget": Budget("0.3")}),
+        (Mean("age"), {"error": 1, "assume": {"inside": 1}}),
+        (QUERY, {"error": 0.01, "limits": Limits(seconds=1, bytes=10**9)}),
     ]:  # fmt: skip
         first, second = one.plan(query, **given), other.plan(query, **given)
         assert first == second
@@ -625,7 +625,7 @@ def test_goals_are_reached_by_one_answer_to_all_of_their_queries():
     other = session.release(Workload([count, ages]), using=plan)
     assert other.cost == plan.cost
     assert session.release(Workload([ages, count]), using=plan).reused
-    for given in ({"alpha": 0.1}, {"budget": Budget(1)}):
+    for given in ({"error": 0.1}, {"budget": Budget(1)}):
         with pytest.raises(InvalidArgument, match="left out, since goals carry their own"):
             session.plan(goals, **given)
     for wrong in ([], [QUERY], "goals", 3, None, [Goal(QUERY, 0.1), 3]):

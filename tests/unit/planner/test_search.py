@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from dpsdk.planner.ladder import Ladder
+from dpsdk.planner.search import OrderedSearch
 
 
 def in_order(below, above):
@@ -26,7 +26,7 @@ def rough(seed, places):
 
 def standing(things):
     """What stands at each place, by asking for every error and every cost that there is."""
-    ladder = Ladder(things.__getitem__, in_order, 0, len(things) - 1)
+    ladder = OrderedSearch(things.__getitem__, in_order, 0, len(things) - 1)
     known = {one for one in things if one is not None}
     found = {ladder.around(lambda one, at=at: one[1] <= at[1]) for at in known}
     found |= {ladder.around(lambda one, at=at: one[0] > at[0]) for at in known}
@@ -69,7 +69,7 @@ def test_things_in_order_are_searched_as_by_halves():
         asked.append(place)
         return place, -place
 
-    ladder = Ladder(thing, in_order, -1000, 1000)
+    ladder = OrderedSearch(thing, in_order, -1000, 1000)
     for wanted in (-1000, -37, 0, 999, 1000):
         assert ladder.around(lambda one, wanted=wanted: one[0] >= wanted)[1] == (wanted, -wanted)
         assert ladder.around(lambda one, wanted=wanted: one[0] > wanted)[0] == (wanted, -wanted)
@@ -77,5 +77,5 @@ def test_things_in_order_are_searched_as_by_halves():
 
 
 def test_of_nothing_nothing_is_found():
-    ladder = Ladder(lambda _: None, in_order, 0, 99)
+    ladder = OrderedSearch(lambda _: None, in_order, 0, 99)
     assert ladder.around(lambda _: True) == (None, None)

@@ -75,9 +75,8 @@ class Balance:
     def share(self, runs: Runs) -> Fraction | None:
         """The share of what is left that these runs would take.
 
-        0 where they are free, and at most 1. Of a composition with several members it is that of
-        the member that it takes least of, since that one serves them longest: runs that take a
-        share of 1/k fit about k times.
+        0 where they are free, and at most 1. It is what the share that a session shows as left
+        goes down by: runs that take a share of 1/k fit about k times.
 
         Returns
         -------
@@ -112,15 +111,21 @@ class Balance:
 
 
 def _taken(before: State, after: State) -> Fraction:
-    """The share of what was left that runs took, on the axis that they took most of.
-
-    Of several members, that of the one they took least of. One that was closed served them not.
-    """
+    """Return the share of what was left that runs took, on the axis that they took most of."""
     axes = zip(before.spent, before.limit, after.spent, strict=True)
-    most = max(
+    largest = max(
         (Fraction(then - now, limit - now) for now, limit, then in axes if then > now),
         default=Fraction(0),
     )
-    pairs = zip(before.parts, after.parts, strict=True)
-    served = [_taken(was, then) for was, then in pairs if is_open(was) and is_open(then)]
-    return max(most, min(served, default=Fraction(0)))
+    if not before.parts:
+        return largest
+    spent, later = _spent(before), _spent(after)
+    return max(largest, (later - spent) / (1 - spent)) if later > spent else largest
+
+
+def _spent(state: State) -> Fraction:
+    """Return the share that is spent, as `Composition.fraction` has it: of several members, that
+    of the open one that has spent the least."""
+    if state.parts:
+        return min([_spent(part) for part in state.parts if is_open(part)], default=Fraction(1))
+    return Fraction(state.spent[0], state.limit[0]) if state.limit[0] else Fraction(1)

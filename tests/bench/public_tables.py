@@ -1,4 +1,4 @@
-"""Public tables: those that the planner is calibrated on, and others that it is held against.
+"""Public tables: those whose errors the planner expects, and others that it is held against.
 
 A folder of data has one folder a dataset: adult, pums-ca, titanic, transfusion, mammographic-mass,
 hlm12-tables, wine-quality-white, dpbench-1d and dpbench-2d, with their files as published.
@@ -14,12 +14,45 @@ from pathlib import Path
 import numpy as np
 from attrs import frozen
 
-from dpsdk import Domain, Integer
-from dpsdk.calibration import PublicTable
+from dpsdk import Domain, Integer, Neighbors, PrivateData
+from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.typing import Floats, Ints
 
 Columns = dict[str, tuple[Ints, int]]
+
+
+@frozen
+class PublicTable:
+    """A table that everybody may know, whose records are measured without protection."""
+
+    records: SyntheticData
+    name: str
+
+    @property
+    def domain(self) -> Domain:
+        return self.records.domain
+
+    @property
+    def rows(self) -> int:
+        return self.records.rows
+
+    def projected(self, *names: str) -> PublicTable:
+        """Some of its columns, in this order."""
+        places = [self.domain.position(name) for name in names]
+        codes = self.records.codes[:, places]
+        records = SyntheticData(self.domain.project(names), codes, self.records.multiplicities)
+        return PublicTable(records, f"{self.name}: {', '.join(names)}")
+
+    def as_if_private(self, neighbors: Neighbors) -> PrivateData:
+        counts = self.records.counts(*self.domain.names)
+        return PrivateData.from_counts(
+            counts, self.domain, name="public", neighbors=neighbors, max_rows=2**30
+        )
+
+    def answers(self, form: LinearForm) -> Floats:
+        """The true numbers of a form, in rows."""
+        return self.records.answers(form) * self.rows
 
 
 def coded(name: str, columns: Columns) -> PublicTable:
@@ -32,7 +65,7 @@ def coded(name: str, columns: Columns) -> PublicTable:
 def counted(name: str, counts: Ints, shape: Sequence[int]) -> PublicTable:
     """A table of counts."""
     domain = Domain(*(Integer(f"x{place}", 0, size - 1) for place, size in enumerate(shape)))
-    return PublicTable.from_counts(counts.reshape(-1), domain, name=name)
+    return PublicTable(SyntheticData.from_counts(domain, counts.reshape(-1)), name)
 
 
 @frozen

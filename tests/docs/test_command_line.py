@@ -10,7 +10,6 @@ from dpsdk import Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli.about import about_of
-from dpsdk.planner import Calibration
 
 pytestmark = pytest.mark.thorough
 
@@ -31,13 +30,7 @@ def test_the_guide_shows_each_command():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
     arguments = shlex.split(command)
-    if arguments[0] == "calibrate":
-        monkeypatch.chdir(tmp_path)
-        for name in ("census", "survey"):
-            Domain(Integer("age", 0, 9)).save(f"{name}.json")
-            Path(f"{name}.csv").write_text("age\n" + "3\n7\n" * 40)
-    else:
-        monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT)
     out = tmp_path / "out"
     if "--out" in arguments:
         arguments[arguments.index("--out") + 1] = str(out)
@@ -50,9 +43,7 @@ def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
     assert printed.out
     if (shown := SHOWN.get(f"dpsdk {command}")) is not None:
         assert printed.out.replace(str(out), "tables") == shown
-    if arguments[0] == "calibrate":
-        assert "survey (80 rows)" in Calibration.load(out).made
-    elif out.is_file():
+    if out.is_file():
         assert Domain.load(out).names == ("age", "sex", "hours")
     elif "--dry-run" in arguments:
         assert not out.exists()
@@ -67,8 +58,6 @@ def test_the_options_that_the_guide_names_exist(capsys):
         main(["release", "--help"])
     with pytest.raises(SystemExit):
         main(["ledger", "--help"])
-    with pytest.raises(SystemExit):
-        main(["calibrate", "--help"])
     helped = capsys.readouterr().out
     for option in set(re.findall(r"(--[a-z][a-z-]*)", PAGE)) - {"--help"}:
         assert option in helped, option

@@ -15,7 +15,6 @@ PAGES = {
     "dpsdk.accuracy": "release.md",
     "dpsdk.session.channel": "dpsdk.md",
     "dpsdk.cli": "cli.md",
-    "dpsdk.calibration": "calibration.md",
     "dpsdk.data": "dpsdk.md",
     "dpsdk.session.context": "dpsdk.md",
     "dpsdk.session.desk": "dpsdk.md",

@@ -71,12 +71,10 @@ def test_a_release_waits_for_no_end_of_its_files(folder, capsys, endless, dry):
     assert told("--about", kind, path) in refused(capsys, folder, given)
 
 
-def test_nor_does_who_checks_a_domain_or_measures(folder, capsys, endless):
+def test_nor_does_who_checks_a_domain(folder, capsys, endless):
     kind, path = endless
     words = ["domain", "--check", str(path)]
     assert told("--check", kind, path) in refused(capsys, folder, words)
-    words = ["calibrate", "table.csv", "--out", "out", "--domain", str(path)]
-    assert told("--domain", kind, path) in refused(capsys, folder, words)
 
 
 def test_nor_does_a_ledger(folder, capsys, endless):

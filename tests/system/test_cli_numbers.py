@@ -48,13 +48,6 @@ def test_a_number_below_nought_is_refused_as_what_it_is(folder, capsys, option, 
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("number", NEGATIVE)
-def test_so_is_how_often_a_calibration_asks(folder, capsys, number):
-    given = ["calibrate", "table.csv", "--domain", "domain.json", "--out", "out"]
-    assert main([*given, "--settings", number]) == 2
-    assert capsys.readouterr().err.startswith("dpsdk: --settings must be ")
-
-
 def test_a_domain_may_begin_below_nought(folder, capsys):
     given = ["--integer", "age", "-1e3", "-1", "--binned", "debt", "-1e3", "-.5", "-1E-3", "1e3"]
     assert main(["domain", *given]) == 0

@@ -79,7 +79,6 @@ def test_a_report_that_cannot_be_written_was_paid_for_and_is_there(folder):
         (["release", "", "--domain", "d", "--out", "o"], "argument TABLE: must be a path; got ''"),
         (["release", "t", "--domain", "d", "--out", "o", "--no\n\nthing"], "--no thing"),
         (["release", "t", "--domain", "d", "--out", "o", "\udcff"], "\\udcff"),
-        (["calibrate", "t", "--domain", "", "--out", "o"], "argument --domain: must be a path"),
         (["domain", "--integer", "a"], "argument --integer: expected 3 arguments"),
         (["nothing"], "invalid choice: 'nothing'"),
     ],

@@ -248,18 +248,12 @@ class AnyOf(Composition):
         return fits if most is None else min(fits, most)
 
     def fraction(self, state: State) -> float:
-        """What can no longer be asked in one run: 1 less the largest ε that fits, as a share.
+        """Return the share that the open member has spent that has spent the least of its own.
 
-        That is the share of the largest ε that fitted when nothing was charged: under
-        `default_composition`, of the budget's ε. Where it says that a half is left, a pure run of
-        half the budget's ε still fits. Many small runs may go on for longer than it suggests, since
-        the members that serve them best serve no large ones; `capacity` tells.
+        That member accepts the most further runs, so a run that takes a tenth fits ten times. One
+        large run may not fit although much is left: `largest_epsilon` tells.
         """
-        reach = state.reach
-        if not reach:
-            return 1.0
-        left = ceil_steps(self.largest_epsilon(state))
-        return max(0.0, (reach - left) / reach)
+        return min((member.fraction(part) for member, part in self._open(state)), default=1.0)
 
     def leaked(self, state: State) -> Fraction:
         """The δ that accepted runs have spent as leaks."""

@@ -221,3 +221,20 @@ def test_a_balance_stays_as_it_was():
     odometer.charge(PureGuarantee("0.9"), "after")
     assert balance.share([PureGuarantee("0.5")]) == Fraction(1, 2)
     assert repr(balance) == "Balance(100.0% of 1-DP)"
+
+
+def test_a_share_is_what_the_figure_of_what_is_left_goes_down_by():
+    """Of every composition: asking for a tenth of what is left takes a tenth of it."""
+    whole = Budget(1, "1e-6")
+    runs = (PureGuarantee("0.02"), DiscreteGaussianGuarantee(20_000, 1, 1), PureGuarantee("0.1"))
+    for composition in (default_composition(), BasicComposition(), ZCDPComposition()):
+        state = composition.begin(whole)
+        for run in runs:
+            if isinstance(composition, BasicComposition) and not isinstance(run, PureGuarantee):
+                continue
+            after = composition.charge(state, run)
+            share = Balance(composition, whole, (state,)).share(((run, 1),))
+            before, later = composition.fraction(state), composition.fraction(after)
+            assert later - before == pytest.approx(float(share) * (1 - before), rel=1e-9)
+            assert later > before
+            state = after

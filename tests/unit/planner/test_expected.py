@@ -69,10 +69,14 @@ def test_the_law_of_noise_is_the_law_of_the_largest_error(mechanism, code, query
     assert expected.basis == "noise"
     exact = session.release(query, using=Laplace(epsilon=10**5)).raw
     truth = np.asarray(query.numbers(exact, data.facts))
-    errors = np.array([
-        np.abs(query.numbers(session.release(query, using=mechanism).raw, data.facts) - truth).max()
-        for _ in range(runs)
-    ])
+    errors = np.array(
+        [
+            np.abs(
+                query.numbers(session.release(query, using=mechanism).raw, data.facts) - truth
+            ).max()
+            for _ in range(runs)
+        ]
+    )
     # Five deviations of a binomial: false alarms below one in a million. Whole numbers of noise
     # fall on the ends themselves, which counts for both sides.
     slack = 5 * np.sqrt(0.25 / runs)

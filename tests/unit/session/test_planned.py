@@ -402,7 +402,9 @@ def test_where_a_hundredth_is_too_dear_it_is_the_best_of_a_tenth():
     assert not session.plan(query, error=0.01)[0].feasible
     release = session.release(query)
     share = balance.share(release.cost.runs)
-    assert Fraction(8, 100) < share <= Fraction(1, 10)
+    # Mechanisms whose quotes take long are tried four to a decade.
+    assert Fraction(5, 100) < share <= Fraction(1, 10)
+    assert float(session.spent.fraction) == pytest.approx(float(share))
     assert release.because[0].code == "least-error"
 
 

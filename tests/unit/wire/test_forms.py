@@ -45,7 +45,7 @@ WITHOUT = {
     "ResidualPlan": "what a channel will measure, worked out anew from the mechanism",
     "Fitted": "a strategy of mechanisms, and none itself",
     "Unfinished": "an error",
-    "Effort": "what a plan says in members of its own", "Calibration": "a file of its own",
+    "Effort": "what a plan says in members of its own",
     "Curve": "what is read at the moment of planning", "Point": "a part of a curve",
     "Payment": "what a release writes with itself",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,

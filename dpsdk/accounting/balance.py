@@ -124,8 +124,7 @@ def _taken(before: State, after: State) -> Fraction:
 
 
 def _spent(state: State) -> Fraction:
-    """Return the share that is spent, as `Composition.fraction` has it: of several members, that
-    of the open one that has spent the least."""
+    """Return the share that is spent, exactly as `Composition.fraction` defines it."""
     if state.parts:
         return min([_spent(part) for part in state.parts if is_open(part)], default=Fraction(1))
     return Fraction(state.spent[0], state.limit[0]) if state.limit[0] else Fraction(1)

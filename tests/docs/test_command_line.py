@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Domain, Integer
+from dpsdk import Domain
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli.about import about_of
@@ -23,7 +23,7 @@ def test_the_guide_shows_each_command():
     assert len(SHOWN) == 1
     assert [command.split()[0] for command in COMMANDS] == [
         "domain", "domain", "release", "release", "release", "release", "release", "ledger",
-        "ledger", "release", "plugins", "calibrate",
+        "ledger", "release", "plugins",
     ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuarantee
 from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, floor_steps, from_steps
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import AMOUNT, ListOf, Member, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee

@@ -16,19 +16,24 @@ from dpsdk.forms import ConvexForm, Facts, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
-from dpsdk.mechanisms.convex.basis import asked_gradient
-from dpsdk.mechanisms.convex.certificate import (
+from dpsdk.mechanisms.convex.correction import PredictedExcess, asked_gradient, corrected
+from dpsdk.mechanisms.convex.excess import Rows
+from dpsdk.mechanisms.convex.moments import least_squares
+from dpsdk.mechanisms.convex.oracle import (
+    Measured,
+    Oracle,
+    Part,
+    Spending,
+    Total,
     certificate_parts,
-    coefficients,
-    proven,
+    certify,
+    coefficients_of,
+    divisor,
+    measure,
+    rows_of,
     to_certify,
 )
-from dpsdk.mechanisms.convex.certify import Rows
-from dpsdk.mechanisms.convex.confidence import least_squares
-from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
-from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.prediction import capped, constant_model, left_of, of_start, smooth
-from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
 from dpsdk.mechanisms.convex.start import Moments, fitted, label_form, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
 from dpsdk.typing import Floats
@@ -161,7 +166,7 @@ class Corrected(Oracle):
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         plan = _Plan.of(self, form, kernel.terms, total)
-        return _Work(plan, kernel, plan.spending.paid(kernel)).done()
+        return _Work(plan, kernel, plan.spending.pay(kernel)).done()
 
 
 @frozen(eq=False)
@@ -366,7 +371,7 @@ class _Work:
         begins, source = plan.begins, _source(plan.begins)
         if "label" in noises:
             form = plan.spending.parts["label"].form
-            self.label = measured(form, noises["label"], kernel, self.allowance)
+            self.label = measure(form, noises["label"], kernel, self.allowance)
         found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
         for _ in range(plan.gradients):
@@ -380,7 +385,7 @@ class _Work:
                 found = self._found(begins, noise, rows)
                 theta, gap, predicted = found.theta, found.gap, found.noise
                 continue
-            one = measured(asked.form, noise, kernel, self.allowance)
+            one = measure(asked.form, noise, kernel, self.allowance)
             if one is None:
                 break
             gradient, deviation = asked.read(one.values / rows), one.deviation / rows
@@ -402,7 +407,7 @@ class _Work:
         own = self.batches[0] if moments and self.batches else None
         if "certificate" in plan.spending.parts:
             reused = own.numbers if own is not None and least_squares(plan.form) else None
-            accuracy = proven(
+            accuracy = certify(
                 plan.spending, plan.form, self.kernel, theta, counted, self.allowance, reused
             )
             if accuracy is not None:
@@ -413,7 +418,7 @@ class _Work:
         if isinstance(begins, _Begins):
             kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
             predicted = capped(predicted, found.whole)
-        sets = None if own is None else coefficients(plan.form, own)
+        sets = None if own is None else coefficients_of(plan.form, own)
         return PredictedExcess(predicted, kind, sets)
 
     def _found(self, begins: _Begins | _Found, noise: Noise | None, rows: float) -> _Found:
@@ -421,7 +426,7 @@ class _Work:
         if isinstance(begins, _Found):
             return begins
         if noise is not None:
-            one = measured(begins.form, noise, self.kernel, self.allowance)
+            one = measure(begins.form, noise, self.kernel, self.allowance)
             self.batches.extend([] if one is None else [one])
         form, facts = self.plan.form, self.kernel.facts
         outside = facts.outside and facts.rows is not None

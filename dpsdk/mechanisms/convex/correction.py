@@ -9,18 +9,29 @@ to correct, the distribution's θ̂ is a minimum of the table. All of it is post
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from operator import attrgetter
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import field, frozen
 
 from dpsdk.accuracy import ScalarAccuracy, Standing
-from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm
+from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.forms import ConvexForm, Dense, LinearForm
 from dpsdk.forms.convex import Tables
-from dpsdk.mechanisms.convex.confidence import CoefficientSet
+from dpsdk.kernel import GaussianNoise, Measure, Noise, Terms
+from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.typing import Floats
 
-__all__ = ["Correction", "PredictedExcess", "corrected", "excess_metric", "noise_harm"]
+__all__ = [
+    "AskedGradient",
+    "Correction",
+    "PredictedExcess",
+    "asked_gradient",
+    "corrected",
+    "excess_metric",
+    "noise_harm",
+]
 
 _FLAT = 1e-10
 """A direction with less than this part of the largest curvature has none."""
@@ -50,23 +61,15 @@ class PredictedExcess(ScalarAccuracy):
         return self.value
 
 
-@frozen
+@frozen(eq=False)
 class Correction:
-    """A corrected model.
+    """A corrected model: a point of the set."""
 
-    Parameters
-    ----------
-    theta
-        Its coefficients, a point of the set.
-    gap
-        By how much they may exceed the minimum of what was minimised: a certificate of the solver.
-    predicted
-        The mean excess to expect, ½σ² tr(H⁻¹).
-    """
-
-    theta: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    theta: Floats
     gap: float
+    """A certificate of the solver: what θ may exceed the minimum of what was minimised by."""
     predicted: float
+    """The mean excess to expect, ½σ² tr(H⁻¹)."""
 
 
 def excess_metric(form: ConvexForm, hessian: Floats, deviation: float) -> tuple[float, Floats]:
@@ -114,9 +117,7 @@ def corrected(
     form
         The average loss.
     tables
-        A public distribution.
-    theta
-        Its minimum.
+        A public distribution, whose minimum is θ.
     gradient
         What was measured of the table's average gradient there.
     deviation
@@ -131,15 +132,82 @@ def corrected(
     ridge, metric, harm = noise_harm(form, hessian, deviation, back)
     noise = 2.0 * harm
     # No average of gradients has a number beyond the longest of them.
-    found = np.clip(np.nan_to_num(gradient), -form.longest, form.longest) - own
-    seen = float(found @ metric @ found)
+    excess = np.clip(np.nan_to_num(gradient), -form.longest, form.longest) - own
+    seen = float(excess @ metric @ excess)
     share = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
+    unmoved = Correction(theta, form.over.gap(theta, own), 0.5 * noise)
     if not (0.0 < share <= 1.0):  # nothing but noise, or no number
-        return Correction(theta, form.over.gap(theta, own), 0.5 * noise)
+        return unmoved
     # ½ ridge ‖θ′ − θ̂‖² = ½ ridge ‖θ′‖² − ridge ⟨θ̂, θ′⟩ and a constant.
-    linear = share * found - ridge * theta
+    linear = share * excess - ridge * theta
     try:
         moved, gap = form.minimise(tables, linear=linear, ridge=ridge, tolerance=1e-9)
     except DpsdkError:
-        return Correction(theta, form.over.gap(theta, own), 0.5 * noise)
+        return unmoved
     return Correction(moved, gap, 0.5 * noise)
+
+
+@frozen(eq=False)
+class AskedGradient:
+    """Numbers from which a gradient is read, and what their noise is expected to do."""
+
+    form: LinearForm
+    back: Floats | None
+    """The matrix that makes a gradient of them; None where they are one."""
+    deviation: float
+    """Of the noise of each of them, as a share of the rows."""
+    harm: float
+    """The mean excess after a step by them, ½ tr(H⁻¹ Σ) with the covariance Σ of their noise."""
+
+    def read(self, numbers: Floats) -> Floats:
+        """The gradient that measured numbers stand for."""
+        gradient: Floats = numbers if self.back is None else self.back @ numbers
+        return gradient
+
+
+def asked_gradient(
+    form: ConvexForm, tables: Tables, theta: Floats, noise: Noise, terms: Terms, rows: float
+) -> AskedGradient:
+    """How the gradient of a table at θ is best asked for, by what is public.
+
+    Excess is what noise does by the inverse of the curvature, so that it is the flat directions
+    where noise does harm: numbers that stretch these, and shrink the others, have less noise there
+    at the same privacy loss. With numbers A·g of the gradient g, and noise of deviation σ in
+    proportion to the longest move of A·g, harm is in proportion to σ² tr(H⁻¹ A⁻¹ A⁻ᵀ). Were all
+    moves of g as long in every direction, it would be least with the curvatures to the power −¼ for
+    A and Gaussian noise, whose moves are lengths; with Laplace noise, whose moves are sums, it is
+    −⅓ along the axes of the curvature. Each is tried with its exact sensitivity, beside the
+    gradient itself.
+    """
+    gradient = form.gradient(theta)
+    _, hessian = form.expand(tables, theta)
+
+    def asked(numbers: LinearForm, back: Floats | None) -> AskedGradient:
+        try:
+            pricing = Measure(numbers, noise).price(terms)
+        except InvalidArgument:
+            return AskedGradient(numbers, back, math.inf, math.inf)
+        deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
+        _, _, harm = noise_harm(form, hessian, deviation, back)
+        return AskedGradient(numbers, back, deviation, harm)
+
+    best = asked(gradient, None)
+    if not 0.0 < best.harm < math.inf:
+        return best
+    ridge, _, _ = noise_harm(form, hessian, best.deviation)
+    (block,) = gradient.blocks
+    weights, shape = block.columns([]), block.shape
+    for forth, back in _bases(hessian, ridge, gaussian=isinstance(noise, GaussianNoise)):
+        other = asked(LinearForm(form.domain, [Dense(block.names, shape, forth @ weights)]), back)
+        best = min(best, other, key=attrgetter("harm"))
+    return best
+
+
+def _bases(hessian: Floats, ridge: float, *, gaussian: bool) -> Iterator[tuple[Floats, Floats]]:
+    """Matrices that stretch where there is little curvature, and their inverses."""
+    values, axes = np.linalg.eigh(hessian)
+    bends = np.maximum(values, 0.0) + ridge
+    stretch = (bends / bends[-1]) ** (-0.25 if gaussian else -1.0 / 3.0)
+    yield (axes * stretch).T, axes / stretch
+    if not gaussian:  # lengths are the same however axes lie, sums are not
+        yield (axes * stretch) @ axes.T, (axes / stretch) @ axes.T

@@ -8,25 +8,37 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.errors import (
+    DpsdkError,
+    InvalidArgument,
+    PublicSizeRequired,
+    QueryError,
+)
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
-from dpsdk.mechanisms.convex.concentration import Concentration
-from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.runs import Runs, runs_within
-from dpsdk.mechanisms.convex.theorems import (
+from dpsdk.mechanisms.convex.descent_bounds import (
     Descent,
     DescentAccuracy,
     Problem,
     Rule,
+    Runs,
     best_rule,
+    runs_within,
     to_ridge,
 )
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.mechanisms.convex.noise import Concentration, scale_of
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["NoisyDescent", "check_first", "descend", "scaled", "within"]
+__all__ = [
+    "NoisyDescent",
+    "check_first",
+    "descend",
+    "optional_beta",
+    "scaled",
+    "within",
+]
 
 STEP_LIMIT = 2**14
 """No descent has more steps: each is a run that is paid and kept in the books."""
@@ -62,7 +74,8 @@ def _steps(value: int | None) -> int | None:
     return steps
 
 
-def _beta(value: float | None) -> float | None:
+def optional_beta(value: float | None) -> float | None:
+    """Read a beta, where one is given."""
     return None if value is None else to_beta(value)
 
 
@@ -89,7 +102,7 @@ class NoisyDescent(Oracle):
 
     steps: int | None = field(default=None, converter=_steps)
     ridge: float = field(default=0.0, converter=to_ridge)
-    _beta: float | None = field(default=None, converter=_beta, alias="_beta")
+    _beta: float | None = field(default=None, converter=optional_beta, alias="_beta")
 
     @classmethod
     def textbook(
@@ -376,10 +389,5 @@ def within(
     accuracy: NoiseAccuracy, unit: float, concentration: Concentration, bias: float, dimension: int
 ) -> bool:
     """Whether noise and rounding of a gradient in such units are what a bound counts on."""
-    law, scale = accuracy.law, 0.0
-    if isinstance(law, DiscreteGaussian):
-        scale = math.sqrt(law.variance)
-    elif isinstance(law, DiscreteLaplace):
-        scale = float(law.scale)
     far = accuracy.bias * unit * math.sqrt(dimension)
-    return scale * accuracy.step * unit <= concentration.scale and far <= bias
+    return scale_of(accuracy.law) * accuracy.step * unit <= concentration.scale and far <= bias

@@ -1,4 +1,4 @@
-"""What a model may be expected to miss, from a public distribution alone: none of it a bound."""
+"""The excess that a model is expected to have, from a public distribution: none of it a bound."""
 
 from __future__ import annotations
 
@@ -61,15 +61,8 @@ def of_start(
     What the measured numbers say of each number of the gradient is taken with the least noise that
     any weights give it; what they do not say of it is left out.
 
-    Parameters
-    ----------
-    deviation
-        The standard deviation of the noise of each measured number, as a share.
-
-    Returns
-    -------
-    float
-        Infinite where that cannot be told.
+    `deviation` is that of the noise of each measured number, as a share. Infinite where the excess
+    cannot be told.
     """
     try:
         _, hessian = form.expand(tables, theta)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk._checks import shown, to_beta, to_count, to_integer
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import Ball, ConvexForm
@@ -15,14 +15,21 @@ from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.forms.design import Coordinates, longest
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend
+from dpsdk.mechanisms.convex.descent import (
+    NoisyDescent,
+    check_first,
+    descend,
+    optional_beta,
+)
+from dpsdk.mechanisms.convex.descent_bounds import DescentAccuracy, Problem, Runs, read_numbers
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.runs import Runs
-from dpsdk.mechanisms.convex.theorems import DescentAccuracy, Problem
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["Sketch", "SketchAccuracy", "distortion", "vectors"]
+__all__ = ["Sketch", "SketchAccuracy", "SketchedProblem", "distortion"]
+
+_WIDER = 1.5
+"""Margins on a sketch are no more than so many times what they were."""
 
 _WORST = 0.5
 """The inequality behind a sketch is for distortions up to this."""
@@ -58,10 +65,6 @@ def _size(value: int | None) -> int | None:
     return size
 
 
-def _beta(value: float | None) -> float | None:
-    return None if value is None else to_beta(value)
-
-
 @frozen(kw_only=True)
 class Sketch(Oracle):
     """Noisy descent in a few dimensions, which are random combinations Φx of the features.
@@ -80,7 +83,7 @@ class Sketch(Oracle):
 
     size: int | None = field(default=None, converter=_size)
     descent: NoisyDescent = field(factory=NoisyDescent)
-    _beta: float | None = field(default=None, converter=_beta, alias="_beta")
+    _beta: float | None = field(default=None, converter=optional_beta, alias="_beta")
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.descent, NoisyDescent):
@@ -178,7 +181,7 @@ class Sketch(Oracle):
         taken = size or self.size
         if taken is None:
             raise InvalidArgument("size", "given, to the oracle or here", "nothing")
-        _check(form)
+        _radius(form)
         _check_size(form, taken)
         return _sketched(form, taken, to_key(seed), self._excess(form, taken))
 
@@ -186,11 +189,11 @@ class Sketch(Oracle):
         """By how much the square of the radius grows."""
         if self._beta is None:
             return 0.0
-        e = distortion(size, vectors(form), self._beta / 2)
+        e = distortion(size, _vectors(form), self._beta / 2)
         return e if e < math.inf else _WORST
 
     def _planned(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
-        _check(form)
+        _radius(form)
         if self._beta is None:
             size = self.size or 1
             _check_size(form, size)
@@ -198,7 +201,7 @@ class Sketch(Oracle):
         if terms.facts.rows is None:
             reason = "its bound is of an average over the rows, whose number is private here"
             raise PublicSizeRequired("Sketch.textbook", reason)
-        least = math.floor(24.0 * math.log((5.0 * vectors(form) + 1.0) / (self._beta / 2))) + 1
+        least = math.floor(24.0 * math.log((5.0 * _vectors(form) + 1.0) / (self._beta / 2))) + 1
         sizes = [self.size] if self.size is not None else _sizes(least, form.dimension - 1)
         known = [(size, self._bound(form, size, terms, total)) for size in sizes if size >= least]
         if not known:
@@ -226,7 +229,7 @@ class Sketch(Oracle):
         runs, descent = self.descent.planned(problem, terms, total)
         lost = constants.lipschitz * radius * norm
         return SketchAccuracy(
-            DescentAccuracy(descent), runs, size, vectors(form), e, lost, longer, constants.range
+            DescentAccuracy(descent), runs, size, _vectors(form), e, lost, longer, constants.range
         )
 
     def __repr__(self) -> str:
@@ -288,20 +291,16 @@ class _Plan:
     bound: SketchAccuracy | None
 
 
-def _check(form: ConvexForm) -> None:
+def _radius(form: ConvexForm) -> float:
     if not isinstance(form, ConvexForm):
         raise QueryError("", "asks for no model; Sketch answers ConvexMinimization only")
-    _radius(form)
-
-
-def _radius(form: ConvexForm) -> float:
     if not isinstance(form.over, Ball):
         expected = "a Ball: a sketch keeps lengths, and no sides of boxes or simplices"
         raise InvalidArgument("over", expected, shown(form.over))
     return form.over.radius
 
 
-def vectors(form: ConvexForm) -> int:
+def _vectors(form: ConvexForm) -> int:
     """No table has more different feature vectors."""
     return max(1, form.cells // len(form.targets))
 
@@ -345,3 +344,86 @@ def _normal(count: int, key: bytes) -> Floats:
     streams = Streams(count, key)
     lengths = np.sqrt(-2.0 * np.log1p(-streams.levels("length")))
     return lengths * np.cos(2.0 * math.pi * streams.levels("angle"))
+
+
+@frozen(kw_only=True)
+class SketchedProblem:
+    """The public constants of models over a ball, each of which is asked about on a sketch.
+
+    A Gaussian Φ of so many rows, drawn anew for each model, turns features x into Φx; a θ of the
+    sketch answers as Φᵀθ. So nothing depends on the number of features. Φᵀθ may lie outside the
+    ball: its predictions are what is bounded, not its length. For far more features than
+    coordinates of a sketch only.
+
+    Parameters
+    ----------
+    size
+        The number of rows of Φ.
+    vectors
+        No model has more different feature vectors.
+    slope
+        The loss moves no faster with the margin, for margins up to 1.5 times radius times norm.
+    bend
+        How fast that slope moves with the margin.
+    norm
+        No feature vector is longer.
+    radius
+        Of the ball, around 0.
+    range
+        By how much the loss of one record varies over these margins.
+    """
+
+    size: int
+    vectors: int
+    slope: float
+    bend: float
+    norm: float
+    radius: float
+    range: float = math.inf
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("size", "vectors"):
+            object.__setattr__(self, name, to_count(name, getattr(self, name)))
+        read_numbers(self, "slope", "norm", "radius", positive=True)
+        read_numbers(self, "bend", "range", endless=True)
+
+    @classmethod
+    def of(cls, form: ConvexForm, size: int) -> SketchedProblem:
+        """The constants of a query over a ball."""
+        if not isinstance(form, ConvexForm):
+            raise InvalidArgument("form", "that of a ConvexMinimization", shown(form))
+        norm, radius = longest(form.coordinates), _radius(form)
+        reach = _WIDER * radius * norm
+        constants = form.loss.constants(-reach, reach, form.targets.tolist())
+        return cls(
+            size=size,
+            vectors=_vectors(form),
+            slope=constants.lipschitz,
+            bend=constants.smoothness,
+            norm=norm,
+            radius=radius,
+            range=constants.range,
+        )
+
+    def distortion(self, beta: float) -> float:
+        """What a sketch does to inner products, up to ½; infinite where nothing follows."""
+        return distortion(self.size, self.vectors, beta)
+
+    def lost(self, distortion: float) -> float:
+        """What the least loss of a model rises by at the most on a sketch."""
+        return self.slope * self.radius * self.norm * distortion
+
+    def longest(self, distortion: float) -> float:
+        """No sketched feature vector is longer, if all goes well."""
+        return self.norm * math.sqrt(1.0 + distortion)
+
+    def problem(self, distortion: float) -> Problem:
+        """The constants on a sketch."""
+        norm = self.longest(distortion)
+        return Problem(
+            dimension=self.size,
+            lipschitz=self.slope * norm,
+            smoothness=self.bend * norm**2,
+            radius=self.radius * math.sqrt(1.0 + distortion),
+            range=self.range,
+        )

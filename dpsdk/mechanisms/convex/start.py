@@ -1,4 +1,4 @@
-"""The public distribution that an oracle corrects: where it comes from, and how it is fitted."""
+"""The public distribution that an oracle corrects: its source and its fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm, Facts, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
-from dpsdk.mechanisms.convex.spending import Measured
+from dpsdk.mechanisms.convex.oracle import Measured
 from dpsdk.typing import Floats, Real
 
 __all__ = ["Moments", "Shares", "fitted", "label_form", "start_form", "within"]
@@ -103,7 +103,7 @@ def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares
 
 
 def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:
-    """What a start measures, on the attributes that a model depends on.
+    """The form that a start measures, on the attributes that a model depends on.
 
     Raises
     ------

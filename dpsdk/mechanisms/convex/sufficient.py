@@ -12,17 +12,22 @@ from dpsdk._checks import described
 from dpsdk.errors import QueryError
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.convex.certificate import (
+from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_moments
+from dpsdk.mechanisms.convex.oracle import (
+    Measured,
+    Oracle,
+    Part,
+    Spending,
+    Total,
     certificate_parts,
-    coefficients,
-    proven,
+    certify,
+    coefficients_of,
+    divisor,
+    measure,
+    rows_of,
     to_certify,
 )
-from dpsdk.mechanisms.convex.confidence import least_squares, read_moments
-from dpsdk.mechanisms.convex.correction import PredictedExcess
-from dpsdk.mechanisms.convex.curvature import MeasuredMatrix
-from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
@@ -68,61 +73,56 @@ class SufficientStatistics(Oracle):
     certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
 
     def __repr__(self) -> str:
-        certify = "" if self.certify is None else f"certify={float(self.certify):g}"
-        return f"SufficientStatistics({certify})"
+        share = "" if self.certify is None else f"certify={float(self.certify):g}"
+        return f"SufficientStatistics({share})"
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         return Quote(Cost(), self._spending(form, terms, total).cost, _LATER)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         spending = self._spending(form, kernel.terms, total)
-        allowance = spending.paid(kernel)
+        allowance = spending.pay(kernel)
         rows = rows_of(spending, kernel, allowance)
-        moments, noise = spending.parts["moments"].form, spending.noises["moments"]
-        found = measured(moments, noise, kernel, allowance)
-        if found is None:
+        part, noise = spending.parts["moments"], spending.noises["moments"]
+        moments = measure(part.form, noise, kernel, allowance)
+        if moments is None:
             centre = form.over.centre(form.dimension)
             return Measurement(np.append(centre, math.inf), _NOTHING, "measured")
-        theta, gap, predicted = _solved(form, found, divisor(rows))
-        accuracy: Accuracy = PredictedExcess(predicted, _KIND, coefficients(form, found))
+        theta, gap, predicted = _solve(form, moments, divisor(rows))
+        accuracy: Accuracy = PredictedExcess(predicted, _KIND, coefficients_of(form, moments))
         if self.certify is not None:
-            numbers = found.numbers
-            accuracy = proven(spending, form, kernel, theta, rows, allowance, numbers) or accuracy
+            proven = certify(spending, form, kernel, theta, rows, allowance, moments.numbers)
+            accuracy = proven or accuracy
         return Measurement(np.append(theta, gap), accuracy, "measured")
 
     def _spending(self, form: ConvexForm, terms: Terms, total: Total) -> Spending:
         if not least_squares(form):
             reason = "second moments tell all of the squared loss alone; use Corrected()"
             raise QueryError(described(form.loss), reason)
-        moments, _ = form.distinct_moments()
-        certify = self.certify
-        parts = {"moments": Part(1 - (certify or Fraction(0)), 1, moments)}
-        if certify is not None:
-            parts |= certificate_parts(form, certify, moments=True)
+        share = self.certify or Fraction(0)
+        parts = {"moments": Part(1 - share, 1, form.distinct_moments()[0])}
+        if share:
+            parts |= certificate_parts(form, share, moments=True)
         return Spending.within(parts, total, terms)
 
 
-def _solved(form: ConvexForm, found: Measured, rows: float) -> tuple[Floats, float, float]:
+def _solve(form: ConvexForm, moments: Measured, rows: float) -> tuple[Floats, float, float]:
     """θ, the certified gap of the quadratic, and the mean excess to expect."""
     pattern, places, shares, _ = read_moments(form)
-    matrix = MeasuredMatrix.of(pattern, found.numbers, fresh=False)
+    matrix = MeasuredMatrix.of(pattern, moments.numbers, fresh=False)
     there = np.flatnonzero(places >= 0)
     vector = np.zeros(form.dimension)
-    vector[there] = found.values[places[there]] * shares[there]
+    vector[there] = moments.values[places[there]] * shares[there]
     values, vectors = np.linalg.eigh(matrix.matrix)
     ridge = max(0.0, matrix.excess(_BETA) - max(float(values[0]), 0.0), _LEAST * float(values[-1]))
-    hessian: Floats = (vectors * (np.maximum(values, 0.0) + max(ridge, _LEAST))) @ vectors.T
+    ridge = max(ridge, _LEAST)
+    hessian: Floats = (vectors * (np.maximum(values, 0.0) + ridge)) @ vectors.T
     hessian, vector = hessian / rows, vector / rows
-    centre = form.over.centre(form.dimension)
-    theta = form.over.quadratic_minimiser(hessian, -vector, centre)
+    theta = form.over.quadratic_minimiser(hessian, -vector, form.over.centre(form.dimension))
     gap = max(form.over.gap(theta, hessian @ theta - vector), 0.0)
     # By how much each measured number moves the normal equations.
-    pull = np.zeros((form.dimension, found.form.rows))
-    one, other, at = pattern.first, pattern.second, pattern.places
-    np.add.at(pull, (one, at), pattern.weights * theta[other])
-    mixed = one != other
-    np.add.at(pull, (other[mixed], at[mixed]), (pattern.weights * theta[one])[mixed])
+    pull = pattern.pull(theta, moments.form.rows)
     np.add.at(pull, (there, places[there]), -shares[there])
-    noise = (found.deviation / rows) ** 2 * float((pull * np.linalg.solve(hessian, pull)).sum())
-    held = (max(ridge, _LEAST) / rows) ** 2 * float(theta @ np.linalg.solve(hessian, theta))
+    noise = (moments.deviation / rows) ** 2 * float((pull * np.linalg.solve(hessian, pull)).sum())
+    held = (ridge / rows) ** 2 * float(theta @ np.linalg.solve(hessian, theta))
     return theta, gap, 0.5 * (noise + held)

@@ -25,9 +25,9 @@ from dpsdk.losses import (
 )
 from dpsdk.mechanisms import Corrected, Moments
 from dpsdk.mechanisms.convex import batches, certified, shares
-from dpsdk.mechanisms.convex.bounds import farthest, frank_wolfe, self_concordant
-from dpsdk.mechanisms.convex.span import Span, vectors
-from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.mechanisms.convex.excess import frank_wolfe, self_concordant, vectors
+from dpsdk.mechanisms.convex.moments import Span
+from dpsdk.mechanisms.convex.noise import Tails
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import ConvexMinimization, OneHot
 from dpsdk.release import Measurement
@@ -253,7 +253,7 @@ def test_the_farthest_of_a_set(over):
         theta = rng.normal(size=4)
         corners = [over.linear_minimiser(one) for one in rng.normal(size=(400, 4))]
         found = max(float(np.linalg.norm(one - theta)) for one in corners)
-        assert 0.8 * farthest(over, theta) < found <= farthest(over, theta) * (1 + 1e-12)
+        assert 0.8 * over.farthest(theta) < found <= over.farthest(theta) * (1 + 1e-12)
 
 
 def test_the_excess_of_a_self_concordant_function_is_at_most_the_closed_form():
@@ -403,9 +403,9 @@ def test_what_is_refused_costs_nothing(monkeypatch):
             certified(convex, kernel, theta, noises, rows=wrong)
     with pytest.raises(BudgetExceeded):  # one of the two would fit
         certified(convex, kernel, theta, noises)
-    monkeypatch.setattr("dpsdk.mechanisms.convex.certify.WEIGHT_LIMIT", 10 * convex.cells - 1)
+    monkeypatch.setattr("dpsdk.mechanisms.convex.excess.WEIGHT_LIMIT", 10 * convex.cells - 1)
     assert batches(convex) == 1  # a Hessian would be too large, and a gradient is not
-    monkeypatch.setattr("dpsdk.mechanisms.convex.certify.WEIGHT_LIMIT", 4 * convex.cells - 1)
+    monkeypatch.setattr("dpsdk.mechanisms.convex.excess.WEIGHT_LIMIT", 4 * convex.cells - 1)
     with pytest.raises(TooLarge):
         batches(convex)
     with pytest.raises(TooLarge):

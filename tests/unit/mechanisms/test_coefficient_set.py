@@ -192,7 +192,7 @@ def test_what_is_refused():
 def test_a_set_of_too_many_numbers(monkeypatch):
     convex = form()
     measured = kernel(rows(100), 1).measure(convex.distinct_moments()[0], GaussianNoise(1))
-    monkeypatch.setattr("dpsdk.mechanisms.convex.confidence._LIMIT", 20)
+    monkeypatch.setattr("dpsdk.mechanisms.convex.moments._LIMIT", 20)
     with pytest.raises(TooLarge):
         CoefficientSet.of(convex, measured)
 

@@ -15,10 +15,9 @@ from dpsdk.forms import ConvexForm, Coordinates, Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
-from dpsdk.mechanisms.convex.concentration import GaussianConcentration, LaplaceConcentration
 from dpsdk.mechanisms.convex.descent import scaled, within
-from dpsdk.mechanisms.convex.runs import Runs, runs_within
-from dpsdk.mechanisms.convex.theorems import Descent, Problem, best_rule
+from dpsdk.mechanisms.convex.descent_bounds import Descent, Problem, Runs, best_rule, runs_within
+from dpsdk.mechanisms.convex.noise import GaussianConcentration, LaplaceConcentration
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, Pattern
-from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.mechanisms.convex.moments import MeasuredMatrix, Pattern
+from dpsdk.mechanisms.convex.noise import Tails
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 
 LAWS = [

@@ -30,11 +30,10 @@ from dpsdk.mechanisms import (
     PrivateMinimizer,
     SufficientStatistics,
 )
-from dpsdk.mechanisms.convex.basis import asked_gradient
 from dpsdk.mechanisms.convex.corrected import _Plan
-from dpsdk.mechanisms.convex.correction import noise_harm
+from dpsdk.mechanisms.convex.correction import asked_gradient, noise_harm
+from dpsdk.mechanisms.convex.oracle import Measured, Part, Spending
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
-from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded

@@ -26,10 +26,10 @@ from dpsdk.mechanisms.arguments import (
 )
 from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent
+from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
-from dpsdk.mechanisms.convex.sketched import SketchedProblem
-from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.convex.sketch import SketchedProblem
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical
 from dpsdk.mechanisms.refusals import check_linear, in_words

@@ -27,6 +27,7 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import WhenSpent, check_when_spent, to_epsilon
 from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
+from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import (
     ModelStream,
     check_model,
@@ -41,9 +42,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
     least_rows,
     printed_rows,
 )
-from dpsdk.mechanisms.convex.sketch import Sketch
-from dpsdk.mechanisms.convex.sketched import SketchedProblem
-from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real

@@ -15,10 +15,9 @@ from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, Terms, Watching
-from dpsdk.mechanisms.convex.concentration import Concentration
 from dpsdk.mechanisms.convex.descent import NoisyDescent
-from dpsdk.mechanisms.convex.runs import Runs
-from dpsdk.mechanisms.convex.theorems import Descent, Problem
+from dpsdk.mechanisms.convex.descent_bounds import Descent, Problem, Runs
+from dpsdk.mechanisms.convex.noise import Concentration
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 
 __all__ = ["Asked", "Figure", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]

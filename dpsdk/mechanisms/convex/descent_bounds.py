@@ -1,30 +1,59 @@
-"""What noisy gradient descent promises, from public constants (Ullman 2015, theorems 4.1 and 4.5).
+"""The promise and the price of noisy gradient descent (Ullman 2015, theorems 4.1 and 4.5).
 
-docs/explanation/proofs/descent.md proves the three bounds of `Descent`, each for discrete noise and
-for gradients that were rounded to a lattice, at every confidence.
+Both follow from public constants. docs/explanation/proofs/descent.md proves the three bounds of
+`Descent`, each for discrete noise and for gradients that were rounded to a lattice, at every
+confidence.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_beta, to_count, to_finite
+from dpsdk._checks import shown, to_beta, to_count, to_finite, to_positive
+from dpsdk.accounting import Budget, Guarantee
+from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.accuracy import ScalarAccuracy, Standing
-from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from dpsdk.forms import ConvexForm, Facts, Simplex
 from dpsdk.forms.design import axes_of, longest
-from dpsdk.mechanisms.convex.concentration import Concentration
+from dpsdk.forms.facts import replaces
+from dpsdk.forms.linear import EXACT
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
+from dpsdk.mechanisms.convex.noise import (
+    Concentration,
+    GaussianConcentration,
+    LaplaceConcentration,
+)
+from dpsdk.mechanisms.convex.oracle import Total
+from dpsdk.release import Cost
 
-__all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]
+__all__ = [
+    "Descent",
+    "DescentAccuracy",
+    "Problem",
+    "Rule",
+    "Runs",
+    "best_rule",
+    "read_numbers",
+    "runs_within",
+    "to_ridge",
+]
 
 Rule: TypeAlias = Literal["smooth", "lipschitz", "strong"]
 """Which bound, and so which steps and which average of the iterates."""
 
 _RULES: tuple[Rule, ...] = ("smooth", "lipschitz", "strong")
+
+_FINEST = 40
+_SLACK = 1 + 2.0**-30
+"""What the kernel's bounds of sensitivities exceed the longest differences by, and more."""
 
 _FLOATS = 2.0**-40
 """What a gradient in floats may be off, as a part of its length; and more."""
@@ -41,35 +70,21 @@ def to_ridge(value: float) -> float:
     return number
 
 
-def _dimension(value: int) -> int:
-    return to_count("dimension", value)
+def read_numbers(
+    constants: object, *names: str, endless: bool = False, positive: bool = False
+) -> None:
+    """Read fields of a new frozen value as finite floats from 0: `endless` ones up to infinity.
 
-
-def _of_size(name: str, value: float, *, endless: bool = False) -> float:
-    number = math.inf if endless and value == math.inf else float(to_finite(name, value))
-    if number < 0.0:
-        raise InvalidArgument(name, "at least 0", shown(value))
-    return number
-
-
-def _lipschitz(value: float) -> float:
-    return _of_size("lipschitz", value)
-
-
-def _smoothness(value: float) -> float:
-    return _of_size("smoothness", value, endless=True)
-
-
-def _radius(value: float) -> float:
-    return _of_size("radius", value)
-
-
-def _range(value: float) -> float:
-    return _of_size("range", value, endless=True)
-
-
-def _optional(value: float | None) -> float | None:
-    return None if value is None else _of_size("summed", value)
+    Those that are `positive` are above 0, and at most 1e100.
+    """
+    for name in names:
+        value: float = getattr(constants, name)
+        number = math.inf if endless and value == math.inf else float(to_finite(name, value))
+        if positive and not 0.0 < number <= 1e100:
+            raise InvalidArgument(name, "a positive number up to 1e100", shown(value))
+        if number < 0.0:
+            raise InvalidArgument(name, "at least 0", shown(value))
+        object.__setattr__(constants, name, number)
 
 
 @frozen(kw_only=True)
@@ -97,28 +112,38 @@ class Problem:
         By how much the loss of one record varies over the set, infinite where that is not known.
     """
 
-    dimension: int = field(converter=_dimension)
-    lipschitz: float = field(converter=_lipschitz)
-    smoothness: float = field(converter=_smoothness)
-    radius: float = field(converter=_radius)
+    dimension: int
+    lipschitz: float
+    smoothness: float
+    radius: float
     ridge: float = field(default=0.0, converter=to_ridge)
-    summed: float | None = field(default=None, converter=_optional)
-    largest: float | None = field(default=None, converter=_optional)
-    range: float = field(default=math.inf, converter=_range)
+    summed: float | None = None
+    largest: float | None = None
+    range: float = math.inf
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "dimension", to_count("dimension", self.dimension))
+        known = [name for name in ("summed", "largest") if getattr(self, name) is not None]
+        read_numbers(self, "lipschitz", "radius", *known)
+        read_numbers(self, "smoothness", "range", endless=True)
 
     @classmethod
     def of(cls, form: ConvexForm, ridge: float = 0.0) -> Problem:
         """The constants of a query. For a loss of one's own, as it declares them."""
         constants, norm = form.constants, longest(form.coordinates)
-        radius, largest = _sizes(form.over, form.dimension)
+        over, dimension = form.over, form.dimension
+        # From the middle of the simplex to one of its corners.
+        radius = math.sqrt(1.0 - 1.0 / dimension)
+        if not isinstance(over, Simplex):
+            radius = 0.5 * over.diameter(dimension)
         return cls(
-            dimension=form.dimension,
+            dimension=dimension,
             lipschitz=constants.lipschitz * norm,
             smoothness=constants.smoothness * norm**2 if norm else 0.0,
             radius=radius,
             ridge=ridge,
             summed=constants.lipschitz * _summed(form),
-            largest=largest,
+            largest=over.farthest(np.zeros(dimension)),
             range=constants.range,
         )
 
@@ -149,18 +174,6 @@ class Problem:
         return plain if self.summed is None else min(plain, self.summed)
 
 
-def _sizes(over: ConvexSet, dimension: int) -> tuple[float, float]:
-    """The distance of the farthest θ from the centre, and from 0."""
-    if isinstance(over, Ball):
-        return over.radius, over.radius
-    if isinstance(over, Box):
-        low, high = over.sides(dimension)
-        corner = np.maximum(np.abs(low), np.abs(high))
-        return 0.5 * float(np.linalg.norm(high - low)), float(np.linalg.norm(corner))
-    # From the middle of the simplex to one of its corners.
-    return math.sqrt(1.0 - 1.0 / dimension), 1.0
-
-
 def _summed(form: ConvexForm) -> float:
     """The largest sum of absolute features of any record."""
     total = 0.0
@@ -172,7 +185,7 @@ def _summed(form: ConvexForm) -> float:
 
 @frozen
 class Descent:
-    """Noisy gradient descent of so many steps, and what follows for its answer.
+    """Noisy gradient descent of so many steps, and the bound of its answer.
 
     Steps start at the centre of the set, go along gradients of the average loss with noise, and are
     projected. "smooth" averages the points after each step, "lipschitz" those before, both with one
@@ -327,3 +340,124 @@ class DescentAccuracy(ScalarAccuracy):
     def error(self, beta: float) -> float:
         """In the unit of the loss, an average over all rows."""
         return self.descent.error(to_beta(beta)) + self.descent.problem.of_ridge
+
+
+@frozen
+class Runs:
+    """So many runs of `measure` with one noise, to be paid before the first."""
+
+    noise: Noise
+    count: int
+
+    @property
+    def cost(self) -> Cost:
+        """What pays for all of them, whatever is measured."""
+        return Cost([(self.noise.cover, self.count)])
+
+    def shared(self, count: int) -> Runs:
+        """About as much for another number of runs, by what their ρ or ε add up to."""
+        part = Fraction(self.count, count)
+        if isinstance(self.noise, GaussianNoise):
+            return Runs(GaussianNoise(self.noise.rho * part), count)
+        return Runs(LaplaceNoise(self.noise.epsilon * part), count)
+
+    def concentration(
+        self, problem: Problem, facts: Facts, rows: float
+    ) -> tuple[Concentration, float]:
+        """Of the noise of an average gradient of so many rows, and how far rounding may move it.
+
+        Noise follows the sensitivity of each gradient; these are bounds for all gradients that the
+        constants allow.
+        """
+        step, count = self.step(problem, facts), max(rows, 1.0)
+        differing = (2 if replaces(facts.neighbors) else 1) * facts.unit_rows
+        root = math.sqrt(problem.dimension)
+        # Roundings of two columns differ by a step an entry; and squares and sums are rounded up.
+        grown = step * (facts.unit_rows * root + 1.0)
+        bias = 0.5 * step * root * max(facts.row_limit, 1) / count
+        if isinstance(self.noise, GaussianNoise):
+            moved = differing * problem.lipschitz * _SLACK + grown
+            deviation = moved / math.sqrt(2.0 * float(self.noise.rho))
+            return GaussianConcentration(deviation / count), bias
+        moved = differing * problem.sum_of_slopes * _SLACK
+        moved += step * (facts.unit_rows * problem.dimension + 1.0)
+        return LaplaceConcentration(moved / float(self.noise.epsilon) / count), bias
+
+    def step(self, problem: Problem, facts: Facts) -> float:
+        """No lattice of a gradient is coarser, in the unit of the loss."""
+        # Weights are scaled so that the largest is from ½ to 1. One row moves an entry by 2 at the
+        # most, and all rows together are to move it by a thousandth of the noise's scale.
+        scale = self.noise.log_scale(2.0 * facts.unit_rows)
+        rows = max(facts.row_limit, 1)
+        wanted = max(1.0, min(math.log2(rows * 512) - scale, _FINEST))
+        bits = max(0.0, min(wanted, math.log2(EXACT / rows) - 3.0))
+        return 2.0 * problem.lipschitz * math.pow(2.0, -bits)
+
+
+def runs_within(terms: Terms, total: Total, count: int) -> Runs:
+    """The runs of a gradient's noise that cost no more than a total together, by their covers.
+
+    Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ. Under a composition that adds
+    pairs of ε and δ each run gets its part of both.
+
+    Raises
+    ------
+    InvalidArgument
+        If nothing can be measured for so little.
+    """
+    noise = _noise(terms, total, count)
+    if noise is None:
+        expected = f"large enough that {count:,} runs fit by the composition of the session"
+        raise InvalidArgument("epsilon and delta", expected, shown(total))
+    return Runs(noise, count)
+
+
+def _noise(terms: Terms, total: Total, count: int) -> Noise | None:
+    if not isinstance(total, Budget):
+        return GaussianNoise.covered(to_positive("rho", total) / count)
+    if not total.delta:
+        epsilon = _largest(terms, total, count, LaplaceNoise)
+        return LaplaceNoise(epsilon) if epsilon else None
+    try:
+        rho = _largest(terms, total, count, GaussianNoise.covered)
+    except UnsupportedGuarantee:
+        return _claimed(terms, total, count)
+    return GaussianNoise.covered(rho) if rho else None
+
+
+def _claimed(terms: Terms, total: Budget, count: int) -> Noise | None:
+    """Noise whose every run is worth its part of the ε and the δ."""
+    delta = total.delta / count
+
+    def made(epsilon: Fraction) -> GaussianNoise | None:
+        rho = claim_rho(epsilon, delta)
+        if not rho:
+            return None
+        whole = GaussianNoise.covered(rho)
+        return GaussianNoise(whole.rho, (epsilon, delta))
+
+    each, fits = total.epsilon / count, _fitting(terms, total, count)
+    for epsilon in (each, each * (1 - Fraction(1, 10**9))):
+        noise = made(epsilon)
+        if noise is not None and fits(noise.cover):
+            return noise
+    return None
+
+
+def _largest(
+    terms: Terms, total: Budget, count: int, made: Callable[[Fraction], Noise]
+) -> Fraction:
+    fits = _fitting(terms, total, count)
+    return largest(lambda amount: fits(made(amount).cover), total.epsilon / count)
+
+
+def _fitting(terms: Terms, total: Budget, count: int) -> Callable[[Guarantee], bool]:
+    """Whether so many runs of a guarantee cost no more than the total."""
+    whole = terms.composition
+    start = whole.begin(total)
+
+    def fits(run: Guarantee) -> bool:
+        times = whole.rounds(start, [(run, count)])
+        return times is None or times >= 1
+
+    return fits

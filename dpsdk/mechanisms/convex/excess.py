@@ -1,8 +1,10 @@
 """Proven bounds of the excess risk of a model, paid for by a fresh gradient at its θ.
 
-Theorem (docs/explanation/proofs/excess.md). The gradient is measured when θ is known and does not
-move any more. By convexity it bounds the excess over all θ of the set; with measured curvature,
-and a loss whose curvature changes slowly, more sharply.
+Theorems (docs/explanation/proofs/excess.md). The gradient is measured when θ is known and does not
+move any more, so that its noise is independent of θ. The way to the minimum is then fixed, though
+nobody knows it, and only the noise along it counts. By convexity the gradient bounds the excess
+over all θ of the set; with measured curvature, and a loss whose curvature changes slowly, more
+sharply. Functions are sums over rows, and so are gradients, matrices and bounds.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import field, frozen
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import ByNumbers, kept
 from dpsdk._checks import described, shown, to_beta
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
@@ -24,20 +26,32 @@ from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearFor
 from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise
 from dpsdk.mechanisms.certificate import Rows, to_rows
-from dpsdk.mechanisms.convex.bounds import curved, frank_wolfe, self_concordant
-from dpsdk.mechanisms.convex.confidence import (
+from dpsdk.mechanisms.convex.moments import (
     CoefficientSet,
+    MeasuredMatrix,
+    Span,
     check_moments,
+    distinct_rows,
     least_squares,
     read_moments,
 )
-from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, distinct_rows
-from dpsdk.mechanisms.convex.span import Span, vectors
-from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.mechanisms.convex.noise import Tails
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["CertifiedExcess", "Rows", "batches", "certified", "shares"]
+__all__ = [
+    "CertifiedExcess",
+    "Rows",
+    "batches",
+    "certified",
+    "frank_wolfe",
+    "self_concordant",
+    "shares",
+    "vectors",
+]
+
+_LEAST = 1e-9
+"""Matrices whose smallest eigenvalue is no larger beside the largest are taken to be singular."""
 
 _COUNT = 0.25
 """How long the count of rows is beside the gradient of any record, where both are measured."""
@@ -48,39 +62,81 @@ _OF_ROWS = 0.1
 _OF_MATRIX = 0.2
 """Shares of beta, of a released number of rows and then of a matrix. Logarithms of them enter."""
 
-_KINDS = {
-    False: "a fresh gradient at the answer, by convexity",
-    True: "a fresh gradient at the answer, by convexity and by measured curvature",
-}
+_BY_CONVEXITY = "a fresh gradient at the answer, by convexity"
+_BY_CURVATURE = "a fresh gradient at the answer, by convexity and by measured curvature"
+
+
+def frank_wolfe(
+    over: ConvexSet, theta: Floats, gradient: Floats, tails: Tails, beta: float
+) -> float:
+    """With probability 1 - beta, the excess at θ over the set is at most this.
+
+    `gradient` is that of the function at θ, plus the noise of `tails`.
+    """
+    gap = float(gradient @ (theta - over.linear_minimiser(gradient)))
+    return gap + tails.along(over.farthest(theta), len(theta), beta)
+
+
+def _curved(
+    gradient: Floats, tails: Tails, matrix: Floats, basis: Floats, beta: float
+) -> tuple[float, Floats] | None:
+    """ν and A = M^(−1/2)Uᵀ, for a matrix M below the Hessian and a basis U.
+
+    With probability 1 - beta, −⟨g, v⟩ ≤ ν·‖M^(1/2)Uᵀv‖ for the way v in the span of U that leads to
+    the minimum. None where M is not positive definite, as far as floats can tell. The noise of the
+    gradient is to be independent of M, too.
+    """
+    values, directions = np.linalg.eigh(matrix)
+    if not len(values) or not values[0] > _LEAST * max(values[-1], 0.0):
+        return None
+    root: Floats = (directions / np.sqrt(values)).T @ basis.T
+    longest = 1.0 / math.sqrt(float(values[0]))
+    return float(np.linalg.norm(root @ gradient)) + tails.along(longest, len(gradient), beta), root
+
+
+def self_concordant(nu: float, bend: float) -> float:
+    """The excess of a function that falls by ν at the most along a way of length 1 in M^(1/2).
+
+    `bend` is c·max‖Ax‖, where the third derivative of the loss is at most c times the second; 0 for
+    a quadratic function. Infinite where bend·ν is 1 or more.
+    """
+    reach = bend * nu
+    if not reach < 1.0:  # NaN is not either
+        return math.inf
+    if reach < 1e-4:
+        # The series ½ν²(1 + reach/3 + reach²/6 + …), each term no larger than the one before.
+        return 0.5 * nu * nu * (1.0 + reach)
+    return (reach + (1.0 - reach) * math.log1p(-reach)) / bend**2
+
+
+def vectors(coordinates: Sequence[Coordinates]) -> Floats:
+    """All feature vectors of a universe, one a column."""
+    sizes: dict[str, int] = {}
+    for one in coordinates:
+        sizes |= dict(zip(one.names, one.values.shape[1:], strict=True))
+    spread = [one.spread(tuple(sizes)) for one in coordinates]
+    wide = [np.broadcast_to(part, (len(part), *sizes.values())) for part in spread]
+    joint: Floats = np.concatenate(wide)
+    return joint.reshape(len(joint), -1)
 
 
 @frozen
 class Curvature:
-    """What was measured of a Hessian, and what it takes to say how far that reaches.
-
-    Parameters
-    ----------
-    span
-        That of the feature vectors.
-    slack
-        What the average loss may change along all other directions.
-    concordance
-        c where the third derivative of the loss is at most c times the second; 0 for a quadratic.
-    coordinates
-        Of the feature vector; used where c is not 0.
-    """
+    """What was measured of a Hessian, and what it takes to say how far that reaches."""
 
     measured: MeasuredMatrix
     span: Span
     slack: float
+    """What the average loss may change along all directions outside the span."""
     concordance: float
+    """c where the third derivative of the loss is at most c times the second; 0 for a quadratic."""
     coordinates: tuple[Coordinates, ...] = field(repr=False)
+    """Of the feature vector; used where c is not 0."""
 
     @classmethod
     def of(cls, measured: MeasuredMatrix, form: ConvexForm) -> Curvature:
         """For the loss of a form."""
-        constants = form.constants
-        span = Span.of(form)
+        constants, span = form.constants, Span.of(form)
         reach = form.over.diameter(form.dimension) * span.missed
         bend = constants.self_concordance
         needed = form.coordinates if bend else ()
@@ -111,8 +167,8 @@ class CertifiedExcess(ScalarAccuracy):
     """
 
     over: ConvexSet
-    theta: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
-    gradient: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    theta: Floats = field(converter=kept, eq=ByNumbers)
+    gradient: Floats = field(converter=kept, eq=ByNumbers)
     tails: Tails
     rows: int | Measurement[HalfWidths]
     span: float
@@ -122,12 +178,12 @@ class CertifiedExcess(ScalarAccuracy):
     kind: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "kind", _KINDS[self.curvature is not None])
+        kind = _BY_CONVEXITY if self.curvature is None else _BY_CURVATURE
+        object.__setattr__(self, "kind", kind)
 
     def error(self, beta: float) -> float:
-        """What the excess of the average loss exceeds with probability beta at the most."""
-        whole = to_beta(beta)
-        rows, left = self._least_rows(whole)
+        """The bound that the excess of the average loss exceeds with probability beta at most."""
+        rows, left = self._least_rows(to_beta(beta))
         if not rows > 0.0:
             return math.inf
         known, gradient, slack = self.curvature, self.gradient, 0.0
@@ -139,7 +195,7 @@ class CertifiedExcess(ScalarAccuracy):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             least = max(frank_wolfe(self.over, self.theta, gradient, self.tails, own), 0.0)
             if known is not None:
-                least = min(least, self._curved(known, own, left * _OF_MATRIX))
+                least = min(least, self._by_curvature(known, own, left * _OF_MATRIX))
             least = least / rows + slack
         # Of numbers that are not finite nothing follows.
         return min(least, self.span) if least < math.inf else math.inf
@@ -152,14 +208,14 @@ class CertifiedExcess(ScalarAccuracy):
         radius = float(rows.accuracy.radii(beta * _OF_ROWS, joint=True)[0])
         return float(rows.values[0]) - radius, beta * (1 - _OF_ROWS)
 
-    def _curved(self, known: Curvature, beta: float, of_matrix: float) -> float:
+    def _by_curvature(self, known: Curvature, beta: float, of_matrix: float) -> float:
         basis = known.span.basis
         least = basis.T @ known.measured.matrix @ basis
         least[np.diag_indices_from(least)] -= known.measured.excess(of_matrix)
-        found = curved(self.gradient, self.tails, least, basis, beta)
-        if found is None:
+        curved = _curved(self.gradient, self.tails, least, basis, beta)
+        if curved is None:
             return math.inf
-        nu, root = found
+        nu, root = curved
         bend = 0.0
         if known.concordance:
             moved = np.square(root @ vectors(known.coordinates)).sum(axis=0)
@@ -168,7 +224,7 @@ class CertifiedExcess(ScalarAccuracy):
 
 
 def shares(form: ConvexForm, *, moments: bool = False) -> tuple[Fraction, ...]:
-    """What part of a certificate each of its batches is best given, of ρ or of ε.
+    """The part of a certificate that each of its batches is best given, of ρ or of ε.
 
     The gradient, and then curvature where that may help: what bounds an excess is the noise of the
     gradient, as soon as curvature is told from its own.
@@ -201,7 +257,7 @@ def batches(form: ConvexForm, *, moments: bool = False) -> int:
         if not least_squares(form):
             raise QueryError(described(form.loss), "second moments tell of the squared loss alone")
         return 1
-    return 1 + _bends_help(form)
+    return 1 + _curvature_helps(form)
 
 
 def certified(
@@ -242,39 +298,35 @@ def certified(
     if len(noises) != wanted:
         raise InvalidArgument("noises", f"{wanted} of them", f"{len(noises)}")
     counted = to_rows(kernel.facts.rows if rows is None else rows)
-    plain, pattern = form.gradient(theta), None
-    asked, weight = (plain, 0.0) if counted is not None else _with_count(plain)
+    plain, pattern, weight = form.gradient(theta), None, 0.0
+    asked = plain
+    if counted is None:
+        asked, weight = _with_count(plain)
     requests = [Measure(asked, noises[0])]
     own = kept(np.array(theta, dtype=np.float64))
     if moments is not None:
         pattern, _, _, several = read_moments(form)
         check_moments(moments, several)
     elif wanted > 1:
-        bends, pattern = distinct_rows(form, _bends(form, own).blocks)
+        bends, pattern = distinct_rows(form, _curvature_of(form, own).blocks)
         requests.append(Measure(bends, noises[1]))
-    if allowance is None:
-        found = kernel.run_all(requests)
-    else:
-        _check_covered(requests, kernel)
-        found = tuple([kernel.run(request, allowance=allowance) for request in requests])
+    results = _run(requests, kernel, allowance)
     matrix = coefficients = None
     if pattern is not None:
-        measured = found[-1] if moments is None else moments
+        measured = results[-1] if moments is None else moments
         # Moments may have led to θ, and so to the way from there to the minimum.
         matrix = MeasuredMatrix.of(pattern, measured, fresh=moments is None)
     if moments is not None:
         with suppress(TooLarge):
             coefficients = CoefficientSet.of(form, moments)
-    known = found[0].accuracy
+    known = results[0].accuracy
     if counted is None:
-        counted = Measurement(
-            found[0].values[-1:] / weight,
-            NoiseAccuracy(known.law, 1, known.step / weight, known.bias / weight),
-        )
+        accuracy = NoiseAccuracy(known.law, 1, known.step / weight, known.bias / weight)
+        counted = Measurement(results[0].values[-1:] / weight, accuracy)
     return CertifiedExcess(
         form.over,
         own,
-        kept(found[0].values[: form.dimension]),
+        results[0].values[: form.dimension],
         Tails.of(known),
         counted,
         form.constants.range,
@@ -283,12 +335,17 @@ def certified(
     )
 
 
-def _check_covered(requests: Sequence[Measure], kernel: Kernel) -> None:
-    """Refuse what the cover of its noise does not pay for, before any of it is measured."""
+def _run(
+    requests: Sequence[Measure], kernel: Kernel, allowance: Allowance | None
+) -> Sequence[Measurement[NoiseAccuracy]]:
+    """Run all, paid at once, or by what the covers of their noises were paid for before."""
+    if allowance is None:
+        return kernel.run_all(requests)
     for request in requests:
         if not covers(request.noise.cover, request.price(kernel.terms).guarantee):
             expected = "noise whose cover pays for such a batch"
             raise InvalidArgument("noises", expected, shown(request.noise))
+    return [kernel.run(request, allowance=allowance) for request in requests]
 
 
 def _with_count(gradient: LinearForm) -> tuple[LinearForm, float]:
@@ -298,7 +355,7 @@ def _with_count(gradient: LinearForm) -> tuple[LinearForm, float]:
     return LinearForm(gradient.domain, [*gradient.blocks, Kronecker((), (), weight)]), weight
 
 
-def _bends(form: ConvexForm, theta: Floats) -> LinearForm:
+def _curvature_of(form: ConvexForm, theta: Floats) -> LinearForm:
     """The curvature at θ, as `hessian` orders it."""
     if not least_squares(form):
         return form.hessian(theta)
@@ -306,7 +363,7 @@ def _bends(form: ConvexForm, theta: Floats) -> LinearForm:
     return LinearForm(form.domain, form.moments().blocks[: -len(form.coordinates)])
 
 
-def _bends_help(form: ConvexForm) -> bool:
+def _curvature_helps(form: ConvexForm) -> bool:
     """Whether curvature bounds the excess, and can be written out."""
     if not math.isfinite(form.constants.self_concordance):
         return False

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
@@ -19,6 +19,7 @@ from attrs import Factory, cmp_using, evolve, field, frozen
 from dpsdk._arrays import Lasting, kept, kept_places, same_numbers
 from dpsdk._checks import shown, to_beta
 from dpsdk.accounting.numbers.display import as_bound, confidence
+from dpsdk.codec import ENDLESS, FLAG, FLOAT, TEXT, Choice, Member, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
@@ -388,6 +389,24 @@ _NOT_CONSTRAINED: dict[Constraint, str] = {
 }
 
 
+def _wrong(bound: Bound) -> str:
+    least = bound.error if bound.predicted is None else min(bound.error, bound.predicted)
+    sound = least >= 0 and 0 < bound.beta < 1
+    return "" if sound else "errors of at least 0, and a chance strictly between 0 and 1"
+
+
+@written(
+    "bound",
+    {
+        "error": ENDLESS,
+        "beta": FLOAT,
+        "rests_on": Member(TEXT, of="kind", key="kind"),
+        "standing": Choice[Standing](*get_args(Standing)),
+        "vacuous": FLAG,
+        "predicted": OrNone(FLOAT),
+    },
+    wrong=_wrong,
+)
 @frozen
 class Bound:
     """All that is known of an error: with probability 1 - `beta`, no entry is off by more.
@@ -427,6 +446,8 @@ class Bound:
         """The same, as one that holds if what the words say is true."""
         return evolve(self, kind=f"{self.kind}, if {words}", standing="assumed")
 
+
+BOUND = Nested[Bound]("a bound", Bound)
 
 Spread: TypeAlias = Callable[[Floats], Floats]
 

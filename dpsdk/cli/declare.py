@@ -16,12 +16,13 @@ from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
 from dpsdk.cli.contents import contents
 from dpsdk.cli.words import printable
+from dpsdk.codec import Codebook
 from dpsdk.data.delimited import FileFormat, lone_field_hint
 from dpsdk.data.lines import splitter
 from dpsdk.domain.calendar import Unit
-from dpsdk.domain.dates import read_end
-from dpsdk.domain.files import decoded
-from dpsdk.errors import DataError, DomainError, InvalidArgument
+from dpsdk.domain.dates import END
+from dpsdk.domain.product import decoded
+from dpsdk.errors import DataError, DomainError, InvalidArgument, WireError
 
 __all__ = ["Declared", "Header", "column_names", "declare", "described", "load"]
 
@@ -117,11 +118,11 @@ def _date(name: str, words: Sequence[str]) -> Date:
 
 
 def _end(parameter: str, word: str) -> date:
-    end = read_end(word)
-    if not isinstance(end, date):
+    try:
+        return END.read(word, parameter, Codebook())
+    except WireError:
         expected = "a date such as 2024-01-31, or for hours a time such as 2024-01-31T23:00"
-        raise InvalidArgument(parameter, expected, shown(word))
-    return end
+        raise InvalidArgument(parameter, expected, shown(word)) from None
 
 
 def _with_other(last: Attribute | None, label: str) -> Categorical:

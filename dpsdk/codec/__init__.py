@@ -58,6 +58,7 @@ from dpsdk.codec.kinds import (
     Kinds,
     Member,
     Nested,
+    opened,
     written,
 )
 from dpsdk.codec.legacy import is_record, renewed
@@ -112,6 +113,7 @@ __all__ = [
     "from_plain",
     "from_record",
     "object_schema",
+    "opened",
     "parsed",
     "refused",
     "step",

@@ -24,6 +24,7 @@ __all__ = [
     "Kinds",
     "Member",
     "Nested",
+    "opened",
     "written",
 ]
 
@@ -37,6 +38,17 @@ _KIND = "kind"
 _RESERVED = (*ENVELOPE, _KIND)
 _OWN_NAME = re.compile(r"[a-z]+(?:\.[a-z]+(?:-[a-z]+)*)?")
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}:[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def opened(data: Plain, envelope: Mapping[str, Plain]) -> JSON:
+    """The members of an object beside its envelope; raises `WireError` if that is another."""
+    if type(data) is not dict:
+        raise refused("$", f"an object of {', '.join(envelope)} and more", data)
+    for name, value in envelope.items():
+        if name not in data or type(data[name]) is not type(value) or data[name] != value:
+            raise refused(f"$.{name}", f"{value!r}", data.get(name))
+    return {name: value for name, value in data.items() if name not in envelope}
+
 
 REQUIRED: object = object()
 """The default of a member that may not be left out."""
@@ -58,15 +70,16 @@ class Member(Generic[T]):
     key
         The argument that it is read for, if that has another name.
     quiet
-        Whether it is left out where it equals the default: for a member that a kind was given
-        later, so that what could be written before is written as it was, and has the same digest.
+        Whether it is left out where it equals the default, or a rule that says so of a value: for a
+        member that a kind was given later, so that what could be written before is written as it
+        was, and has the same digest.
     """
 
     field: Field[T]
     default: object = REQUIRED
     of: str = ""
     key: str = ""
-    quiet: bool = False
+    quiet: bool | Callable[..., bool] = False
     path: str = ""
     """The step of a path that leads to it; set by the kind."""
 
@@ -160,16 +173,17 @@ class Kind(Generic[T]):
             except AttributeError:
                 expected = f"a value with an attribute {member.of!r}"
                 raise WireError(path, expected, type(value).__name__) from None
-            if not (member.quiet and found == member.default):
+            quiet = member.quiet
+            if not quiet or not (quiet(value) if callable(quiet) else found == member.default):
                 written[name] = member.field.write(found, path + member.path, codebook)
         if self.wrong is not None and (expected := self.wrong(value)):
             raise WireError(path, expected, "others")
         return written
 
-    def read(self, plain: JSON, path: str, codebook: Codebook, *, top: bool = False) -> T:
+    def read(self, plain: JSON, path: str, codebook: Codebook) -> T:
         """The value of such an object, whose kind is known to be this one."""
         for name in plain:
-            if name not in self.members and name != _KIND and not (top and name in ENVELOPE):
+            if name not in self.members and name != _KIND:
                 raise WireError(path, f"the members of {self.name} alone", f"also {shown(name)}")
         read: dict[str, object] = {}
         for name, member in self.members.items():
@@ -255,6 +269,13 @@ class Kinds:
             raise refused(f"{path}.{_KIND}", "the name of a kind of the catalogue", name)
         return kind
 
+    def nearest(self, made: type, path: str) -> Kind[object]:
+        """The kind of a class, or of the first above it that has one."""
+        for base in made.__mro__:
+            if base in self._by_class:
+                return self._by_class[base]
+        raise WireError(path, "a value of a kind of the catalogue", f"one of class {made.__name__}")
+
     def among(self, *classes: type) -> tuple[Kind[object], ...]:
         """The kinds of classes that are, or stand below, one of these."""
         return tuple([kind for kind in self._by_class.values() if issubclass(kind.made, classes)])
@@ -283,16 +304,18 @@ def written(
     settle: Callable[[T, str, Codebook], T] | None = None,
     wrong: Callable[[T], str] | None = None,
     public: bool = True,
+    kinds: Kinds = OWN,
 ) -> Callable[[C], C]:
     """Register the class below as a kind of the package; the arguments are those of `Kind`.
 
-    Kinds that are not public are held by ledgers alone.
+    Kinds that are not public are held by ledgers alone; those of a table of their own, by `kinds`,
+    stand only in fields that say so.
     """
 
     def register(made: C) -> C:
         kind = cast("Kind[object]", Kind(made, name, members, take, settle, wrong))
-        OWN._add(kind)
-        if public:
+        kinds._add(kind)
+        if public and kinds is OWN:
             PUBLIC.append(kind)
         return made
 
@@ -323,12 +346,15 @@ class Nested(Generic[T]):
         What such values are called together.
     classes
         What they must be: classes, or names of groups of them.
+    kinds
+        The table in which they are looked up; that of the codebook, if left out.
     """
 
-    def __init__(self, what: str, *classes: type | str) -> None:
+    def __init__(self, what: str, *classes: type | str, kinds: Kinds | None = None) -> None:
         self._what = what
         self._name = what.replace(" ", "-")
         self._classes = classes
+        self._kinds = kinds
 
     @property
     def _wanted(self) -> tuple[type, ...]:
@@ -337,12 +363,13 @@ class Nested(Generic[T]):
     def write(self, value: T, path: str, codebook: Codebook, /) -> Plain:
         if not isinstance(value, self._wanted):
             raise WireError(path, self._what, _class_of(value))
-        return codebook.catalogue.kind_of(value, path).write(value, path, codebook)
+        kinds = self._kinds or codebook.catalogue
+        return kinds.kind_of(value, path).write(value, path, codebook)
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> T:
         if type(plain) is not dict:
             raise refused(path, f"an object that stands for {self._what}", plain)
-        kind = codebook.catalogue.kind_named(plain.get(_KIND), path)
+        kind = (self._kinds or codebook.catalogue).kind_named(plain.get(_KIND), path)
         if not issubclass(kind.made, self._wanted):
             raise WireError(f"{path}.{_KIND}", f"the kind of {self._what}", shown(kind.name))
         return cast("T", kind.read(plain, path, codebook))
@@ -352,7 +379,7 @@ class Nested(Generic[T]):
         if self._name not in definitions:
             refs: list[Plain] = []
             definitions[self._name] = {"oneOf": refs}
-            for kind in codebook.catalogue.among(*self._wanted):
+            for kind in (self._kinds or codebook.catalogue).among(*self._wanted):
                 if kind.name not in definitions:
                     definitions[kind.name] = {}
                     definitions[kind.name] = kind.schema(codebook)

@@ -54,8 +54,8 @@ def canonical(data: Plain) -> bytes:
     return text.encode("ascii")
 
 
-def parsed(text: str | bytes) -> Plain:
-    """The value of a text in JSON.
+def parsed(text: str | bytes, *, scale: int = 1) -> Plain:
+    """The value of a text in JSON, up to `scale` times as long as one from a stranger.
 
     Raises
     ------
@@ -64,31 +64,31 @@ def parsed(text: str | bytes) -> Plain:
     """
     if not isinstance(text, str | bytes):
         raise WireError("$", "a text in JSON, or its bytes", type(text).__name__)
-    if len(text) > MOST_CHARACTERS:
-        raise WireError("$", f"at most {MOST_CHARACTERS:,} characters", f"{len(text):,}")
+    if len(text) > scale * MOST_CHARACTERS:
+        raise WireError("$", f"at most {scale * MOST_CHARACTERS:,} characters", f"{len(text):,}")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             raise WireError("$", "text in UTF-8", "other bytes") from None
-    _check_shape(text)
+    _check_shape(text, scale * MOST_ITEMS)
     try:
         found: Plain = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         raise WireError("$", "JSON", f"something else in {at}") from None
-    check(found)
+    check(found, scale=scale)
     return found
 
 
-def _check_shape(text: str) -> None:
+def _check_shape(text: str, most: int) -> None:
     """Refuse what is too deep or too long before parsing it, since interpreters differ in limits.
 
     A text that is no JSON may be counted wrongly, and is refused by the parser.
     """
     rest = _TEXTS.sub("", text)
-    if rest.count(",") + rest.count("[") + rest.count("{") >= MOST_ITEMS:
-        raise _too_many()
+    if rest.count(",") + rest.count("[") + rest.count("{") >= most:
+        raise _too_many(most)
     depth = 0
     for bracket in _NO_BRACKETS.sub("", rest):
         depth += 1 if bracket in "[{" else -1
@@ -96,8 +96,8 @@ def _check_shape(text: str) -> None:
             raise _too_deep()
 
 
-def _too_many() -> WireError:
-    return WireError("$", f"at most {MOST_ITEMS:,} values", "more of them")
+def _too_many(most: int) -> WireError:
+    return WireError("$", f"at most {most:,} values", "more of them")
 
 
 def _too_deep() -> WireError:
@@ -142,7 +142,7 @@ class _Unsound(Exception):
         self.keys: list[str | int] = []
 
 
-def check(data: object) -> None:
+def check(data: object, *, scale: int = 1) -> None:
     """Refuse data that are not plain JSON within the limits.
 
     Raises
@@ -152,13 +152,13 @@ def check(data: object) -> None:
         has half a surrogate pair, if a number is not finite or too large, or if there is too much.
     """
     try:
-        _count(data, 0, 0)
+        _count(data, 0, 0, scale * MOST_ITEMS)
     except _Unsound as error:
         path = "".join(["$", *map(step, reversed(error.keys))])
         raise WireError(path, error.expected, error.got) from None
 
 
-def _count(value: object, depth: int, count: int) -> int:
+def _count(value: object, depth: int, count: int, most: int) -> int:
     """Check a value, and add the number of values inside it to `count`."""
     kind = type(value)
     if kind is not dict and kind is not list:
@@ -177,12 +177,12 @@ def _count(value: object, depth: int, count: int) -> int:
         listed = cast("list[object]", value)
         items = [] if _are_sound_numbers(listed) else list[tuple[object, object]](enumerate(listed))
         count += 0 if items else len(listed)
-    if count + len(items) > MOST_ITEMS:
-        raise _too_many()
+    if count + len(items) > most:
+        raise _too_many(most)
     count += len(items)
     for key, item in items:
         try:
-            count = _count(item, depth + 1, count)
+            count = _count(item, depth + 1, count, most)
         except _Unsound as error:
             error.keys.append(cast("str | int", key))
             raise

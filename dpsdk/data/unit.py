@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_name
+from dpsdk.codec import FLAG, NAME, POSITIVE, Member, written
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["PrivacyUnit", "own_unit"]
@@ -24,6 +25,7 @@ def _to_distinct(value: bool) -> bool:  # noqa: FBT001  # a converter
     return value
 
 
+@written("unit", {"column": NAME, "max_rows": POSITIVE, "distinct": Member(FLAG, False)})
 @frozen
 class PrivacyUnit:
     """A person, told by the column of identifiers, of whom at most `max_rows` rows are kept.

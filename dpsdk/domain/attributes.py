@@ -13,11 +13,29 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer, to_name
+from dpsdk.codec import (
+    INTEGER,
+    JSON,
+    NAME,
+    NUMBER,
+    TEXT,
+    Both,
+    Codebook,
+    Kinds,
+    ListOf,
+    Member,
+    Nested,
+    Plain,
+    check_spread,
+    written,
+)
 from dpsdk.domain.spelling import normal, printed, require_different, to_text
 from dpsdk.errors import DomainError, InvalidArgument, UnknownLabel
 from dpsdk.typing import Label
 
 __all__ = [
+    "ATTRIBUTE",
+    "ATTRIBUTES",
     "Attribute",
     "Binned",
     "Boolean",
@@ -70,9 +88,10 @@ class Attribute(ABC):
         """The label of cell `index` as text, for tables and files."""
         return str(self.label(index))
 
-    @abstractmethod
     def to_json(self) -> dict[str, JSONValue]:
         """The declaration as plain JSON values."""
+        kind = ATTRIBUTES.nearest(type(self), "$")
+        return cast("dict[str, JSONValue]", kind.write(self, "$", Codebook()))
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -95,6 +114,12 @@ class Attribute(ABC):
         return UnknownLabel(self.name, shown(label), expected)
 
 
+ATTRIBUTES = Kinds()
+"""The attributes of the package. Their names are those in files of domains."""
+
+ATTRIBUTE = Nested[Attribute]("an attribute", Attribute, kinds=ATTRIBUTES)
+
+
 def _to_words(value: Sequence[str]) -> tuple[str, ...]:
     expected = "a sequence of distinct texts, none of them empty"
     if isinstance(value, str) or not isinstance(value, Iterable):
@@ -107,6 +132,22 @@ def _to_words(value: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
+_WORDS = ListOf(TEXT)
+
+
+def _has_usual_words(value: Boolean) -> bool:
+    return (value.true, value.false) == (("1",), ("0",))
+
+
+@written(
+    "boolean",
+    {
+        "name": NAME,
+        "true": Member(_WORDS, ("1",), quiet=_has_usual_words),
+        "false": Member(_WORDS, ("0",), quiet=_has_usual_words),
+    },
+    kinds=ATTRIBUTES,
+)
 @frozen
 class Boolean(Attribute):
     """An attribute that is False (cell 0) or True (cell 1).
@@ -163,12 +204,6 @@ class Boolean(Attribute):
     def label(self, index: int) -> bool:
         return bool(index)
 
-    def to_json(self) -> dict[str, JSONValue]:
-        result: dict[str, JSONValue] = {"kind": self.kind, "name": self.name}
-        if (self.true, self.false) != (("1",), ("0",)):
-            result |= {"true": list(self.true), "false": list(self.false)}
-        return result
-
 
 def _to_labels(labels: Sequence[str | int]) -> tuple[str | int, ...]:
     expected = "a non-empty sequence of distinct texts or integers"
@@ -198,6 +233,25 @@ def _to_other(label: str | int | None) -> str | int | None:
     return to_integer("other", label, "one of the labels")
 
 
+_LABEL = Both(TEXT, INTEGER)
+
+
+class _Labels(ListOf[str | int]):
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> tuple[str | int, ...]:
+        labels = super().read(plain, path, codebook)
+        check_spread(path, [label for label in labels if isinstance(label, int)])
+        return labels
+
+
+@written(
+    "categorical",
+    {
+        "name": NAME,
+        "labels": Member(_Labels(_LABEL, least=1, most=1 << 24), of="values", key="values"),
+        "other": Member(_LABEL, None, quiet=True),
+    },
+    kinds=ATTRIBUTES,
+)
 @frozen
 class Categorical(Attribute):
     """An attribute with unordered labels, each a text or an integer.
@@ -250,21 +304,12 @@ class Categorical(Attribute):
     def label(self, index: int) -> str | int:
         return self.values[index]
 
-    def to_json(self) -> dict[str, JSONValue]:
-        result: dict[str, JSONValue] = {
-            "kind": self.kind,
-            "name": self.name,
-            "labels": list(self.values),
-        }
-        if self.other is not None:
-            result["other"] = self.other
-        return result
-
 
 def _to_bound(value: int) -> int:
     return to_integer("low and high", value)
 
 
+@written("integer", {"name": NAME, "low": INTEGER, "high": INTEGER}, kinds=ATTRIBUTES)
 @frozen
 class Integer(Attribute):
     """An attribute whose values are the integers from `low` to `high`, both included."""
@@ -299,9 +344,6 @@ class Integer(Attribute):
 
     def label(self, index: int) -> int:
         return self.low + int(index)
-
-    def to_json(self) -> dict[str, JSONValue]:
-        return {"kind": self.kind, "name": self.name, "low": self.low, "high": self.high}
 
 
 def _to_edges(edges: Sequence[float]) -> tuple[float, ...]:
@@ -344,6 +386,22 @@ def _edge(value: float) -> str:
     return short if float(short) == value else repr(value).removesuffix(".0")
 
 
+class _Edge:
+    """A float, written with a point also where it is whole."""
+
+    def write(self, value: float, _path: str, _codebook: Codebook, /) -> Plain:
+        return value
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float:
+        return NUMBER.read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return NUMBER.schema(codebook)
+
+
+@written(
+    "binned", {"name": NAME, "edges": ListOf(_Edge(), least=2, most=1 << 24)}, kinds=ATTRIBUTES
+)
 @frozen
 class Binned(Attribute):
     """A real-valued attribute cut into bins at `edges`.
@@ -379,6 +437,3 @@ class Binned(Attribute):
         low, high = self.label(index)
         end = "]" if index == self.size - 1 else ")"
         return f"[{_edge(low)}, {_edge(high)}{end}"
-
-    def to_json(self) -> dict[str, JSONValue]:
-        return {"kind": self.kind, "name": self.name, "edges": list(self.edges)}

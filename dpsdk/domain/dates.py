@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from datetime import date, datetime
 from typing import ClassVar, cast
@@ -10,15 +9,19 @@ from typing import ClassVar, cast
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.domain.attributes import Attribute, JSONValue, to_attribute_name
+from dpsdk.codec import JSON, NAME, Choice, Codebook, Member, Pattern, Plain, refused, written
+from dpsdk.domain.attributes import ATTRIBUTES, Attribute, to_attribute_name
 from dpsdk.domain.calendar import DAY, HOUR, UNITS, Unit, date_of, plain_wall, wall_of
 from dpsdk.domain.zones import to_zone
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label
 
-__all__ = ["Date", "own_date", "read_end"]
+__all__ = ["END", "Date", "own_date"]
 
-_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T(?:[01][0-9]|2[0-3]):[0-5][0-9])?")
+_TEXT = Pattern(
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T(?:[01][0-9]|2[0-3]):[0-5][0-9])?",
+    'a day, as "2024-02-29", or a time, as "2024-02-29T13:00"',
+)
 
 
 def own_date(value: object) -> date | None:
@@ -41,13 +44,27 @@ def own_date(value: object) -> date | None:
     return None if zoned else own
 
 
-def read_end(text: object) -> object:
-    """What a bound of a `Date` is written as, read; anything else as it is, to be refused."""
-    if not isinstance(text, str) or _WRITTEN.fullmatch(text) is None:
-        return text
-    with suppress(ValueError):
-        return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
-    return text
+class _End:
+    """A date, or for hours a time in minutes."""
+
+    def write(self, value: date, _path: str, _codebook: Codebook, /) -> Plain:
+        if isinstance(value, datetime):
+            return value.isoformat(timespec="minutes")
+        return value.isoformat()
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> date:
+        text = _TEXT.read(plain, path, codebook)
+        try:
+            return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
+        except ValueError:
+            raise refused(path, "a day of the calendar", text) from None
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return _TEXT.schema(codebook)
+
+
+END = _End()
+"""An end of a `Date`, as files have it."""
 
 
 def _to_unit(value: Unit) -> Unit:
@@ -58,6 +75,17 @@ def _to_unit(value: Unit) -> Unit:
     raise InvalidArgument("unit", '"day", "week", "month" or "hour"', shown(value))
 
 
+@written(
+    "date",
+    {
+        "name": NAME,
+        "low": END,
+        "high": END,
+        "unit": Choice[Unit](*UNITS),
+        "zone": Member(NAME, None, quiet=True),
+    },
+    kinds=ATTRIBUTES,
+)
 @frozen
 class Date(Attribute):
     """An attribute of dates or times: the days, weeks, months or hours from `low` to `high`.
@@ -169,17 +197,6 @@ class Date(Attribute):
     def text(self, index: int) -> str:
         label = self.label(index)
         return label.isoformat(timespec="minutes") if isinstance(label, datetime) else f"{label}"
-
-    def to_json(self) -> dict[str, JSONValue]:
-        high = self.text(self.size - 1) if self.unit == "hour" else self.high.isoformat()
-        result: dict[str, JSONValue] = {
-            "kind": self.kind,
-            "name": self.name,
-            "low": self.text(0),
-            "high": high,
-            "unit": self.unit,
-        }
-        return result if self.zone is None else result | {"zone": self.zone}
 
     def through(self, value: date, *, after: bool) -> int | None:
         """How many units end before a day or time; None if it cuts through one.

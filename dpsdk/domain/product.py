@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk._html import page, part_of, table
 from dpsdk._whole import write_whole
-from dpsdk.domain.attributes import Attribute
-from dpsdk.domain.files import FORMAT, VERSION, decoded, read_attributes
+from dpsdk.codec import JSON, Codebook, Entry, ListOf, opened, parsed, written
+from dpsdk.domain.attributes import ATTRIBUTE, Attribute
 from dpsdk.domain.spelling import require_different
-from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute
+from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
 from dpsdk.typing import Label, Record
 
-__all__ = ["Domain"]
+__all__ = ["Domain", "decoded"]
+
+_ENVELOPE: JSON = {"format": "dpsdk.domain", "version": 1}
+_MEMBERS = Entry(attributes=ListOf(ATTRIBUTE, least=1))
+
+_MOST_BITS = 1 << 20
+"""The sizes of all attributes of a written domain have fewer bits together: they are multiplied."""
 
 _FEW = 64
 _SPELLED = 4
@@ -27,6 +35,18 @@ _SPELLING = 24
 _READABLE = 10**15
 
 
+def _wrong_size(domain: Domain) -> str:
+    bits = sum(attribute.size.bit_length() for attribute in domain.attributes)
+    most = f"attributes whose sizes have at most {_MOST_BITS:,} bits together"
+    return most if bits > _MOST_BITS else ""
+
+
+@written(
+    "domain",
+    {"attributes": ListOf(ATTRIBUTE, least=1)},
+    take=lambda attributes: Domain(*attributes),
+    wrong=_wrong_size,
+)
 @frozen(init=False, repr=False)
 class Domain:
     """A finite public universe: the product of its attributes.
@@ -149,11 +169,8 @@ class Domain:
 
     def to_json(self) -> str:
         """The declaration as JSON text, versioned."""
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "attributes": [attribute.to_json() for attribute in self.attributes],
-        }
+        attributes = [attribute.to_json() for attribute in self.attributes]
+        content = {**_ENVELOPE, "attributes": attributes}
         return json.dumps(content, indent=2, ensure_ascii=False)
 
     @classmethod
@@ -165,11 +182,13 @@ class Domain:
         DomainError
             If the text is not such a declaration, or of a version from the future.
         """
-        attributes = read_attributes(text)
         try:
-            return cls(*attributes)
-        except InvalidArgument as error:
-            raise DomainError(str(error)) from None
+            content = parsed(text.removeprefix("\ufeff"), scale=16)
+            members = opened(content, _ENVELOPE)
+            (attributes,) = _MEMBERS.read(members, "$", Codebook())
+            return cls(*cast("tuple[Attribute, ...]", attributes))
+        except (WireError, InvalidArgument) as error:
+            raise DomainError(f"the domain file: {error}") from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the declaration to a file, whole or not at all.
@@ -193,6 +212,16 @@ class Domain:
             If the file cannot be read.
         """
         return cls.from_json(decoded(Path(path).read_bytes()))
+
+
+def decoded(content: bytes) -> str:
+    """The text of a domain file: in UTF-8, or in UTF-16 with a byte order mark."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return content.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        message = "the domain is not text in UTF-8"
+        raise DomainError(message) from None
 
 
 @part_of.register

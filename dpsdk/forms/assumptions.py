@@ -10,6 +10,7 @@ from typing import cast
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_fraction
+from dpsdk.codec import AMOUNT, INTEGER, Member, OrNone, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.facts import Facts
 from dpsdk.typing import Real
@@ -33,6 +34,9 @@ def _to_inside(value: Real | None) -> Fraction | None:
     return share
 
 
+@written(
+    "assumptions", {"rows": Member(OrNone(INTEGER), None), "inside": Member(OrNone(AMOUNT), None)}
+)
 @frozen
 class Assumptions:
     """What is believed of a table and not known. It changes no noise and no charge.

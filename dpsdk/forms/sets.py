@@ -10,6 +10,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_finite
+from dpsdk.codec import JSON, NUMBER, Codebook, ListOf, Plain, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Bools, Floats
 
@@ -101,6 +102,7 @@ def _norm(point: Floats) -> float:
     return float(np.linalg.norm(point))
 
 
+@written("set.ball", {"radius": NUMBER})
 @frozen
 class Ball(ConvexSet):
     """All coefficients of Euclidean length up to `radius`.
@@ -159,6 +161,24 @@ def _to_high(value: float | Sequence[float]) -> float | tuple[float, ...]:
     return _to_side("high", value)
 
 
+class _Side:
+    """One number for all coefficients, or a list of one for each."""
+
+    _many = ListOf(NUMBER, least=1)
+
+    def write(self, value: float | tuple[float, ...], path: str, codebook: Codebook, /) -> Plain:
+        if isinstance(value, tuple):
+            return self._many.write(value, path, codebook)
+        return NUMBER.write(value, path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float | tuple[float, ...]:
+        return (self._many if type(plain) is list else NUMBER).read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(codebook), self._many.schema(codebook)]}
+
+
+@written("set.box", {"low": _Side(), "high": _Side()})
 @frozen
 class Box(ConvexSet):
     """All coefficients with low ≤ θ_i ≤ high, for every i.
@@ -229,6 +249,7 @@ class Box(ConvexSet):
         return least, most
 
 
+@written("set.simplex", {})
 @frozen
 class Simplex(ConvexSet):
     """All coefficients that are at least 0 and sum to 1."""

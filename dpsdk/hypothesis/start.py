@@ -15,11 +15,13 @@ from typing_extensions import override
 
 from dpsdk._checks import shown, to_count, to_fraction, to_probability
 from dpsdk.accounting import Guarantee
+from dpsdk.codec import AMOUNT, INTEGER, Member, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT, DenseHypothesis
+from dpsdk.hypothesis.digests import DISTRIBUTION
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
@@ -140,6 +142,7 @@ class Start(ABC):
         """
 
 
+@written("start.uniform", {})
 @frozen
 class Uniform(Start):
     """Every cell alike. Costs nothing."""
@@ -184,6 +187,7 @@ class _Blended(Start):
         return math.log(_cells(facts) / _BLEND)
 
 
+@written("start.product", {"share": AMOUNT})
 @frozen
 class Product(_Blended):
     """Independent attributes, with noisy one-way marginals, a little blended with the uniform.
@@ -244,6 +248,7 @@ def _to_width(value: int) -> int:
     return to_count("width", value)
 
 
+@written("start.pairs", {"share": AMOUNT, "width": Member(INTEGER, 2)})
 @frozen
 class Pairs(_Blended):
     """The distribution of most entropy that fits noisy marginals of few attributes each.
@@ -365,6 +370,7 @@ def _same(one: Distribution, other: Distribution) -> bool:
     return all(np.array_equal(array, rows[name]) for name, array in arrays.items())
 
 
+@written("start.given", {"distribution": DISTRIBUTION})
 @frozen
 class Given(Start):
     """A public distribution. Costs nothing.

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk.codec import Choice, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.losses.base import Loss, Predicts
 from dpsdk.typing import Floats
@@ -44,6 +45,7 @@ def _mills(z: Floats) -> Floats:
     return np.exp(-0.5 * np.square(z) - 0.5 * math.log(2.0 * math.pi) - _log_normal(z))
 
 
+@written("loss.glm", {"link": Choice[str]("identity", "logit", "log", "probit")})
 @frozen
 class GLMLoss(Loss):
     """The negative log-likelihood of a generalised linear model (Nelder and Wedderburn 1972).

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk.codec import NUMBER, Member, OrNone, written
 from dpsdk.losses.base import Loss, Predicts, to_width
 from dpsdk.typing import Floats
 
 __all__ = ["LogisticLoss", "SVMLoss"]
 
 
+@written("loss.logistic", {})
 @frozen
 class LogisticLoss(Loss):
     """log(1 + exp(−y z)): logistic regression, for labels −1 and +1.
@@ -78,6 +80,7 @@ def _to_smoothing(value: float | None) -> float | None:
     return None if value is None else to_width("smoothing", value)
 
 
+@written("loss.svm", {"smoothing": Member(OrNone(NUMBER), None)})
 @frozen
 class SVMLoss(Loss):
     """max(0, 1 − y z), the hinge of support vector machines, for labels −1 and +1.

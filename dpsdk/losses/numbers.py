@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk.codec import NUMBER, written
 from dpsdk.losses.base import Loss, to_width
 from dpsdk.typing import Floats
 
 __all__ = ["HuberLoss", "SquaredLoss"]
 
 
+@written("loss.squared", {})
 @frozen
 class SquaredLoss(Loss):
     """½(z − y)²: least squares. All its constants are exact.
@@ -47,6 +49,7 @@ def _to_threshold(value: float) -> float:
     return to_width("threshold", value)
 
 
+@written("loss.huber", {"threshold": NUMBER})
 @frozen
 class HuberLoss(Loss):
     """½r² where |r| ≤ threshold, else threshold·(|r| − threshold/2), for r = z − y (Huber 1964).

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import to_probability
+from dpsdk.codec import AMOUNT, NUMBER, Member, OrNone, written
 from dpsdk.losses.base import Loss, Predicts, to_width
 from dpsdk.typing import Floats, Real
 
@@ -23,6 +24,7 @@ def _to_smoothing(value: float | None) -> float | None:
     return None if value is None else to_width("smoothing", value)
 
 
+@written("loss.quantile", {"q": AMOUNT, "smoothing": Member(OrNone(NUMBER), None)})
 @frozen
 class QuantileLoss(Loss):
     """max(q r, (q − 1) r) for r = y − z: quantile regression (Koenker and Bassett 1978).

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_
 
 from attrs import define, frozen
 
+from dpsdk.codec import Nested
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
@@ -290,3 +291,7 @@ class OneShot(Mechanism[F_contra]):
     """
 
     __slots__ = ()
+
+
+MECHANISM = Nested[Mechanism[Form]]("a mechanism", Mechanism)
+"""A mechanism of any kind, as a member of written forms."""

@@ -15,6 +15,7 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
+from dpsdk.codec import FLOAT, Choice, written
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.family import Family
@@ -85,6 +86,21 @@ _SECONDS = 4e-9
 """Of one core of a few years' age, for one pass over a cell."""
 
 
+def _wrong_forecast(forecast: Forecast) -> str:
+    sound = 0 <= forecast.low <= forecast.median <= forecast.high
+    return "" if sound else "a median between a low and a high end that are at least 0"
+
+
+@written(
+    "forecast",
+    {
+        "median": FLOAT,
+        "low": FLOAT,
+        "high": FLOAT,
+        "basis": Choice[Basis]("noise", "calibrated", "extrapolated"),
+    },
+    wrong=_wrong_forecast,
+)
 @frozen
 class Forecast:
     """How far off the worst entry of an answer is expected to be: no bound.

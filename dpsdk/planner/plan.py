@@ -8,18 +8,63 @@ from typing import Generic, TypeVar
 from attrs import field, frozen
 
 from dpsdk._html import page, pairs, table
-from dpsdk.accuracy import Bound
+from dpsdk.accuracy import BOUND, Bound
+from dpsdk.codec import (
+    AMOUNT,
+    FLAG,
+    FLOAT,
+    GROUPS,
+    NATURAL,
+    TEXT,
+    ListOf,
+    Nested,
+    OrNone,
+    written,
+)
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms.base import MECHANISM
 from dpsdk.planner.expected import Forecast
 from dpsdk.release import Cost
-from dpsdk.release.release import Reason
+from dpsdk.release.release import REASONS, Reason
 
 __all__ = ["Plan"]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 
+def _wrong_plan(plan: Plan[Form]) -> str:
+    share = plan.share_of_remaining
+    if share is not None and share > 1:
+        return "a share of what is left of at most 1"
+    sound = all(one is None or one >= 0 for one in (plan.seconds, plan.attainable))
+    return "" if sound else "seconds and an error of at least 0"
+
+
+PLAN = Nested["Plan[Form]"]("a plan", "plan")
+_MAYBE_BOUND = OrNone(BOUND)
+
+
+@written(
+    "plan",
+    {
+        "mechanism": MECHANISM,
+        "cost": Nested[Cost]("a cost", Cost),
+        "share_of_remaining": OrNone(AMOUNT),
+        "promised": _MAYBE_BOUND,
+        "assumed": _MAYBE_BOUND,
+        "expected": OrNone(Nested[Forecast]("a forecast", Forecast)),
+        "seconds": OrNone(FLOAT),
+        "bytes": OrNone(NATURAL),
+        "feasible": FLAG,
+        "because": REASONS,
+        "assumes": ListOf(TEXT),
+        "free_afterwards": TEXT,
+        "attainable": OrNone(FLOAT),
+        "parts": ListOf(PLAN),
+    },
+    wrong=_wrong_plan,
+)
 @frozen(repr=False)
 class Plan(Generic[F_contra]):
     """One way to answer, judged from public facts alone.
@@ -101,3 +146,6 @@ class Plan(Generic[F_contra]):
     def __repr__(self) -> str:
         error = "no bound" if self.promised is None else f"± {self.promised.words}"
         return f"Plan({self.mechanism}, {self.cost}, {error})"
+
+
+GROUPS["plan"] = Plan

@@ -10,10 +10,11 @@ from attrs import field, frozen
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk._html import page, table
 from dpsdk.accounting.numbers.display import as_bound
+from dpsdk.codec import TEXT, ListOf, written
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
-from dpsdk.planner.plan import Plan
+from dpsdk.planner.plan import PLAN, Plan
 
 __all__ = ["Plans"]
 
@@ -40,6 +41,7 @@ def _no_points() -> Curve:
     return Curve(())
 
 
+@written("plans", {"plans": ListOf(PLAN), "question": TEXT})
 @frozen(repr=False)
 class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
     """Ways to answer, the best first; those that cannot be taken are last, with their reasons.

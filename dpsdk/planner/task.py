@@ -13,13 +13,14 @@ from attrs import define, field, frozen
 from dpsdk._checks import shown, to_finite
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, HalfWidths, bound_of
+from dpsdk.codec import FLOAT, written
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Query
-from dpsdk.queries.base import lifting
+from dpsdk.queries.base import QUERY, lifting
 from dpsdk.release import Quote
 from dpsdk.typing import Floats
 
@@ -47,6 +48,7 @@ def _to_alpha(value: float) -> float:
     return to_error("alpha", value)
 
 
+@written("goal", {"query": QUERY, "alpha": FLOAT})
 @frozen
 class Goal(Generic[A_co, F_co]):
     """A query, and how far off its answer may be.

@@ -10,11 +10,12 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_finite
 from dpsdk.accuracy import Lifting
+from dpsdk.codec import NUMBER, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.queries.base import Query, ScalarQuery
+from dpsdk.queries.base import SCALAR, Query, ScalarQuery
 from dpsdk.typing import Floats
 
 __all__ = ["Above", "NumericAbove"]
@@ -47,6 +48,7 @@ def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> 
     return GapForm(form, np.array([share]), np.array([count]), absolute=False, numeric=numeric)
 
 
+@written("query.above", {"query": SCALAR, "level": NUMBER})
 @frozen(repr=False)
 class Above(Query[bool, GapForm], Lifting[bool]):
     """Whether a linear query is at or above a level; a bool, from the sparse vector.
@@ -101,6 +103,7 @@ class Above(Query[bool, GapForm], Lifting[bool]):
         return f"Above({self.query!r}, {self.level:g})"
 
 
+@written("query.numeric-above", {"query": SCALAR, "level": NUMBER})
 @frozen(repr=False)
 class NumericAbove(Query["float | None", GapForm], Lifting["float | None"]):
     """The answer to a linear query if it is at or above a level, else None.

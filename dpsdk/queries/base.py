@@ -14,6 +14,7 @@ from typing_extensions import TypeVar as DefaultTypeVar
 from dpsdk._arrays import Lasting
 from dpsdk._checks import described, shown
 from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
+from dpsdk.codec import GROUPS, Nested
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Form, LinearForm
@@ -198,6 +199,14 @@ class ScalarQuery(CountingQuery[float]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return float(raw[0]) * self.scale(facts)
+
+
+GROUPS["query"] = Query
+
+QUERY = Nested[Query[object, Form]]("a query", Query)
+"""A query of any kind, as a member of written forms."""
+
+SCALAR = Nested[ScalarQuery]("a query of one number", ScalarQuery)
 
 
 def lifting(query: Query[A_co, F_co]) -> Lifting[A_co] | None:

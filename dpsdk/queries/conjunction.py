@@ -8,15 +8,19 @@ from typing import TypeAlias, TypeVar, cast
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import cut, shown, to_name
+from dpsdk.codec import JSON, Codebook, Member, OrNone, Plain, written
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import InvalidArgument, TooLarge, WireError
 from dpsdk.forms import Factor, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, Not, described, indicator, to_condition
+from dpsdk.queries.written import CONDITIONS, NORMALIZED
 
 __all__ = [
+    "COUNTED",
+    "RESTRICTED",
     "Conditioned",
     "ConditionedCounting",
     "ConditionedScalar",
@@ -69,6 +73,7 @@ def _exactly(value: object) -> object:
     return type(value), value
 
 
+@written("query.conjunction", {"conditions": CONDITIONS, "normalized": NORMALIZED})
 @frozen(repr=False)
 class Conjunction(ScalarQuery):
     """The share of rows that meet a condition on each named attribute; a float.
@@ -104,6 +109,27 @@ class Conjunction(ScalarQuery):
         given = "" if self.normalized else ", normalized=False"
         return f"Conjunction({self._described}{given})"
 
+
+class _WhereField:
+    def write(self, value: Conjunction, path: str, codebook: Codebook, /) -> Plain:
+        if type(value) is not Conjunction:
+            raise WireError(path, "a conjunction of the package", type(value).__name__)
+        return CONDITIONS.write(value.conditions, path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Conjunction:
+        conditions = CONDITIONS.read(plain, path, codebook)
+        try:
+            return Conjunction(conditions)
+        except InvalidArgument as error:
+            raise WireError(path, "conditions on attributes", cut(str(error), 300)) from error
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return CONDITIONS.schema(codebook)
+
+
+RESTRICTED = {"where": Member(OrNone(_WhereField()), None)}
+COUNTED = {**RESTRICTED, "normalized": NORMALIZED}
+"""Members of the written forms of queries with these arguments."""
 
 Where: TypeAlias = "Conjunction | Mapping[str, Condition] | None"
 """A condition that rows must meet to count, in any query."""

@@ -12,6 +12,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_name
+from dpsdk.codec import NAME, Both, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
 from dpsdk.queries.linear import to_names
@@ -73,10 +74,15 @@ class Feature(ABC):
         """
 
 
+FEATURE = Both(NAME, Nested[Feature]("a feature", Feature))
+"""A feature, or the name of an attribute, as a member of written forms."""
+
+
 def _attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
+@written("feature.one-hot", {"attribute": NAME})
 @frozen(repr=False)
 class OneHot(Feature):
     """For each label of an attribute, 1 where a record has it and 0 where it has not.
@@ -112,6 +118,7 @@ class OneHot(Feature):
         return f"OneHot({shown(self.attribute)})"
 
 
+@written("feature.scaled", {"attribute": NAME})
 @frozen(repr=False)
 class Scaled(Feature):
     """An ordered attribute as one number, from -1 at its lower bound to 1 at its upper bound.
@@ -170,6 +177,11 @@ def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
     return parts
 
 
+@written(
+    "feature.cross",
+    {"parts": ListOf(FEATURE, least=2, most=20)},
+    take=lambda parts: Cross(*parts),
+)
 @frozen(init=False, repr=False)
 class Cross(Feature):
     """The products of the numbers of several features: what they mean together.

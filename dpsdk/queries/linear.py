@@ -11,13 +11,14 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk._arrays import ByNumbers
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import cut, shown, to_name
+from dpsdk.codec import NAME, NUMBERS, Codebook, ListOf, Member, OrNone, written
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge, WireError
 from dpsdk.forms import Dense, LinearForm, Weights
 from dpsdk.forms.factors import to_weights
 from dpsdk.queries.conditions import listed
-from dpsdk.queries.conjunction import ConditionedScalar, Conjunction, masked
+from dpsdk.queries.conjunction import COUNTED, ConditionedScalar, Conjunction, masked
 from dpsdk.typing import Array, Floats, Record
 
 __all__ = ["Linear", "to_names"]
@@ -63,6 +64,25 @@ def _key(weights: Floats | Weigh) -> object:
     return id(weights) if callable(weights) else ByNumbers(weights)
 
 
+def _settled(query: Linear, path: str, codebook: Codebook) -> Linear:
+    """A query by a function as one by its table."""
+    if not callable(query.weights):
+        return query
+    if not isinstance(codebook.domain, Domain):
+        expected = "an array, or a function with the domain over which it is to be written out"
+        raise WireError(f"{path}.weights", expected, "a function alone")
+    try:
+        return query.tabulated(codebook.domain)
+    except DpsdkError as error:
+        expected = "a function that can be written out over the domain"
+        raise WireError(f"{path}.weights", expected, cut(str(error), 300)) from error
+
+
+@written(
+    "query.linear",
+    {"weights": NUMBERS, "attributes": Member(OrNone(ListOf(NAME, least=1)), None), **COUNTED},
+    settle=_settled,
+)
 @frozen(repr=False)
 class Linear(ConditionedScalar):
     """The mean, over the rows, of a weight from 0 to 1 that a public rule gives each record.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +15,14 @@ from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk._html import brief_of, page, part_of, said
 from dpsdk._html import table as html_table
 from dpsdk.accuracy import Constrained, Constraint
+from dpsdk.codec import NAME, ListOf, written
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.columns import label_columns
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
 from dpsdk.queries.conditions import listed
-from dpsdk.queries.conjunction import ConditionedCounting, Where, masked, to_where
+from dpsdk.queries.conjunction import COUNTED, ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.workload import Workload
 from dpsdk.typing import Array, Floats, Label
@@ -208,6 +209,13 @@ def _rows_of_table(table: MarginalTable, /) -> Rows:
     return Rows(table.values.ravel().tolist(), labels=label_columns(table.attributes))
 
 
+def _marginal(
+    attributes: Sequence[str], *, where: Where = None, normalized: bool = True
+) -> Marginal:
+    return Marginal(*to_names(attributes), where=where, normalized=normalized)
+
+
+@written("query.marginal", {"attributes": ListOf(NAME, least=1), **COUNTED}, take=_marginal)
 @frozen(init=False, repr=False)
 class Marginal(ConditionedCounting[MarginalTable]):
     """The share of rows at every combination of labels of a few attributes; a `MarginalTable`.

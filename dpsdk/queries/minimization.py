@@ -10,6 +10,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_name
+from dpsdk.codec import FLAG, NAME, ListOf, Member, Nested, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet, Facts, Simplex
@@ -18,7 +19,7 @@ from dpsdk.forms.design import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.queries.base import Query
-from dpsdk.queries.features import Feature, names_of, to_feature
+from dpsdk.queries.features import FEATURE, Feature, names_of, to_feature
 from dpsdk.queries.inputs import Inputs, Target
 from dpsdk.queries.model import Model
 from dpsdk.typing import Floats
@@ -64,6 +65,16 @@ def _to_intercept(value: bool) -> bool:  # noqa: FBT001 - a reader of an argumen
     return bool(value)
 
 
+@written(
+    "query.convex-minimization",
+    {
+        "loss": Nested[Loss]("a loss", Loss),
+        "features": ListOf(FEATURE, least=1),
+        "label": NAME,
+        "over": Nested[ConvexSet]("a set of coefficients", ConvexSet),
+        "intercept": Member(FLAG, True),
+    },
+)
 @frozen(repr=False)
 class ConvexMinimization(Query[Model, ConvexForm]):
     """The linear model whose average loss over the rows is least; a `Model`.

@@ -13,10 +13,11 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name, to_probability
+from dpsdk.codec import AMOUNT, NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
-from dpsdk.queries.conjunction import Conditioned, Where, masked, options, to_where
+from dpsdk.queries.conjunction import RESTRICTED, Conditioned, Where, masked, options, to_where
 from dpsdk.typing import Array, Bools, Floats, Real
 
 __all__ = ["DateQuantile", "Median", "Quantile", "isotonic"]
@@ -207,6 +208,7 @@ class _Crossing(Conditioned[A_co]):
         return f"{type(self).__name__}({shown(self.attribute)}, {_written(self.q)}{given})"
 
 
+@written("query.quantile", {"attribute": NAME, "q": AMOUNT, **RESTRICTED})
 @frozen(repr=False)
 class Quantile(_Crossing[float]):
     """The least value of a numeric attribute that at least a share q of the rows is at or below.
@@ -256,6 +258,7 @@ class Quantile(_Crossing[float]):
         return float(self.numbers(raw, facts)[0])
 
 
+@written("query.date-quantile", {"attribute": NAME, "q": AMOUNT, **RESTRICTED})
 @frozen(repr=False)
 class DateQuantile(_Crossing[date | None]):
     """The first label of a `Date` that at least a share q of the rows is at or before; or None.
@@ -297,6 +300,7 @@ class DateQuantile(_Crossing[date | None]):
         return None if place is None else self._answer(facts.domain[self.attribute], place)
 
 
+@written("query.median", {"attribute": NAME, **RESTRICTED})
 @frozen(init=False, repr=False)
 class Median(Quantile):
     """The `Quantile` at one half: the least value that half of the rows are at or below.

@@ -11,12 +11,13 @@ from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, kept, kept_places
 from dpsdk._checks import shown
+from dpsdk.codec import CODES, NAME, ListOf, Member, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Boxes, Facts, LinearForm, Range
 from dpsdk.forms.linear import ROW_LIMIT
 from dpsdk.queries.conditions import listed
-from dpsdk.queries.conjunction import ConditionedCounting
+from dpsdk.queries.conjunction import COUNTED, ConditionedCounting
 from dpsdk.queries.linear import to_names
 from dpsdk.typing import Array, Floats, Ints
 
@@ -78,6 +79,15 @@ def _of_lists(parameter: str, codes: object) -> Array | None:
     return _array(codes)
 
 
+@written(
+    "query.rectangles",
+    {
+        "attributes": ListOf(NAME, least=1),
+        "lower": Member(CODES, of="low"),
+        "upper": Member(CODES, of="high"),
+        **COUNTED,
+    },
+)
 @frozen(repr=False)
 class Rectangles(ConditionedCounting[Floats]):
     """The share of rows in each of many rectangles; an array of floats, in their order.

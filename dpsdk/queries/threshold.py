@@ -5,10 +5,12 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
+from dpsdk.codec import NAME, written
 from dpsdk.domain import Domain
 from dpsdk.forms import LinearForm, Range
-from dpsdk.queries.conjunction import ConditionedScalar, masked
+from dpsdk.queries.conjunction import COUNTED, ConditionedScalar, masked
 from dpsdk.queries.order import Place, between, require_rising, to_place, up_to
+from dpsdk.queries.written import END
 
 __all__ = ["Interval", "Threshold"]
 
@@ -29,6 +31,7 @@ def _to_high(value: Place) -> Place:
     return to_place("high", value)
 
 
+@written("query.threshold", {"attribute": NAME, "threshold": END, **COUNTED})
 @frozen(repr=False)
 class Threshold(ConditionedScalar):
     """The share of rows at or below a threshold of one ordered attribute; a float.
@@ -58,6 +61,7 @@ class Threshold(ConditionedScalar):
         return f"Threshold({shown(self.attribute)}, {shown(self.threshold)}{self._given})"
 
 
+@written("query.interval", {"attribute": NAME, "low": END, "high": END, **COUNTED})
 @frozen(repr=False)
 class Interval(ConditionedScalar):
     """The share of rows from `low` to `high` of one ordered attribute, both included; a float.

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
+from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
@@ -17,6 +18,8 @@ from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import ScalarQuery
 from dpsdk.queries.conjunction import (
+    COUNTED,
+    RESTRICTED,
     Conditioned,
     ConditionedScalar,
     Conjunction,
@@ -94,6 +97,7 @@ def _check_sums(weight: float, attribute: str, facts: Facts, query: str) -> None
         raise QueryError(query, reason)
 
 
+@written("query.count", COUNTED)
 @frozen(repr=False)
 class Count(ConditionedScalar):
     """The share of rows that lie in the domain and meet a condition; a float.
@@ -115,6 +119,7 @@ class Count(ConditionedScalar):
         return f"Count({self._given.removeprefix(', ')})"
 
 
+@written("query.sum", {"attribute": NAME, **COUNTED})
 @frozen(repr=False)
 class Sum(ConditionedScalar):
     """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
@@ -164,6 +169,7 @@ class Sum(ConditionedScalar):
         return f"Sum({shown(self.attribute)}{self._given})"
 
 
+@written("query.mean", {"attribute": NAME, **RESTRICTED})
 @frozen(repr=False)
 class Mean(Conditioned[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.

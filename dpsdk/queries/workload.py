@@ -24,11 +24,12 @@ from dpsdk._frames import (
 )
 from dpsdk._html import brief_of, page, part_of, table
 from dpsdk.accuracy import Constrained, Constraint
+from dpsdk.codec import ListOf, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
 from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
+from dpsdk.queries.base import QUERY, LinearQuery, OfRawNumbers, Query, settles
 from dpsdk.queries.monotone import ranked, risen
 from dpsdk.typing import Floats
 
@@ -213,6 +214,7 @@ _DEEPEST = 32
 """Workloads of workloads go no deeper than this."""
 
 
+@written("query.workload", {"queries": ListOf(QUERY, least=1)})
 @frozen(init=False, repr=False)
 class Workload(LinearQuery[Answers[A_co]]):
     """Many queries asked at once: a sequence of their answers, for one charge.

@@ -9,7 +9,9 @@ from attrs import field, frozen
 
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
+from dpsdk.accounting.guarantee import GUARANTEE
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
+from dpsdk.codec import POSITIVE, Entry, ListOf, written
 from dpsdk.errors import TooLarge
 
 __all__ = ["Cost"]
@@ -28,6 +30,11 @@ def _to_runs(runs: Runs) -> tuple[tuple[Guarantee, int], ...]:
     return tuple(merged)
 
 
+RUNS = ListOf(Entry(guarantee=GUARANTEE, count=POSITIVE))
+"""Guarantees, each with how often it was charged."""
+
+
+@written("cost", {"runs": RUNS})
 @frozen(repr=False)
 class Cost:
     """What was or would be paid: the guarantee of each run, none where nothing is paid.

@@ -28,6 +28,7 @@ from dpsdk.accuracy import (
     no_bound,
     without_unit,
 )
+from dpsdk.codec import TEXT, ListOf, Nested, written
 from dpsdk.errors import NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.release.cost import Cost
@@ -42,6 +43,7 @@ __all__ = ["Reason", "Release"]
 A_co = TypeVar("A_co", covariant=True)
 
 
+@written("reason", {"code": TEXT, "text": TEXT})
 @frozen
 class Reason:
     """Why a mechanism was proposed, chosen or turned down.
@@ -56,6 +58,9 @@ class Reason:
 
     code: str
     text: str
+
+
+REASONS = ListOf(Nested[Reason]("a reason", Reason))
 
 
 @frozen(repr=False)

@@ -32,10 +32,10 @@ from dpsdk.codec import (
     Plain,
 )
 from dpsdk.errors import WireError
+from dpsdk.queries.base import QUERY
 from dpsdk.wire.answers import ReleasedAnswer
 from dpsdk.wire.catalogue import Catalogue
 from dpsdk.wire.codec import digest, dumps, from_json, loads, schema, to_json
-from dpsdk.wire.queries import QUERY
 from dpsdk.wire.releases import ReleasedNoise, ReleasedSensitivity, ReleaseRecord
 
 __all__ = [

@@ -13,7 +13,7 @@ from dpsdk._checks import shown
 from dpsdk.codec import PUBLIC, Kind, Kinds
 from dpsdk.errors import InvalidArgument
 from dpsdk.hypothesis import Distribution, Hypothesis
-from dpsdk.wire.distributions import digest_of
+from dpsdk.hypothesis.digests import digest_of
 
 __all__ = ["Catalogue"]
 
@@ -116,7 +116,7 @@ class Catalogue(Kinds):
 
 @cache
 def _shipped() -> Catalogue:
-    from dpsdk.wire import domains, mechanisms, plans, queries, releases  # noqa: PLC0415  # which use this class
+    from dpsdk.wire import mechanisms, releases  # noqa: PLC0415  # which use this class
 
-    rooms = (domains, queries, mechanisms, releases, plans)
-    return Catalogue([*PUBLIC, *[kind for room in rooms for kind in room.KINDS]])
+    kinds = [*PUBLIC, *mechanisms.KINDS, *releases.KINDS]
+    return Catalogue(sorted(kinds, key=lambda kind: kind.name))

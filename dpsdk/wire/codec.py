@@ -8,18 +8,18 @@ from typing import Literal, TypeVar, cast, overload
 
 from dpsdk._checks import shown
 from dpsdk.accounting import Budget, Composition, Guarantee
-from dpsdk.codec import ENVELOPE, JSON, Codebook, Plain, canonical, check, parsed, refused
+from dpsdk.codec import ENVELOPE, JSON, Codebook, Plain, canonical, check, opened, parsed
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.forms import Form
 from dpsdk.hypothesis import Distribution
+from dpsdk.hypothesis.digests import digest_of
 from dpsdk.losses import Loss
 from dpsdk.mechanisms import Mechanism, OneShot
 from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.queries import Query
 from dpsdk.release import Release
 from dpsdk.wire.catalogue import Catalogue
-from dpsdk.wire.distributions import digest_of
 from dpsdk.wire.releases import ReleaseRecord
 
 __all__ = ["digest", "dumps", "from_json", "loads", "schema", "to_json"]
@@ -203,16 +203,12 @@ def _wanted(kind: object) -> type:
 
 
 def _read(wanted: type, data: Plain, catalogue: Catalogue) -> object:
-    if type(data) is not dict:
-        raise refused("$", f"an object of {', '.join(ENVELOPE)} and kind", data)
-    for name, value in ENVELOPE.items():
-        if name not in data or type(data[name]) is not type(value) or data[name] != value:
-            raise refused(f"$.{name}", f"{value!r}", data.get(name))
-    kind = catalogue.kind_named(data.get("kind"), "$")
+    members = opened(data, ENVELOPE)
+    kind = catalogue.kind_named(members.get("kind"), "$")
     if not issubclass(kind.made, wanted):
         raise WireError("$.kind", f"the kind of a {wanted.__name__}", shown(kind.name))
     try:
-        return kind.read(data, "$", Codebook(catalogue), top=True)
+        return kind.read(members, "$", Codebook(catalogue))
     except RecursionError:
         raise WireError("$", "a value that is not so deep", "a deeper one") from None
 

@@ -9,21 +9,17 @@ from dpsdk.codec import (
     ENDLESS,
     FLAG,
     INTEGER,
-    JSON,
     NAME,
     NUMBER,
     Choice,
-    Codebook,
+    Entry,
     Kind,
     ListOf,
     Member,
     Nested,
     OrNone,
-    Plain,
-    refused,
 )
-from dpsdk.forms import Form
-from dpsdk.hypothesis import Given, Pairs, Product, Start, Uniform
+from dpsdk.hypothesis import Given, Pairs, Start
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import (
     MWEM,
@@ -33,7 +29,6 @@ from dpsdk.mechanisms import (
     Laplace,
     LocalMarginals,
     Matrix,
-    Mechanism,
     Moments,
     NoisyDescent,
     NoisyHistogram,
@@ -54,60 +49,10 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
-from dpsdk.queries import Query
-from dpsdk.wire.distributions import DISTRIBUTION
-from dpsdk.wire.queries import QUERY
+from dpsdk.mechanisms.base import MECHANISM
+from dpsdk.queries.base import QUERY
 
-__all__ = ["KINDS", "MECHANISM"]
-
-MECHANISM = Nested[Mechanism[Form]]("a mechanism", Mechanism)
-
-
-class _Pairs:
-    """Questions, each with what answers it."""
-
-    _members = ("query", "mechanism")
-
-    def write(
-        self, value: tuple[tuple[Query[object, Form], Mechanism[Form]], ...], path: str,
-        codebook: Codebook, /,
-    ) -> Plain:  # fmt: skip
-        return [
-            {
-                "query": QUERY.write(query, f"{path}[{place}].query", codebook),
-                "mechanism": MECHANISM.write(mechanism, f"{path}[{place}].mechanism", codebook),
-            }
-            for place, (query, mechanism) in enumerate(value)
-        ]
-
-    def read(
-        self, plain: Plain, path: str, codebook: Codebook, /
-    ) -> tuple[tuple[Query[object, Form], Mechanism[Form]], ...]:
-        if type(plain) is not list:
-            raise refused(path, "a list of questions with mechanisms", plain)
-        found: list[tuple[Query[object, Form], Mechanism[Form]]] = []
-        for place, one in enumerate(plain):
-            where = f"{path}[{place}]"
-            if type(one) is not dict or one.keys() != set(self._members):
-                raise refused(where, 'an object of "query" and "mechanism"', one)
-            query = QUERY.read(one["query"], f"{where}.query", codebook)
-            found.append((query, MECHANISM.read(one["mechanism"], f"{where}.mechanism", codebook)))
-        return tuple(found)
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        return {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "query": QUERY.schema(codebook),
-                    "mechanism": MECHANISM.schema(codebook),
-                },
-                "required": list(self._members),
-                "additionalProperties": False,
-            },
-        }
-
+__all__ = ["KINDS"]
 
 _ORACLE = Nested[Oracle]("an oracle", Oracle)
 _DESCENT = Nested[NoisyDescent]("a descent", NoisyDescent)
@@ -126,10 +71,6 @@ _TOTAL: dict[str, object] = {"epsilon": _MAYBE, "delta": _ZERO, "rho": _MAYBE}
 _PRIVATE_BETA = Member(OrNone(NUMBER), None, of="_beta", key="_beta")
 
 KINDS: tuple[Kind[object], ...] = (
-    Kind(Uniform, "start.uniform", {}),
-    Kind(Product, "start.product", {"share": AMOUNT}),
-    Kind(Pairs, "start.pairs", {"share": AMOUNT, "width": Member(INTEGER, 2)}),
-    Kind(Given, "start.given", {"distribution": DISTRIBUTION}),
     Kind(Moments, "start.moments", {"share": AMOUNT}),
     Kind(
         Corrected,
@@ -170,12 +111,11 @@ KINDS: tuple[Kind[object], ...] = (
             "range": ENDLESS,
         },
     ),
-    Kind(Limits, "limits", {"seconds": NUMBER, "bytes": INTEGER}),
     Kind(Laplace, "mechanism.laplace", {"epsilon": AMOUNT}),
     Kind(Gaussian, "mechanism.gaussian", {"rho": _MAYBE, "epsilon": _MAYBE, "delta": _MAYBE}),
     Kind(NoisyHistogram, "mechanism.noisy-histogram", {**_TOTAL, "consistent": _NO}),
     Kind(Projection, "mechanism.projection", _TOTAL),
-    Kind(Parts, "mechanism.parts", {"parts": _Pairs()}),
+    Kind(Parts, "mechanism.parts", {"parts": ListOf(Entry(query=QUERY, mechanism=MECHANISM))}),
     Kind(
         NumericSparse,
         "mechanism.numeric-sparse",

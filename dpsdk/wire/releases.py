@@ -20,8 +20,7 @@ from dpsdk.accounting import (
     Spent,
     Trusted,
 )
-from dpsdk.accounting.guarantee import GUARANTEE
-from dpsdk.accuracy import Bound, NoiseAccuracy, Standing
+from dpsdk.accuracy import BOUND, Bound, NoiseAccuracy
 from dpsdk.codec import (
     ALL_MEASURED,
     ENDLESS,
@@ -34,7 +33,6 @@ from dpsdk.codec import (
     TEXT,
     Choice,
     Codebook,
-    Entry,
     Kind,
     ListOf,
     Member,
@@ -45,17 +43,18 @@ from dpsdk.codec import (
 )
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
 from dpsdk.forms import Facts, Form, LinearForm, sensitivity
+from dpsdk.hypothesis.digests import DIGEST
 from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms.base import MECHANISM
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Query
+from dpsdk.queries.base import QUERY
 from dpsdk.release import Cost, Release, Source
-from dpsdk.release.release import Reason
+from dpsdk.release.cost import RUNS
+from dpsdk.release.release import REASONS, Reason
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, ReleasedAnswer
 from dpsdk.wire.catalogue import Catalogue
-from dpsdk.wire.distributions import DIGEST
-from dpsdk.wire.mechanisms import MECHANISM
-from dpsdk.wire.queries import QUERY
 
 __all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
@@ -391,15 +390,6 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "assumed", "predicted", "none")
-
-
-def _wrong_bound(bound: Bound) -> str:
-    least = bound.error if bound.predicted is None else min(bound.error, bound.predicted)
-    sound = least >= 0 and 0 < bound.beta < 1
-    return "" if sound else "errors of at least 0, and a chance strictly between 0 and 1"
-
-
 def _wrong_record(record: ReleaseRecord) -> str:
     return "" if record.moved >= 0 else "moved by at least 0"
 
@@ -407,22 +397,6 @@ def _wrong_record(record: ReleaseRecord) -> str:
 COMPOSITION = Nested[Composition]("a composition", Composition)
 BUDGET = Nested[Budget]("a budget", Budget)
 SPENT = Nested[Spent]("what was spent", Spent)
-BOUND = Nested[Bound]("a bound", Bound)
-REASONS = ListOf(Nested[Reason]("a reason", Reason))
-
-_BOUND = Kind(
-    Bound,
-    "bound",
-    {
-        "error": ENDLESS,
-        "beta": FLOAT,
-        "rests_on": Member(TEXT, of="kind", key="kind"),
-        "standing": Choice[str](*_STANDINGS),
-        "vacuous": FLAG,
-        "predicted": OrNone(FLOAT),
-    },
-    wrong=_wrong_bound,
-)
 
 _RELEASE = Kind(
     ReleaseRecord,
@@ -448,7 +422,7 @@ _RELEASE = Kind(
         "reused": FLAG,
         "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
         "sensitivity": OrNone(Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)),
-        "runs": ListOf(Entry(guarantee=GUARANTEE, count=POSITIVE)),
+        "runs": RUNS,
         "epsilon": OrNone(EXACTLY),
         "rho": EXACTLY,
         "joint": BOUND,
@@ -468,7 +442,6 @@ _RELEASE = Kind(
 
 KINDS: tuple[Kind[object], ...] = (
     *answers.KINDS,
-    Kind(Reason, "reason", {"code": TEXT, "text": TEXT}),
     Kind(
         ReleasedNoise,
         "noise",
@@ -484,6 +457,5 @@ KINDS: tuple[Kind[object], ...] = (
         "sensitivity",
         {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
     ),
-    cast("Kind[object]", _BOUND),
     cast("Kind[object]", _RELEASE),
 )

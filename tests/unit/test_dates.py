@@ -182,7 +182,7 @@ def test_a_date_that_is_none_is_refused_in_a_file():
         ("UTC", "Nowhere"),
     ):
         assert old in text
-        with pytest.raises(DomainError, match="attribute 'd'"):
+        with pytest.raises(DomainError, match=r"attributes\[0\]"):
             Domain.from_json(text.replace(old, new))
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_count, to_finite
+from dpsdk.codec import INTEGER, NUMBER, written
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.atoms import Atoms
@@ -62,6 +63,7 @@ def _to_bytes(value: int) -> int:
     return number
 
 
+@written("limits", {"seconds": NUMBER, "bytes": INTEGER})
 @frozen
 class Limits:
     """What a draw may take, by the estimate that is made of public facts.

@@ -1,4 +1,4 @@
-"""Distributions are named by a digest of their content, and never written into other values."""
+"""Distributions in written forms: named by a digest of their content, never written out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import cast
 import numpy as np
 
 from dpsdk._checks import shown
-from dpsdk.codec import JSON, Codebook, Plain, canonical
-from dpsdk.domain import Domain
+from dpsdk.codec import JSON, Codebook, Pattern, Plain, canonical
 from dpsdk.errors import WireError
-from dpsdk.hypothesis import Distribution
+from dpsdk.hypothesis.distribution import Distribution
 
-__all__ = ["DIGEST", "DISTRIBUTION", "digest_of", "domain_json"]
+__all__ = ["DIGEST", "DISTRIBUTION", "digest_of"]
 
-
-def domain_json(domain: Domain) -> list[Plain]:
-    """The attributes of a domain as plain values."""
-    return cast("list[Plain]", [attribute.to_json() for attribute in domain.attributes])
+DIGEST = Pattern("[0-9a-f]{64}", "a digest of 64 hexadecimal digits")
+"""A digest of SHA-256, as `dpsdk.wire.digest` gives it."""
 
 
 def digest_of(distribution: Distribution, path: str) -> str:
@@ -33,10 +30,11 @@ def digest_of(distribution: Distribution, path: str) -> str:
         expected = "a distribution of a class that is kept in files"
         raise WireError(path, expected, shown(type(distribution).__name__))
     flags, arrays = distribution.parts()
+    domain = [attribute.to_json() for attribute in distribution.domain.attributes]
     head: JSON = {
         "distribution": str.__str__(distribution.kind),
         "flags": cast("JSON", dict(flags)),
-        "domain": domain_json(distribution.domain),
+        "domain": cast("list[Plain]", domain),
         "arrays": {name: [str(array.dtype), len(array)] for name, array in arrays.items()},
     }
     digest = sha256(canonical(head))
@@ -48,33 +46,8 @@ def digest_of(distribution: Distribution, path: str) -> str:
     return digest.hexdigest()
 
 
-class _Digest:
-    """A digest of SHA-256 in hexadecimal digits."""
-
-    def write(self, value: str, path: str, codebook: Codebook, /) -> Plain:
-        return self.read(value, path, codebook)
-
-    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> str:
-        del codebook
-        if type(plain) is not str or len(plain) != 64 or set(plain) - set("0123456789abcdef"):
-            got = shown(plain) if isinstance(plain, str) else type(plain).__name__
-            raise WireError(path, "a digest of 64 hexadecimal digits", got)
-        return plain
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        del codebook
-        return {"type": "string", "pattern": r"^[0-9a-f]{64}(?![\s\S])"}
-
-
-DIGEST = _Digest()
-"""A digest, as `dpsdk.wire.digest` gives it."""
-
-
 class _Distribution:
-    """A distribution that the reader was handed, by its digest."""
-
-    def write(self, value: Distribution, path: str, codebook: Codebook, /) -> Plain:
-        del codebook
+    def write(self, value: Distribution, path: str, _: Codebook, /) -> Plain:
         return digest_of(value, path)
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Distribution:
@@ -86,3 +59,4 @@ class _Distribution:
 
 
 DISTRIBUTION = _Distribution()
+"""A distribution that the reader was handed, by its digest."""

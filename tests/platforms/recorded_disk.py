@@ -161,6 +161,10 @@ class Connection:
     def execute(self, statement: str, values: Any = ()) -> Any:
         return self._own.execute(statement, tuple(values))
 
+    @property
+    def in_transaction(self) -> bool:
+        return self._own.in_transaction
+
     def rollback(self) -> None:
         if self._own.in_transaction:
             self._own.execute("ROLLBACK")

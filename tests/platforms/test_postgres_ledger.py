@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gzip
+import hashlib
+import json
 import os
 import pickle
 import random
 import signal
+import sqlite3
 import threading
 import time
 from fractions import Fraction
@@ -653,7 +657,7 @@ def test_a_user_needs_few_rights_and_cannot_change_entries(place):
         f"CREATE ROLE {role} LOGIN",
         f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
         f"GRANT SELECT, INSERT ON entry TO {role}",
-        f"GRANT SELECT, INSERT, UPDATE ON books TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON state TO {role}",
         f"GRANT SELECT, UPDATE ON ledger TO {role}",
     )
     dsn = place.dsn.replace("postgres:@", f"{role}@")
@@ -813,10 +817,11 @@ def spent(place: Place, **given: Any) -> PostgresLedger:
 
 
 EDITS = {
-    "cap": 'UPDATE books SET record = replace(record, \'"epsilon":"1"\', \'"epsilon":"9"\')',
-    "spent": 'UPDATE books SET record = replace(record, \'"runs":"3"\', \'"runs":"0"\')',
-    "no books": "DELETE FROM books WHERE dataset = 'two'",
-    "other books": "UPDATE books SET of_dataset = sha256('six') WHERE dataset = 'two'",
+    "cap": 'UPDATE state SET text = replace(text, \'"epsilon":"1"\', \'"epsilon":"9"\')',
+    "spent": "UPDATE state SET text = replace(text, '1', '0') WHERE name = 'lines'",
+    "no books": "DELETE FROM state WHERE dataset = 'two'",
+    "no head": "DELETE FROM state WHERE dataset = 'two' AND name = 'head'",
+    "other books": "UPDATE state SET of_dataset = sha256('six') WHERE dataset = 'two'",
     "charge": "UPDATE entry SET body = decode(replace(encode(body, 'escape'), '1/100', '1/900'), "
     "'escape') WHERE seq = 3",
     "request": "UPDATE entry SET request = 'b' WHERE request = 'a'",
@@ -831,12 +836,12 @@ EDITS = {
     "token": "UPDATE entry SET token = '' WHERE seq = 2",
     "type": "ALTER TABLE entry ALTER body TYPE text USING encode(body, 'escape')",
     "unlogged": "ALTER TABLE entry SET UNLOGGED",
-    "hidden": "ALTER TABLE books ENABLE ROW LEVEL SECURITY",
+    "hidden": "ALTER TABLE state ENABLE ROW LEVEL SECURITY",
     "trigger": "DROP TRIGGER unchanged ON entry",
-    "rule": "CREATE RULE mine AS ON UPDATE TO books DO INSTEAD NOTHING",
-    "table gone": "DROP TABLE books",
+    "rule": "CREATE RULE mine AS ON UPDATE TO state DO INSTEAD NOTHING",
+    "table gone": "DROP TABLE state",
     "version": "UPDATE ledger SET version = 9",
-    "versions": "INSERT INTO ledger VALUES (1)",
+    "versions": "INSERT INTO ledger VALUES (2)",
 }
 
 
@@ -859,10 +864,10 @@ def test_who_knows_the_key_alone_can_go_on(place):
 def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(place, tmp_path):
     anchor = FileAnchor(tmp_path / "anchor")
     ledger = spent(place, anchor=anchor)
-    place.run("CREATE TABLE public.old AS SELECT * FROM books")
+    place.run("CREATE TABLE public.old AS SELECT * FROM state")
     odometer = opened(ledger, "one")
-    place.run("DELETE FROM entry WHERE seq > 8", "DELETE FROM books")
-    place.run("INSERT INTO books SELECT * FROM public.old", "DROP TABLE public.old")
+    place.run("DELETE FROM entry WHERE seq > 8", "DELETE FROM state")
+    place.run("INSERT INTO state SELECT * FROM public.old", "DROP TABLE public.old")
     for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent, ledger.verify):
         with pytest.raises(LedgerDamaged, match="older copy"):
             attempt()
@@ -895,11 +900,102 @@ def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(place, tmp_pat
 
 
 def test_many_entries_are_read_in_pages_and_from_a_checkpoint(place, monkeypatch):
-    monkeypatch.setattr(server, "_PAGE", 4)
-    monkeypatch.setattr("dpsdk.accounting.ledger.work.SPACING", 8)
+    monkeypatch.setattr(server, "PAGE", 4)
+    monkeypatch.setattr("dpsdk.accounting.ledger.store.PAGE", 4)
+    monkeypatch.setattr("dpsdk.accounting.ledger.store.SPACING", 8)
     odometer = opened(place.ledger())
     for _ in range(30):
         odometer.charge(HUNDREDTH, "x")
     ledger = place.ledger()
     assert len(ledger.charges()) == len(ledger.dataset("t").charges()) == 30
     assert ledger.verify() == 30 + 1 + 4
+
+
+# What dpsdk 0.1.0 wrote
+
+OLD_TABLES = """
+CREATE SCHEMA {0};
+CREATE TABLE {0}.ledger (version bigint NOT NULL);
+CREATE TABLE {0}.entry (
+    seq bigint PRIMARY KEY, dataset text NOT NULL, kind text NOT NULL, runs bigint NOT NULL,
+    request text, body bytea NOT NULL, books text NOT NULL, token bytea NOT NULL,
+    code bytea NOT NULL, of_dataset bytea NOT NULL, of_request bytea
+);
+CREATE TABLE {0}.books (
+    of_dataset bytea PRIMARY KEY, dataset text NOT NULL, record text NOT NULL
+);
+CREATE INDEX by_runs ON {0}.entry (of_dataset, kind, runs, seq);
+CREATE UNIQUE INDEX by_request ON {0}.entry (of_dataset, kind, of_request)
+    WHERE of_request IS NOT NULL;
+CREATE FUNCTION {0}.refuse() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'entries stay'; END $$;
+CREATE TRIGGER unchanged BEFORE UPDATE OR DELETE ON {0}.entry
+    FOR EACH ROW EXECUTE FUNCTION {0}.refuse();
+CREATE TRIGGER untruncated BEFORE TRUNCATE ON {0}.entry
+    FOR EACH STATEMENT EXECUTE FUNCTION {0}.refuse();
+INSERT INTO {0}.ledger VALUES (1);
+"""
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers"
+
+
+def restore(place: Place, name: str, folder: Path) -> dict[str, Any]:
+    """Make the tables as 0.1.0 did, with what it wrote into a file; and give what it read there."""
+    import psycopg
+
+    path = folder / f"{name}.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{name}.db.gz").read_bytes()))
+
+    def spelled(text: str | None) -> str | None:
+        return None if text is None else json.dumps(text)[1:-1]
+
+    def digest(text: str | None) -> bytes | None:
+        return None if text is None else hashlib.sha256(text.encode()).digest()
+
+    with sqlite3.connect(path) as file, psycopg.connect(place.dsn, autocommit=True) as connection:
+        connection.execute(OLD_TABLES.format(place.schema))
+        for row in file.execute("SELECT * FROM entry ORDER BY seq"):
+            values = [*row, digest(row[1]), digest(row[4])]
+            values[1], values[4] = spelled(row[1]), spelled(row[4])
+            marks = ", ".join(["%s"] * len(values))
+            connection.execute(f"INSERT INTO {place.schema}.entry VALUES ({marks})", values)
+        for table, record in file.execute("SELECT * FROM books"):
+            values = [digest(table), spelled(table), record]
+            connection.execute(f"INSERT INTO {place.schema}.books VALUES (%s, %s, %s)", values)
+    return json.loads(gzip.decompress((GOLDEN / f"{name}.json.gz").read_bytes()))
+
+
+@pytest.mark.parametrize(("name", "key"), [("sessions", KEY), ("partitions", None), ("long", KEY)])
+def test_what_an_older_version_wrote_is_found_as_it_was(place, tmp_path, name, key):
+    known = restore(place, name, tmp_path)
+    with pytest.raises(LedgerDamaged):
+        place.ledger(key=b"another key of many bytes")
+    assert place.run("SELECT version FROM ledger") == [(1,)]
+    ledger = place.ledger(key=key)
+    assert list(ledger.datasets) == sorted(known["tables"])
+    for table, expected in known["tables"].items():
+        own = ledger.dataset(table)
+        assert own.read().to_record() == expected["books"]
+        assert [charge.to_record() for charge in own.charges()] == expected["charges"]
+    entries = known["entries"] + len(known["tables"])
+    assert ledger.verify() == place.ledger(key=key).verify() == entries
+    binding = ledger.dataset(next(iter(known["tables"]))).read().binding
+    assert binding is not None
+    odometer = Odometer(binding.budget, ledger=place.ledger(key=key), dataset=binding.dataset)
+    before = odometer.count
+    odometer.charge(HUNDREDTH, "x")
+    assert odometer.count == before + 1
+    assert place.run("SELECT version FROM ledger") == [(2,)]
+
+
+def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
+    known = restore(place, "partitions", tmp_path)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(place.ledger().verify())) for _ in range(4)
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert found == [known["entries"] + 3] * 4

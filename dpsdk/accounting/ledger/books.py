@@ -49,6 +49,7 @@ __all__ = [
     "Misfit",
     "begun",
     "charged",
+    "check_books",
     "closed",
     "concerned",
     "divided",
@@ -393,7 +394,7 @@ class _Accounts:
         )
 
     def write(self, value: Mapping[int, Account], where: str) -> object:
-        items = tuple(_Numbered(number, account) for number, account in value.items())
+        items = tuple(_Numbered(number, account) for number, account in sorted(value.items()))
         return self._items.write(items, where)
 
     def read(self, plain: object, where: str) -> Mapping[int, Account]:
@@ -406,13 +407,32 @@ class _Accounts:
 
 def _books(read: Mapping[str, object]) -> Books:
     books = Books(**read)  # type: ignore[arg-type]  # of the types that its fields read
+    check_books(books)
+    return books
+
+
+def check_books(books: Books, *, known_start: bool = False) -> None:
+    """Refuse books that no charges can have led to.
+
+    Parameters
+    ----------
+    books
+        Of which each part was read by itself.
+    known_start
+        Whether the binding was checked before.
+
+    Raises
+    ------
+    RecordError
+        If they say what no books say.
+    """
     binding = books.binding
     if binding is None:
         if books != Books():
             raise RecordError("Books", "empty, or bound to a table", "neither")
-        return books
+        return
     start = binding.start
-    if not _begins(start, binding.composition.begin(binding.budget)):
+    if not known_start and not _begins(start, binding.composition.begin(binding.budget)):
         raise RecordError("Books.binding.start", "that of budget and composition", "another")
     bundles = (books.lines,) if books.division is None else books.division.bundles
     if not all(bundles) or (books.division is not None and books.lines):
@@ -427,7 +447,6 @@ def _books(read: Mapping[str, object]) -> Books:
         _check(account.line.state, account.start, "Books.accounts")
         if account.runs > books.runs:
             raise RecordError("Books.accounts", f"of {books.runs} charges at most", "of more")
-    return books
 
 
 def _shaped(state: State, start: State) -> bool:

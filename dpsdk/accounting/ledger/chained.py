@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from threading import local
 from time import sleep
-from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
 
 from dpsdk._checks import shown, to_finite, to_name
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
-from dpsdk.accounting.ledger.charge import Charge
-from dpsdk.accounting.ledger.work import Seen, Store, Uncertain, Work, dumped
+from dpsdk.accounting.ledger.charge import Charge, written
+from dpsdk.accounting.ledger.snapshot import EMPTY, Snapshot, digest_of, snapshot_of
+from dpsdk.accounting.ledger.store import Seen, Store, Uncertain, Work
 from dpsdk.errors import (
     InvalidArgument,
     LedgerConflict,
@@ -71,8 +73,9 @@ class _Writing(NamedTuple):
     body: bytes
     runs: int = 0
     request: str | None = None
-    record: str | None = None
-    """The books to which a decision leads."""
+    before: Snapshot = EMPTY
+    after: Snapshot = EMPTY
+    """The books to which a decision leads, and those of before."""
 
 
 class _Shared:
@@ -80,7 +83,7 @@ class _Shared:
 
     __slots__ = ("anchor", "busy", "store")
 
-    def __init__(self, store: Store, anchor: Anchor | None) -> None:
+    def __init__(self, store: Store[Any], anchor: Anchor | None) -> None:
         self.store = store
         self.anchor = anchor
         self.busy = local()
@@ -91,11 +94,12 @@ class Chained:
 
     __slots__ = ("__weakref__", "_name", "_shared")
 
-    def _begin(self, store: Store, anchor: Anchor | None) -> None:
+    def _begin(self, store: Store[Any], anchor: Anchor | None) -> None:
         """Make the store if there is none, and look how it stands."""
         self._shared = _Shared(store, anchor)
         self._name: str | None = None
-        store.begin()
+        if store.begin():
+            self._turn(self._upgrade)
         put = self._anchored()
         with store.reading() as work:
             self._check_anchor(work, work.follow(), put)
@@ -148,7 +152,8 @@ class Chained:
 
         def plan(work: Work, seen: Seen) -> tuple[Decision, _Writing | None]:
             name = self._only(seen)
-            books = self._books(work, seen, name)
+            before = EMPTY if name is None else work.snapshot(name, seen)
+            books = before.books
             if request is not None:
                 known = work.of_request(name or "", TAKEN, request)
                 if known is not None:
@@ -159,10 +164,9 @@ class Chained:
                 return decision, None
             if name is None:
                 name = "" if after.binding is None else after.binding.dataset.name
-            body = dumped([charge.to_record() for charge in charges]).encode("ascii")
-            record = dumped(after.to_record())
             asked = request if charges else None
-            return decision, _Writing(name, TAKEN, body, after.runs, asked, record)
+            body, texts = written(charges), snapshot_of(after, before)
+            return decision, _Writing(name, TAKEN, body, after.runs, asked, before, texts)
 
         return self._take(plan)
 
@@ -176,7 +180,8 @@ class Chained:
         """
         with self._shared.store.reading() as work:
             seen = work.follow()
-            return self._books(work, seen, self._only(seen))
+            name = self._only(seen)
+            return Books() if name is None else work.snapshot(name, seen).books
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`. Raises as `read` does."""
@@ -247,7 +252,7 @@ class Chained:
             if work.datasets() != sorted(seen.latest):
                 raise store.damaged("there are books that no entry tells of")
             for name in seen.latest:
-                books = self._books(work, seen, name)
+                books = work.snapshot(name, seen).books
                 count = 0
                 for entry in work.taken(name):
                     count += len(self._loaded(entry))
@@ -270,9 +275,11 @@ class Chained:
             result, writing = plan(work, seen)
             if writing is None:
                 return result, None
-            entries = work.chained(seen, *writing[:-1], record=writing.record)
+            digest = digest_of(writing.after.digests) if writing.kind == TAKEN else ""
+            entries = work.chained(seen, *writing[:5], digest)
             tried[entries[-1]] = result
-            after = work.commit(seen, entries, writing.record)
+            after = work.append(seen, entries, writing.before, writing.after)
+            work.commit(after)
             if store.keeps_turn:
                 self._put(after)
             return result, after
@@ -307,6 +314,29 @@ class Chained:
                 sleep(pause)
         finally:
             shared.busy.inside = False
+
+    def _upgrade(self, work: Work, seen: Seen) -> None:
+        """Go on with what version 0.1.0 wrote, in one transaction: the chain stays as it is."""
+        store, old = self._shared.store, work.old_books()
+        if old is None:  # somebody was first
+            return
+        self._check_anchor(work, seen, self._anchored())
+        found = {str(name): str(text) for name, text in old}
+        if sorted(found) != sorted(seen.latest):
+            raise store.damaged("there are books that no entry tells of")
+        work.convert()
+        for name, text in found.items():
+            last = work.at(seen.latest[name])
+            if last is None or sha256(text.encode("utf-8")).hexdigest() != last.books:
+                raise store.damaged(f"the books of {name!r} are not those of their last entry")
+            try:
+                after = snapshot_of(Books.from_record(json.loads(text)), EMPTY)
+            except (ValueError, RecursionError) as error:
+                raise self._unread(error) from error
+            digest, runs = digest_of(after.digests), after.books.runs
+            entries = work.chained(seen, name, TAKEN, b"[]", runs, None, digest)
+            seen = work.append(seen, entries, EMPTY, after)
+        work.commit(seen)
 
     def _put(self, seen: Seen) -> None:
         """Have the anchor know how far the ledger has come."""
@@ -347,18 +377,6 @@ class Chained:
             expected = f"named by dataset(name), since the ledger has {len(seen.latest)}"
             raise InvalidArgument("dataset", expected, "none")
         return next(iter(seen.latest), None)
-
-    def _books(self, work: Work, seen: Seen, name: str | None) -> Books:
-        text = None if name is None else work.record(name, seen)
-        if text is None:
-            return Books()
-        try:
-            books = Books.from_record(json.loads(text))
-        except (ValueError, RecursionError) as error:  # RecordError is one
-            raise self._unread(error) from error
-        if books.binding is not None and books.binding.dataset.name != name:
-            raise self._shared.store.damaged(f"the books of {name!r} are of another table")
-        return books
 
     def _loaded(self, entry: Entry) -> list[Charge]:
         try:

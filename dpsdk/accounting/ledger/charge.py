@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
 from dpsdk._checks import shown
@@ -22,9 +24,14 @@ from dpsdk.accounting.copies import client_copy
 from dpsdk.accounting.guarantee import GUARANTEES, Guarantee
 from dpsdk.errors import RecordError
 
-__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "shown_copies"]
+__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "shown_copies", "written"]
 
 _MOST_ACCOUNTS = 64
+
+_SHORT = 1 << 12
+
+dumped: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
+"""Plain data as JSON, in ASCII and without spaces."""
 
 _MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{6}Z", re.ASCII)
 
@@ -156,6 +163,49 @@ CHARGES: Single[Charge] = Single(
 )
 # Of whom and when was not written then.
 CHARGES.read_also(Charge, "charge.1", _FIRST_FIELDS)
+
+
+_guarantee_record = lru_cache(1024)(partial(GUARANTEES.write, where="Charge.guarantee"))
+"""Equal guarantees have one record, which is written and not changed."""
+
+
+def written(charges: Sequence[Charge]) -> bytes:
+    """The records of charges, as an entry holds them.
+
+    Raises
+    ------
+    RecordError
+        If a text or number is too long, or none that UTF-8 can hold.
+    """
+    return dumped([_plain(charge) for charge in charges]).encode("ascii")
+
+
+def _plain(charge: Charge) -> Record:
+    """What `Charge.to_record` gives, sooner for what is short."""
+    number, label, guarantee, mechanism, question, session, payer, request, scope, at = charge
+    texts = f"{label}{mechanism}{request}{scope}"
+    if not texts.isascii() or len(texts) > _SHORT or (at is not None and at.tzinfo is not UTC):
+        return charge.to_record()
+    accounts, generation, part = payer
+    moment = "" if at is None else at.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return {
+        "tag": "charge.2",
+        "number": str(number),
+        "label": label,
+        "guarantee": _guarantee_record(guarantee),
+        "mechanism": mechanism,
+        "question": str(question),
+        "session": str(session),
+        "payer": {
+            "tag": "payer.1",
+            "accounts": list(map(str, accounts)),
+            "generation": str(generation),
+            "part": [] if part is None else [str(part)],
+        },
+        "request_id": request,
+        "scope": scope,
+        "at": [f"{moment}Z"] if moment else [],
+    }
 
 
 def shown_copies(charges: Iterable[Charge]) -> tuple[Charge, ...]:

@@ -16,7 +16,7 @@ from dpsdk.accounting.ledger.lines import LINES, Lines, essential
 from dpsdk.errors import RecordError, TooLarge
 from dpsdk.typing import Bools, Ints
 
-__all__ = ["DIVISIONS", "Division"]
+__all__ = ["DIVISIONS", "KINDS", "PLACES", "Division", "division_of"]
 
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
@@ -210,7 +210,8 @@ def _nobody(division: Division) -> Bools:
     return pairs
 
 
-def _division(read: Mapping[str, object]) -> Division:
+def division_of(read: Mapping[str, object]) -> Division:
+    """The division of these fields; raises `RecordError` if they do not fit each other."""
     rows = cast("Sequence[Sequence[int]]", read["kinds"])
     kinds = np.array([number for row in rows for number in row], dtype=np.int64)
     division = Division(**{**read, "kinds": kinds})  # type: ignore[arg-type]  # as its fields read
@@ -234,6 +235,9 @@ def _division(read: Mapping[str, object]) -> Division:
     return evolve(division, kinds=kinds)
 
 
+PLACES = _Places()
+KINDS = _Kinds()
+
 DIVISIONS: Single[Division] = Single(
     Division,
     "division.1",
@@ -241,9 +245,9 @@ DIVISIONS: Single[Division] = Single(
         "generation": NATURAL,
         "parts": NATURAL,
         "moves": FLAG,
-        "places": _Places(),
+        "places": PLACES,
         "bundles": Listed(LINES, 2 * _BUNDLE_LIMIT),
-        "kinds": _Kinds(),
+        "kinds": KINDS,
     },
-    _division,
+    division_of,
 )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attrs import define
 from typing_extensions import override
 
 from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry
+from dpsdk.accounting.ledger.store import PAGE, Row, Seen, Store, Wanted, Work
 from dpsdk.accounting.ledger.turnstile import Turnstile
-from dpsdk.accounting.ledger.work import Row, Store, Wanted, Work
 from dpsdk.errors import Closed, LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["FileWork", "LedgerFile"]
 
 _APPLICATION = 0x64505344
-_VERSION = 2
+_VERSION = 3
+_OLD_VERSION = 2
+"""That of dpsdk 0.1.0, which wrote all books of a table anew for each charge."""
 
 _SAFE_LOG = (3, 51, 3)
 """From this version on connections cannot lose each other's pages in a write-ahead log."""
@@ -36,31 +40,37 @@ _ENTRY = (
     "runs INTEGER NOT NULL, request TEXT, body BLOB NOT NULL, books TEXT NOT NULL, "
     "token BLOB NOT NULL, code BLOB NOT NULL)"
 )
-_BOOKS = "CREATE TABLE books (dataset TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
+_STATE = (
+    "CREATE TABLE state (dataset TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, "
+    "PRIMARY KEY (dataset, name)) WITHOUT ROWID"
+)
+_OLD_BOOKS = "CREATE TABLE books (dataset TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
 _BY_RUNS = "CREATE INDEX by_runs ON entry (dataset, kind, runs, seq)"
 _BY_REQUEST = (
     "CREATE UNIQUE INDEX by_request ON entry (dataset, kind, request) WHERE request IS NOT NULL"
 )
 _NO = "CREATE TRIGGER {0} BEFORE {1} ON entry BEGIN SELECT RAISE(ABORT, 'entries stay'); END"
 
-_TABLES = (
+_OF_ENTRIES = (
     ("table", "entry", _ENTRY),
-    ("table", "books", _BOOKS),
     ("index", "by_runs", _BY_RUNS),
     ("index", "by_request", _BY_REQUEST),
     ("trigger", "unchanged", _NO.format("unchanged", "UPDATE")),
     ("trigger", "undeleted", _NO.format("undeleted", "DELETE")),
 )
+_TABLES = {
+    _VERSION: {*_OF_ENTRIES, ("table", "state", _STATE)},
+    _OLD_VERSION: {*_OF_ENTRIES, ("table", "books", _OLD_BOOKS)},
+}
 
 _WITH_BEFORE = (
-    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, "
-    "e.code, b.code "
+    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code "
     "FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1 WHERE "
 )
 
 _TERMS = (
-    "e.seq = ?",
     "e.seq > ?",
+    "e.seq = ?",
     "e.dataset = ?",
     "e.kind = ?",
     "e.request = ?",
@@ -80,16 +90,23 @@ _PASSING = {
 }
 """What a code of SQLite says of a file that may be whole."""
 
-
-_inherited: list[object] = []
-"""What a forked process must not close, since its parent works with it."""
+_COMPANIONS = ("-journal", "-wal", "-shm")
 
 
-class LedgerFile(Store):
+@define(eq=False)
+class _Link:
+    """A connection, the file that it was opened on, and the tables that it was found to have."""
+
+    connection: Connection
+    place: tuple[int, ...]
+    schema: object
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class LedgerFile(Store[_Link]):
     """A file with the entries and books of any number of tables.
-
-    A connection lasts for one piece of work, so that nothing is open when a process is forked, or
-    when the file is replaced.
 
     Parameters
     ----------
@@ -114,21 +131,29 @@ class LedgerFile(Store):
     @override
     @contextmanager
     def typed(self) -> Generator[None]:
-        from sqlite3 import Error  # noqa: PLC0415  # some Pythons are built without it
-
         try:
             yield
-        except Error as error:
+        except Exception as error:
+            known = self.explained(error)
+            if known is None:
+                raise
+            raise known from error
+
+    def explained(self, error: Exception) -> Exception | None:
+        """What went wrong with the file, in public words; None if it is something else."""
+        from sqlite3 import Error  # noqa: PLC0415  # some Pythons are built without it
+
+        if isinstance(error, Error):
             code: int | None = getattr(error, "sqlite_errorcode", None)
             why = None if code is None else _PASSING.get(code & 0xFF)
-            if why is not None:
-                raise LedgerUnavailable(str(self.path), why) from error
-            raise self.damaged(f"SQLite says: {error}") from error
-        except UnicodeError as error:
-            raise self.damaged("it holds what is no text") from error
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            raise LedgerUnavailable(str(self.path), why) from error
+            if why is None:
+                return self.damaged(f"SQLite says: {error}")
+            return LedgerUnavailable(self.name, why)
+        if isinstance(error, UnicodeError):
+            return self.damaged("it holds what is no text")
+        if isinstance(error, OSError):
+            return LedgerUnavailable(self.name, error.strerror or type(error).__name__)
+        return None
 
     def there(self) -> bool:
         """Whether there is something in the file, of whatever kind. Nothing is made.
@@ -145,37 +170,37 @@ class LedgerFile(Store):
                 found = self.path.stat()
             except FileNotFoundError:
                 return False
-            if not stat.S_ISREG(found.st_mode):
-                raise LedgerUnavailable(str(self.path), "it is no file")
+            self._where()
             # Who makes it may be at work, or have been killed: a log alone makes it longer.
-            return found.st_size > 0 and self._begun("rw")
+            return found.st_size > 0 and self._marks("rw") is not None
 
     @override
-    def begin(self) -> None:
-        if self.there():
-            return  # what is there is looked at whenever it is used
+    def begin(self) -> bool:
         with self.typed():
-            self._make_once()
-            sync_folder(self.path.parent)
+            if not self.there():
+                self._make_once()
+                sync_folder(self.path.parent)
+            return self._marks("rw") == (_APPLICATION, _OLD_VERSION)
 
     def _make_once(self) -> None:
         with self._turnstile.turn():
-            if not self._begun("rwc"):  # nor by another process meanwhile
+            if self._marks("rwc") is None:  # nor by another process meanwhile
                 self._make()
 
-    def _begun(self, mode: str) -> bool:
-        """Whether there is something in the file, of whatever kind."""
+    def _marks(self, mode: str) -> tuple[int, int] | None:
+        """What the file says of whom it is; None if there is nothing in it of whatever kind."""
+        self._where()
         with forks.unforked(), closing(self._connect(mode)) as connection:
             ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
             ((application,),) = connection.execute("PRAGMA application_id")
             ((version,),) = connection.execute("PRAGMA user_version")
-            return any((tables, application, version))
+            return (application, version) if any((tables, application, version)) else None
 
     def _make(self) -> None:
         with forks.unforked(), closing(self._connect("rw")) as connection:
             self._journal(connection, fresh=True)
             connection.execute("BEGIN IMMEDIATE")
-            for _, _, statement in _TABLES:
+            for _, _, statement in (*_OF_ENTRIES, ("", "", _STATE)):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -184,74 +209,105 @@ class LedgerFile(Store):
     @override
     @contextmanager
     def reading(self) -> Generator[Work]:
-        with self._working("BEGIN") as work:
-            yield work
+        seen = self.seen
+        with forks.unforked(), self._connected("BEGIN") as link:
+            yield FileWork(self, link.connection, seen)
 
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
-        turn = self._turnstile.turn()
+        turn, seen = self._turnstile.turn(), self.seen
         with self.typed():
             turn.__enter__()
         try:
-            with self._working("BEGIN IMMEDIATE") as work:
-                yield work
+            with forks.unforked(), self._connected("BEGIN IMMEDIATE") as link:
+                yield FileWork(self, link.connection, seen)
         finally:
             turn.__exit__(None, None, None)
 
-    @contextmanager
-    def _working(self, begin: str) -> Generator[Work]:
-        with forks.unforked():
-            yield from self._connected(begin)
-
-    def _connected(self, begin: str) -> Generator[Work]:
-        process = forks.process
+    @override
+    def _open(self) -> _Link:
         with self.typed():
-            self._check_names()
+            self._where()
             connection = self._connect("rw")
-        try:
-            with self.typed():
-                self._check(connection)
-                self._journal(connection, fresh=False)
-                connection.execute(begin)
-            yield FileWork(self, connection)
-        finally:
-            # Python's connections keep themselves alive, and with them their locks. So an interrupt
-            # must not come before one is closed, and it cannot where nothing is called.
             try:
-                with suppress(Exception):
-                    if forks.process is process:
-                        connection.rollback()
-            finally:
-                if forks.process is process:
-                    connection.close()
-                else:
-                    _inherited.append(connection)
+                schema = self._check(connection)
+                self._journal(connection, fresh=False)
+                return _Link(connection, self._where(), schema)
+            except BaseException:
+                connection.close()
+                raise
+
+    @override
+    def _begin(self, connection: _Link, begin: str, *, kept: bool) -> bool:
+        with self.typed():
+            # A file that was put in the place of another one is not the one that is open.
+            if self._where() != connection.place:
+                return False
+            execute = connection.connection.execute
+            execute(begin)
+            if execute("PRAGMA schema_version").fetchone() != connection.schema:
+                connection.schema = self._check(connection.connection)
+        return True
+
+    @override
+    def _end(self, connection: _Link) -> None:
+        if connection.connection.in_transaction:
+            connection.connection.rollback()
 
     def _connect(self, mode: str) -> Connection:
         from sqlite3 import connect  # noqa: PLC0415  # some Pythons are built without it
 
         # A file that is gone is not made anew.
         place = f"{self.path.as_uri()}?mode={mode}"
-        return connect(place, uri=True, timeout=self._patience, isolation_level=None)
+        timeout = self._patience
+        return connect(
+            place, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+        )
 
-    def _check_names(self) -> None:
-        """Refuse a file with several names, of which each would have its own log and turns."""
-        with suppress(FileNotFoundError):
-            if self.path.stat().st_nlink > 1:
-                raise LedgerUnavailable(str(self.path), "it has other names (hard links) as well")
+    def _where(self) -> tuple[int, ...]:
+        """Which file it is, and which log it has, by the numbers of the system.
 
-    def _check(self, connection: Connection) -> None:
-        """Refuse a file that is none of these, down to its triggers."""
+        Raises
+        ------
+        LedgerUnavailable
+            If it, or a file of SQLite beside it, is no plain file, so that opening it might last
+            for ever; or if it has several names, of which each would have its own log and turns.
+        """
+        name = self.name
+        try:
+            found = os.stat(name)  # noqa: PTH116  # quicker than a path, for each transaction
+        except FileNotFoundError:
+            return ()
+        if not stat.S_ISREG(found.st_mode):
+            raise LedgerUnavailable(name, "it is no file")
+        if found.st_nlink > 1:
+            raise LedgerUnavailable(name, "it has other names (hard links) as well")
+        log = 0
+        for companion in _COMPANIONS:
+            try:
+                beside = os.stat(name + companion)  # noqa: PTH116
+            except FileNotFoundError:
+                continue
+            if not stat.S_ISREG(beside.st_mode):
+                raise LedgerUnavailable(name + companion, "it is no plain file")
+            if companion == "-wal":
+                log = beside.st_ino
+        return found.st_dev, found.st_ino, log
+
+    def _check(self, connection: Connection) -> object:
+        """Refuse a file that is none of these, down to its triggers; and tell its schema."""
         ((application,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
         if application != _APPLICATION:
             raise self.damaged("it is no ledger of dpsdk")
-        if version != _VERSION:
+        if version not in _TABLES:
             raise self.damaged("it was written by another version of dpsdk")
+        schema = connection.execute("PRAGMA schema_version").fetchone()
         made = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-        if set(connection.execute(made)) != set(_TABLES):
+        if set(connection.execute(made)) != _TABLES[version]:
             raise self.damaged("it has other tables, or others beside them")
+        return schema
 
     def _journal(self, connection: Connection, *, fresh: bool) -> None:
         """Have commits survive the end of the machine, in whichever mode SQLite does that."""
@@ -277,53 +333,72 @@ class LedgerFile(Store):
 class FileWork(Work):
     """One transaction on a file."""
 
-    __slots__ = ("_connection", "_process")
+    __slots__ = ("_connection", "_file", "_process")
 
-    def __init__(self, file: LedgerFile, connection: Connection) -> None:
-        super().__init__(file)
+    def __init__(self, file: LedgerFile, connection: Connection, seen: Seen) -> None:
+        super().__init__(file, seen)
+        self._file = file
         self._connection = connection
         self._process = forks.process
 
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except Exception as error:
+            known = self._file.explained(error)
+            if known is None:
+                raise
+            raise known from error
+
     @override
-    def _rows(self, wanted: Wanted) -> Iterator[Row]:
-        given = [
-            (term, value) for term, value in zip(_TERMS, wanted, strict=True) if value is not None
-        ]
-        condition = " AND ".join([term for term, _ in given])
-        values = [value for _, value in given]
-        return self._connection.execute(f"{_WITH_BEFORE} {condition} ORDER BY e.seq", values)
+    def _rows(self, wanted: Wanted) -> list[Row]:
+        terms = [_TERMS[place] for place, value in enumerate(wanted) if value is not None]
+        values = [value for value in wanted if value is not None]
+        chosen = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {PAGE}"
+        return self._execute(chosen, values)
 
     @override
     def _last(self) -> object:
-        return self._connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
+        return self._execute("SELECT max(seq) FROM entry")[0][0]
 
     @override
-    def _written(self, dataset: str) -> object:
-        named = "SELECT record FROM books WHERE dataset = ?"
-        row = self._connection.execute(named, (dataset,)).fetchone()
-        return None if row is None else row[0]
+    def _texts(self, dataset: str) -> list[Row]:
+        return self._execute("SELECT name, text FROM state WHERE dataset = ?", (dataset,))
 
     @override
     def datasets(self) -> list[str]:
-        with self._store.typed():
-            names = self._connection.execute("SELECT dataset FROM books")
-            return sorted([str(name) for (name,) in names])
+        return sorted({str(name) for (name,) in self._execute("SELECT dataset FROM state")})
 
     @override
     def check(self) -> None:
-        with self._store.typed():
-            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != ("ok",):
-            raise self._store.damaged("SQLite finds its pages damaged")
+        if self._execute("PRAGMA integrity_check(1)") != [("ok",)]:
+            raise self._file.damaged("SQLite finds its pages damaged")
 
     @override
-    def _commit(self, entries: list[Entry], record: str | None) -> None:
+    def _append(
+        self, entries: list[Entry], dataset: str, texts: Mapping[str, str], gone: list[str]
+    ) -> None:
+        execute = self._execute
+        for entry in entries:
+            execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entry)
+        for name, text in texts.items():
+            execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (dataset, name, text))
+        for name in gone:
+            execute("DELETE FROM state WHERE dataset = ? AND name = ?", (dataset, name))
+
+    @override
+    def _commit(self) -> None:
         if forks.process is not self._process:
             raise Closed("a ledger in a forked process")
-        with self._store.typed():
-            execute = self._connection.execute
-            for entry in entries:
-                execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entry)
-            if record is not None:
-                execute("INSERT OR REPLACE INTO books VALUES (?, ?)", (entries[-1].dataset, record))
-            execute("COMMIT")
+        self._execute("COMMIT")
+
+    @override
+    def old_books(self) -> list[Row] | None:
+        if self._execute("PRAGMA user_version") != [(_OLD_VERSION,)]:
+            return None
+        return self._execute("SELECT dataset, record FROM books ORDER BY dataset")
+
+    @override
+    def convert(self) -> None:
+        for statement in ("DROP TABLE books", _STATE, f"PRAGMA user_version = {_VERSION}"):
+            self._execute(statement)

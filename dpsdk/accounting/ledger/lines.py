@@ -15,6 +15,7 @@ __all__ = [
     "LINE",
     "LINE_LIMIT",
     "LINES",
+    "MOST_LINES",
     "Line",
     "Lines",
     "advanced",
@@ -41,14 +42,14 @@ class Line(NamedTuple):
 Lines: TypeAlias = tuple[Line, ...]
 """What the runs of one session amount to for different neighbours. A run must fit all of them."""
 
-_MOST_LINES = 256
+MOST_LINES = 256
 """More than `LINE_LIMIT`, as lines with other open members are not merged."""
 
 LINE: Single[Line] = Single(
     Line, "line.1", {"state": STATES, "epsilon": Optional(NATURAL), "rho": NATURAL}
 )
 
-LINES: Listed[Line] = Listed(LINE, _MOST_LINES)
+LINES: Listed[Line] = Listed(LINE, MOST_LINES)
 
 
 def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeAlias
-from weakref import finalize
 
 from typing_extensions import override
 
 from dpsdk._checks import shown
+from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.address import address_of
 from dpsdk.accounting.ledger.chain import Entry
-from dpsdk.accounting.ledger.tables import EXPECTED, FOUND, TABLES, VERSION
-from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
+from dpsdk.accounting.ledger.store import PAGE, Row, Seen, Store, Uncertain, Wanted, Work
+from dpsdk.accounting.ledger.tables import CONVERT, EXPECTED, FOUND, OLD_VERSION, TABLES, VERSION
 from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -37,12 +36,6 @@ _PATIENCE = 60.0
 
 _AGAIN = 1.0
 """So many seconds pass before what goes on is cancelled again: it may not have begun before."""
-
-_KEPT = 4
-"""So many connections are kept for the next piece of work."""
-
-_PAGE = 256
-"""So many entries are read at a time."""
 
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_]{0,62}")
 
@@ -71,8 +64,8 @@ _WITH_BEFORE = (
 )
 
 _TERMS = (
-    "e.seq = %s",
     "e.seq > %s",
+    "e.seq = %s",
     "e.of_dataset = %s",
     "e.kind = %s",
     "e.of_request = %s",
@@ -82,14 +75,14 @@ _TERMS = (
 
 _DIGESTED = (False, False, True, False, True, False)
 
-_FIRST = -(1 << 63)
-
 _INSERT = "INSERT INTO {0}.entry VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 
 _KEEP = (
-    "INSERT INTO {0}.books VALUES (%s, %s, %s) "
-    "ON CONFLICT (of_dataset) DO UPDATE SET record = excluded.record"
+    "INSERT INTO {0}.state VALUES (%s, %s, %s, %s) "
+    "ON CONFLICT (of_dataset, name) DO UPDATE SET text = excluded.text"
 )
+
+_DROP = "DELETE FROM {0}.state WHERE of_dataset = %s AND name = %s"
 
 _PASSING = {
     "08": "its server was lost",
@@ -112,15 +105,9 @@ _PASSING = {
 }
 """What a code of PostgreSQL, or its first letters, says of a ledger that may be whole."""
 
-_inherited: list[object] = []
-"""What a forked process must not close, since its parent works with it."""
 
-
-class LedgerServer(Store):
+class LedgerServer(Store["_Connection"]):
     """A schema on a server with the entries and books of any number of tables.
-
-    A connection serves one piece of work at a time, and is kept for the next one; none is used in
-    a process that was forked from the one that made it.
 
     Parameters
     ----------
@@ -134,7 +121,7 @@ class LedgerServer(Store):
         So many seconds others may keep their turn; a minute, if left out.
     """
 
-    __slots__ = ("_idle", "_patience", "_process", "_reached", "_schema")
+    __slots__ = ("_patience", "_reached", "_schema")
 
     keeps_turn = False
 
@@ -146,9 +133,6 @@ class LedgerServer(Store):
         super().__init__(f"{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._patience = patience
-        self._process = os.getpid()
-        self._idle: list[_Connection] = []
-        finalize(self, _close_all, self._idle, self._process)
 
     @override
     @contextmanager
@@ -193,9 +177,14 @@ class LedgerServer(Store):
             return bool(self._found(connection))
 
     @override
-    def begin(self) -> None:
-        if self.there():
-            return  # what is there is looked at whenever it is used
+    def begin(self) -> bool:
+        if not self.there():
+            self._make()
+        versions = f"SELECT array_agg(version) FROM {self._schema}.ledger"  # noqa: S608  # checked
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
+            return connection.execute(versions.encode()).fetchall() == [([OLD_VERSION],)]
+
+    def _make(self) -> None:
         # At another level, who waited for the lock would not see what was made meanwhile.
         with (
             self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as connection,
@@ -213,86 +202,48 @@ class LedgerServer(Store):
     @override
     @contextmanager
     def reading(self) -> Generator[Work]:
+        seen = self.seen
         begin = _READ + _STATE
         with self._connected(begin.format(self._schema)) as connection:
-            yield _ServerWork(self, connection, self._schema)
+            yield _ServerWork(self, connection, self._schema, seen)
 
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
+        seen = self.seen
         waits = _PATIENCE if self._patience is None else self._patience
         begin = (_WRITE + _STATE).format(self._schema, round(1000 * waits))
         with self._connected(begin) as connection:
             try:
-                yield _ServerWork(self, connection, self._schema)
+                yield _ServerWork(self, connection, self._schema, seen)
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
 
-    @contextmanager
-    def _connected(self, begin: str) -> Generator[_Connection]:
-        """A connection with a transaction, which ends with the block; see `_begin`."""
-        process, keep = os.getpid(), True
-        held: list[_Connection] = []
-        try:
-            self._begun(begin, held)
-            yield held[-1]
-        except BaseException as error:
-            # An interrupt came perhaps in the middle of an answer.
-            keep = isinstance(error, Exception)
-            raise
-        finally:
-            try:
-                for connection in held:
-                    self._leave(connection, process, keep=keep)
-            except BaseException:
-                # Whoever else waits for its turn does not wait for a garbage collector.
-                while held and process == os.getpid():
-                    held.pop().close()
-                raise
-
-    def _begun(self, begin: str, held: list[_Connection]) -> None:
-        """Hold a connection, one that was kept if it is still there, with a transaction.
-
-        It is held from the moment when it is taken, so that no interrupt leaves it to nobody.
-        """
-        if self._process != os.getpid():
-            _inherited.append(self._idle)
-            self._idle = []
-            self._process = os.getpid()
-            finalize(self, _close_all, self._idle, self._process)
-        while True:
-            kept = bool(self._idle)
-            try:
-                held.append(self._idle.pop())
-            except IndexError:
-                kept = False
-                held.append(self._connect())
-            try:
-                self._begin(held[-1], begin)
-            except LedgerUnavailable:
-                if not (kept and held[-1].closed):
-                    raise
-                held.pop()
-            else:
-                return
-
-    def _begin(self, connection: _Connection, begin: str) -> None:
+    @override
+    def _begin(self, connection: _Connection, begin: str, *, kept: bool) -> bool:
         """Begin a transaction, on a server whose state allows it."""
-        with self.typed():
-            cursor = connection.execute(begin.encode())
-            while cursor.nextset():
-                pass
-            row = cursor.fetchone() if cursor.description else ([VERSION], "on")
+        try:
+            with self.typed():
+                cursor = connection.execute(begin.encode())
+                while cursor.nextset():
+                    pass
+                row = cursor.fetchone() if cursor.description else ([VERSION], "on")
+        except LedgerUnavailable:
+            if kept and connection.closed:
+                return False
+            raise
         versions, sync = (None, None) if row is None else row
-        if versions != [VERSION]:
+        if versions not in ([VERSION], [OLD_VERSION]):
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
             raise LedgerUnavailable(self.name, why)
+        return True
 
-    def _connect(self) -> _Connection:
+    @override
+    def _open(self) -> _Connection:
         from psycopg import connect  # noqa: PLC0415  # of an extra
 
         with self.typed():
@@ -305,58 +256,47 @@ class LedgerServer(Store):
             except BaseException:
                 made.close()
                 raise
-        if found and found != EXPECTED:
+        if found and found not in EXPECTED:
             made.close()
             raise self.damaged("it has other tables, or others beside them")
         return made
 
-    def _leave(self, connection: _Connection, process: int, *, keep: bool) -> None:
-        """End a connection's transaction, and keep it for the next piece of work if it is whole."""
-        if process != os.getpid():
-            _inherited.append(connection)
-            return
-        if keep:
-            # A signal handler's error, in the middle of an answer, leaves one that cannot go on.
-            with suppress(Exception):
-                if connection.info.transaction_status:  # 0 where there is none any more
-                    connection.execute("ROLLBACK")
-                if len(self._idle) < _KEPT:
-                    self._idle.append(connection)
-                    return
-        with suppress(Exception):
-            connection.close()
+    @override
+    def _end(self, connection: _Connection) -> None:
+        if connection.info.transaction_status:  # 0 where there is none any more
+            connection.execute("ROLLBACK")
 
 
 class _ServerWork(Work):
     """One transaction on a server."""
 
-    __slots__ = ("_connection", "_process", "_schema")
+    __slots__ = ("_connection", "_process", "_schema", "_server", "_statements", "_values")
 
-    def __init__(self, server: LedgerServer, connection: _Connection, schema: str) -> None:
-        super().__init__(server)
+    def __init__(
+        self, server: LedgerServer, connection: _Connection, schema: str, seen: Seen
+    ) -> None:
+        super().__init__(server, seen)
+        self._server = server
         self._connection = connection
         self._schema = schema
-        self._process = os.getpid()
+        self._process = forks.process
+        self._statements: list[str] = []
+        self._values: list[object] = []
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        cursor = self._connection.execute(statement.format(self._schema).encode(), values)
-        return cursor.fetchall() if cursor.description else []
+        with self._server.typed():
+            cursor = self._connection.execute(statement.format(self._schema).encode(), values)
+            return cursor.fetchall() if cursor.description else []
 
     @override
-    def _rows(self, wanted: Wanted) -> Iterator[Row]:
-        terms, values = ["e.seq > %s"], list[object]()
+    def _rows(self, wanted: Wanted) -> list[Row]:
+        terms, values = list[str](), list[object]()
         for term, digested, value in zip(_TERMS, _DIGESTED, wanted, strict=True):
             if value is not None:
                 terms.append(term)
                 values.append(_digest(value) if digested else value)
-        statement = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {_PAGE}"
-        last: object = _FIRST
-        while True:
-            rows = self._execute(statement, [last, *values])
-            yield from map(self._named, rows)
-            if len(rows) < _PAGE:
-                return
-            last = rows[-1][0]
+        statement = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {PAGE}"
+        return list(map(self._named, self._execute(statement, values)))
 
     def _named(self, row: Row) -> Row:
         """A row with names as they are, once they fit the digests by which it was found."""
@@ -367,7 +307,7 @@ class _ServerWork(Work):
                 continue
             name = _unspelled(spelled)
             if name is None or _digest(name) != digest:
-                raise self._store.damaged(f"entry {fields[0]} is listed under another name")
+                raise self._server.damaged(f"entry {fields[0]} is listed under another name")
             fields[place] = name
         return tuple(fields)
 
@@ -376,26 +316,35 @@ class _ServerWork(Work):
         return self._execute("SELECT max(seq) FROM {0}.entry")[0][0]
 
     @override
-    def _written(self, dataset: str) -> object:
-        named = "SELECT record FROM {0}.books WHERE of_dataset = %s"
-        rows = self._execute(named, [_digest(dataset)])
-        return rows[0][0] if rows else None
+    def _texts(self, dataset: str) -> list[Row]:
+        named = "SELECT name, text FROM {0}.state WHERE of_dataset = %s"
+        return self._execute(named, [_digest(dataset)])
 
     @override
     def datasets(self) -> list[str]:
-        with self._store.typed():
-            names = self._execute("SELECT dataset FROM {0}.books")
-            return sorted([str(_unspelled(name)) for (name,) in names])
+        names = self._execute("SELECT DISTINCT dataset FROM {0}.state")
+        return sorted([str(_unspelled(name)) for (name,) in names])
 
     @override
     def check(self) -> None:
         """There is nothing to look at but the entries, which are held against their codes."""
 
     @override
-    def _commit(self, entries: list[Entry], record: str | None) -> None:
-        if os.getpid() != self._process:
-            raise Closed("a ledger in a forked process")
-        statements, values = list[str](), list[object]()
+    def old_books(self) -> list[Row] | None:
+        if self._execute("SELECT version FROM {0}.ledger") != [(OLD_VERSION,)]:
+            return None
+        rows = self._execute("SELECT dataset, record FROM {0}.books ORDER BY of_dataset")
+        return [(_unspelled(name), record) for name, record in rows]
+
+    @override
+    def convert(self) -> None:
+        self._execute(CONVERT.format("{0}", VERSION))
+
+    @override
+    def _append(
+        self, entries: list[Entry], dataset: str, texts: Mapping[str, str], gone: list[str]
+    ) -> None:
+        statements, values = self._statements, self._values
         for entry in entries:
             fields: list[object] = list(entry)
             fields[1] = _spelled(entry.dataset)
@@ -404,12 +353,20 @@ class _ServerWork(Work):
             digest = None if request is None else _digest(request)
             statements.append(_INSERT)
             values += [*fields, _digest(entry.dataset), digest]
-        if record is not None:
-            name = entries[-1].dataset
+        of = _digest(dataset)
+        for name, text in texts.items():
             statements.append(_KEEP)
-            values += [_digest(name), _spelled(name), record]
-        with self._store.typed():
-            self._sure("; ".join([*statements, "COMMIT"]), values)
+            values += [of, _spelled(dataset), name, text]
+        for name in gone:
+            statements.append(_DROP)
+            values += [of, name]
+
+    @override
+    def _commit(self) -> None:
+        if forks.process is not self._process:
+            raise Closed("a ledger in a forked process")
+        with self._server.typed():
+            self._sure("; ".join([*self._statements, "COMMIT"]), self._values)
 
     def _sure(self, statements: str, values: Sequence[object]) -> None:
         """Write and commit at one go, and be told of nothing that speaks against it."""
@@ -436,7 +393,7 @@ class _ServerWork(Work):
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.
             why = f"PostgreSQL says: {'; '.join(warnings) or status}"
-            raise LedgerUnavailable(self._store.name, why)
+            raise LedgerUnavailable(self._server.name, why)
 
 
 @contextmanager
@@ -460,13 +417,6 @@ def _limited(connection: _Connection, seconds: float) -> Generator[None]:
         over.set()
         if watching.ident is not None:
             watching.join()
-
-
-def _close_all(kept: list[_Connection], process: int) -> None:
-    """Close what was kept, in the process that made it."""
-    while process == os.getpid() and kept:
-        with suppress(Exception):
-            kept.pop().close()
 
 
 def _spelled(name: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpsdk.accounting import SQLiteLedger
-from dpsdk.accounting.ledger import work
+from dpsdk.accounting.ledger import store
 from dpsdk.accounting.ledger.chain import SPACING, fits
 from dpsdk.accounting.ledger.file import FileWork
 from dpsdk.errors import LedgerDamaged
@@ -26,7 +26,7 @@ def whole() -> Iterator[Path]:
     """A ledger of two tables with several checkpoints, and one table that was left alone since."""
     folder = Path(tempfile.mkdtemp(dir=QUICK))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work, "SPACING", 8)
+        patch.setattr(store, "SPACING", 8)
         ledger = SQLiteLedger(folder / "whole.db", key=KEY)
         for name, charges in (("old", 4), ("busy", 18)):
             odometer = opened(ledger, name)
@@ -38,7 +38,7 @@ def whole() -> Iterator[Path]:
 
 @pytest.fixture
 def path(whole, quick_disk, monkeypatch) -> Path:
-    monkeypatch.setattr(work, "SPACING", 8)
+    monkeypatch.setattr(store, "SPACING", 8)
     return Path(shutil.copy(whole, quick_disk / "spent.db"))
 
 
@@ -68,7 +68,7 @@ def test_opening_reads_what_came_since_the_last_checkpoint_alone(path, monkeypat
         read.append(entry.seq)
         return fits(key, before, entry)
 
-    monkeypatch.setattr(work, "fits", noted)
+    monkeypatch.setattr(store, "fits", noted)
     ledger = SQLiteLedger(path, key=KEY)
     since = last(path) - last(path) % 8
     assert read == list(range(since, last(path) + 1)) or read == [
@@ -115,10 +115,10 @@ def test_an_edit_at_or_behind_the_last_checkpoint_is_told_at_once(path, statemen
 
 def test_books_of_a_table_that_was_left_alone_cannot_be_put_back(path):
     """Its last decision is before the checkpoint, which says where."""
-    edit(path, "UPDATE books SET record = replace(record, '1', '0') WHERE dataset = 'old'")
+    edit(path, "UPDATE state SET text = replace(text, '1', '0') WHERE dataset = 'old'")
     with pytest.raises(LedgerDamaged, match="old"):
         SQLiteLedger(path, key=KEY).dataset("old").read()
-    edit(path, "DELETE FROM books WHERE dataset = 'old'")
+    edit(path, "DELETE FROM state WHERE dataset = 'old'")
     with pytest.raises(LedgerDamaged, match="old"):
         opened(SQLiteLedger(path, key=KEY), "old")
 

@@ -219,8 +219,14 @@ def refused(code: int):
     return error
 
 
+def reopen(ledger: SQLiteLedger) -> None:
+    """Have the next piece of work open the file again."""
+    ledger._shared.store.close_idle()
+
+
 def test_a_full_disk_refuses_and_keeps_what_there_was(path, monkeypatch):
-    odometer = opened(SQLiteLedger(path))
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
     odometer.charge(HUNDREDTH, "x")
     connect = files.LedgerFile._connect
 
@@ -232,6 +238,7 @@ def test_a_full_disk_refuses_and_keeps_what_there_was(path, monkeypatch):
     number, refusal = 1, None
     with monkeypatch.context() as patch:
         patch.setattr(files.LedgerFile, "_connect", full)
+        reopen(ledger)
         while refusal is None:
             try:
                 number = odometer.charge(HUNDREDTH, "x", request_id=f"{number}")
@@ -240,15 +247,18 @@ def test_a_full_disk_refuses_and_keeps_what_there_was(path, monkeypatch):
         assert "full" in str(refusal)
         assert pickle.loads(pickle.dumps(refusal)) == refusal  # noqa: S301
         assert odometer.count == number
+    reopen(ledger)
     assert odometer.charge(HUNDREDTH, "x", request_id=f"{number}") == number + 1
     assert odometer.spent.epsilon == Fraction(number + 1, 100)
 
 
 def test_a_read_only_file_is_told_and_can_be_read(path, monkeypatch):
-    odometer = opened(SQLiteLedger(path))
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
     odometer.charge(HUNDREDTH, "x")
     connect = files.LedgerFile._connect
     monkeypatch.setattr(files.LedgerFile, "_connect", lambda self, mode: connect(self, "ro"))
+    reopen(ledger)
     with pytest.raises(LedgerUnavailable, match="read-only"):
         odometer.charge(HUNDREDTH, "y")
     assert odometer.count == 1
@@ -262,6 +272,7 @@ def test_errors_of_the_system_are_typed(path, monkeypatch):
         error = refused(code)
         with monkeypatch.context() as patch:
             patch.setattr(files.LedgerFile, "_connect", lambda *_, error=error: throw(error))
+            reopen(ledger)
             for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent):
                 with pytest.raises(LedgerUnavailable, match=why):
                     attempt()
@@ -284,7 +295,7 @@ def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypa
     odometer = opened(ledger)
     before = path.read_bytes()
     monkeypatch.setattr(
-        files.FileWork, "_commit", lambda *_: throw(LedgerUnavailable("x", "it broke"))
+        files.FileWork, "_commit", lambda _: throw(LedgerUnavailable("x", "it broke"))
     )
     with pytest.raises(LedgerUnavailable):
         odometer.charge(HUNDREDTH, "x")
@@ -347,6 +358,7 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
         assert work._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
         assert work._connection.execute("PRAGMA synchronous").fetchone() == (sync,)
     # A version that may lose charges takes the log away, or refuses the file.
+    reopen(ledger)
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 40, 1))
     assert opened(ledger).charge(HUNDREDTH, "x") == 2
     with ledger._shared.store.reading() as work:
@@ -382,11 +394,15 @@ def for_both(path: Path) -> None:
 
 
 EDITS = {
-    "cap": "UPDATE books SET record = replace(record, '\"epsilon\":\"1\"', '\"epsilon\":\"9\"')",
-    "spent": "UPDATE books SET record = replace(record, '\"runs\":\"3\"', '\"runs\":\"0\"')",
-    "no books": "DELETE FROM books WHERE dataset = 'two'",
-    "other books": "UPDATE books SET dataset = 'six' WHERE dataset = 'two'",
-    "new books": "INSERT INTO books VALUES ('six', '{}')",
+    "cap": "UPDATE state SET text = replace(text, '\"epsilon\":\"1\"', '\"epsilon\":\"9\"')",
+    "spent": "UPDATE state SET text = replace(text, '1', '0') WHERE name = 'lines'",
+    "no books": "DELETE FROM state WHERE dataset = 'two'",
+    "no head": "DELETE FROM state WHERE dataset = 'two' AND name = 'head'",
+    "other books": "UPDATE state SET dataset = 'six' WHERE dataset = 'two'",
+    "another's lines": "INSERT OR REPLACE INTO state SELECT 'two', name, replace(text, '1', '2') "
+    "FROM state WHERE dataset = 'one' AND name = 'lines'",
+    "one more": "INSERT INTO state VALUES ('two', 'account 7', '{}')",
+    "new books": "INSERT INTO state VALUES ('six', 'head', '{}')",
     "charge": "UPDATE entry SET body = replace(body, '1/100', '1/900') WHERE seq = 3",
     "request": "UPDATE entry SET request = 'b' WHERE request = 'a'",
     "answer": "UPDATE entry SET body = x'38' WHERE kind = 'answer'",
@@ -397,7 +413,7 @@ EDITS = {
     "other order": "UPDATE entry SET seq = -seq",
     "table": "UPDATE entry SET dataset = 'two' WHERE seq = 3",
     "type": "UPDATE entry SET body = CAST(body AS TEXT) WHERE seq = 2",
-    "trigger": "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM books; END",
+    "trigger": "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM state; END",
     "version": "PRAGMA user_version = 9",
     "application": "PRAGMA application_id = 2",
     "repeated": "INSERT INTO entry SELECT 9, dataset, kind, runs, 'c', body, books, token, code "
@@ -412,7 +428,7 @@ def test_an_edited_file_is_refused(path, statement):
     edit(path, statement)
     with pytest.raises(LedgerDamaged):
         SQLiteLedger(path, key=KEY).verify()
-    if not statement.startswith("INSERT INTO books"):
+    if not statement.startswith("INSERT INTO state VALUES ('six'"):
         with pytest.raises(LedgerDamaged):
             for_both(path)
 

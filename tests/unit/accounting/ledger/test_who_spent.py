@@ -130,7 +130,7 @@ def test_a_file_that_did_not_say_goes_on(quick_disk, monkeypatch):
         return {**FIRST, "number": str(charge.number), "request_id": charge.request_id}
 
     with monkeypatch.context() as patch:
-        patch.setattr(Charge, "to_record", first_form)
+        patch.setattr("dpsdk.accounting.ledger.charge._plain", first_form)
         Odometer(Budget(1), ledger=SQLiteLedger(path)).charge(TENTH, "a", request_id="a7")
     ledger = SQLiteLedger(path)
     opened(ledger, NOON).charge(TENTH, "b")

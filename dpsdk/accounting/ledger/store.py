@@ -1,0 +1,514 @@
+"""What holds a chain of entries and the texts of books, wherever that is: connections and reading.
+
+A store keeps a few connections for the next pieces of work, of which each has one for itself. None
+is used, or closed, in a process that was forked from the one that made it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from weakref import finalize
+
+from dpsdk._tokens import fresh_token
+from dpsdk.accounting.ledger import forks
+from dpsdk.accounting.ledger.chain import CHECKPOINT, SPACING, START, TAKEN, Entry, coded, fits
+from dpsdk.accounting.ledger.charge import dumped
+from dpsdk.accounting.ledger.snapshot import (
+    EMPTY,
+    Snapshot,
+    digest_of,
+    digests_of,
+    restored,
+)
+from dpsdk.errors import LedgerDamaged, RecordError
+
+__all__ = ["NOTHING", "PAGE", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work"]
+
+Row = tuple[object, ...]
+"""The fields of an entry, and the code of the one before it."""
+
+_SHAPE: tuple[type | tuple[type, ...], ...] = (
+    int,
+    str,
+    str,
+    int,
+    (str, type(None)),
+    bytes,
+    str,
+    bytes,
+    bytes,
+    (bytes, type(None)),
+)
+
+_KEPT = 4
+"""So many connections are kept for the next pieces of work."""
+
+PAGE = 256
+"""So many entries are read at a time."""
+
+
+class Connection(Protocol):
+    """What a connection to any store can do."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Seen(NamedTuple):
+    """How far a chain was followed: nothing before it changes any more."""
+
+    seq: int
+    code: bytes
+    latest: Mapping[str, int]
+    """The last decision on each table."""
+
+
+NOTHING = Seen(0, START, MappingProxyType({}))
+
+
+class Uncertain(Exception):
+    """The connection was lost in a turn, and nobody can tell yet what was written.
+
+    Parameters
+    ----------
+    why
+        What to say if the turn is not tried again.
+    """
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
+
+
+class Wanted(NamedTuple):
+    """Which entries are asked for: those of which all of this is true, None saying nothing."""
+
+    after: int = -1
+    """Its number is above this."""
+    seq: int | None = None
+    dataset: str | None = None
+    kind: str | None = None
+    request: str | None = None
+    beyond: int | None = None
+    """The books have counted more charges than this."""
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether an entry is one of these: an index may lead to another."""
+        return (
+            entry.seq > self.after
+            and self.seq in {None, entry.seq}
+            and self.dataset in {None, entry.dataset}
+            and self.kind in {None, entry.kind}
+            and self.request in {None, entry.request}
+            and (self.beyond is None or entry.runs > self.beyond)
+        )
+
+
+_inherited: list[object] = []
+"""What a forked process must not close, since its parent works with it."""
+
+
+class Store(ABC, Generic[C]):
+    """What holds entries and books of any number of tables: a file, or a schema on a server.
+
+    Parameters
+    ----------
+    name
+        What errors call it; public.
+    key
+        Of the codes.
+    """
+
+    __slots__ = ("__weakref__", "_idle", "key", "name", "seen", "snapshots")
+
+    keeps_turn: bool
+    """Whether a turn to write lasts beyond the commit, until the block ends."""
+
+    def __init__(self, name: str, key: bytes) -> None:
+        self.name: str = name
+        self.key: bytes = key
+        self.seen: Seen = NOTHING
+        """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
+        self.snapshots: dict[str, tuple[int, Snapshot]] = {}
+        """The books of each table behind the entry of a number."""
+        self._renew()
+        forks.stores.add(self)
+
+    def _renew(self) -> None:
+        self._idle: list[C] = []
+        finalize(self, _close_all, self._idle, forks.process)
+
+    def close_idle(self) -> None:
+        """Close what nobody works with, as before a fork."""
+        _close_all(self._idle, forks.process)
+
+    def abandon(self) -> None:
+        """Leave to the parent of a forked process what is its own."""
+        _inherited.append(self._idle)
+        self._renew()
+
+    def damaged(self, why: str) -> LedgerDamaged:
+        """The error that says what does not fit."""
+        return LedgerDamaged(self.name, why)
+
+    @abstractmethod
+    def typed(self) -> AbstractContextManager[None]:
+        """Raise what goes wrong with it as one of two errors, in public words."""
+
+    @abstractmethod
+    def begin(self) -> bool:
+        """Make it, if there is none, and say whether it was written by an older version.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If it cannot be made.
+        """
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Work]:
+        """A moment of it."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Work]:
+        """A turn to write, which ends with nothing written unless `Work.commit` comes before.
+
+        Raises
+        ------
+        Uncertain
+            If the connection was lost meanwhile, where there is one.
+        """
+
+    @abstractmethod
+    def _open(self) -> C:
+        """A new connection."""
+
+    @abstractmethod
+    def _begin(self, connection: C, begin: str, *, kept: bool) -> bool:
+        """Begin a transaction; False if a connection that was kept is of no more use."""
+
+    @abstractmethod
+    def _end(self, connection: C) -> None:
+        """End a transaction, with nothing written that was not committed."""
+
+    @contextmanager
+    def _connected(self, begin: str) -> Generator[C]:
+        """A connection in a transaction, which ends with the block."""
+        process, whole, held = forks.process, True, list[C]()
+        try:
+            while not held:
+                # It is held from the moment when it is taken: no interrupt leaves it to nobody.
+                kept = True
+                try:
+                    held.append(self._idle.pop())
+                except IndexError:
+                    kept = False
+                    held.append(self._open())
+                if not self._begin(held[-1], begin, kept=kept):
+                    held.pop().close()
+            yield held[-1]
+        except BaseException as error:
+            # An interrupt came perhaps in the middle of an answer.
+            whole = isinstance(error, Exception)
+            raise
+        finally:
+            try:
+                while held:
+                    self._release(held, process, whole=whole)
+            except BaseException:
+                # Whoever else waits for its turn does not wait for a garbage collector.
+                while held and process is forks.process:
+                    held.pop().close()
+                raise
+
+    def _release(self, held: list[C], process: object, *, whole: bool) -> None:
+        """End a transaction, and keep its connection for the next one if it is whole."""
+        connection = held[-1]
+        if process is not forks.process:
+            _inherited.append(held.pop())
+            return
+        if whole:
+            # A signal handler's error, in the middle of an answer, leaves one that cannot go on.
+            with suppress(Exception):
+                self._end(connection)
+                if len(self._idle) < _KEPT:
+                    self._idle.append(held.pop())
+                    return
+        with suppress(Exception):
+            connection.close()
+        held.clear()
+
+
+def _close_all(connections: list[C], process: object) -> None:
+    """Close what was kept, in the process that made it."""
+    while connections and process is forks.process:
+        with suppress(Exception):
+            connections.pop().close()
+
+
+class Work(ABC):
+    """One transaction.
+
+    Parameters
+    ----------
+    store
+        On what.
+    seen
+        How far its chain had been followed before the transaction began.
+    """
+
+    __slots__ = ("_newest", "_pending", "_seen", "_store")
+
+    def __init__(self, store: Store[C], seen: Seen) -> None:
+        self._store = store
+        self._seen = seen
+        self._newest: Entry | None = None
+        self._pending: dict[str, tuple[int, Snapshot]] = {}
+
+    @abstractmethod
+    def _rows(self, wanted: Wanted) -> list[Row]:
+        """The first entries of some, up to `PAGE`, each with the code before it."""
+
+    @abstractmethod
+    def _last(self) -> object:
+        """The number of the last entry; None if there is none."""
+
+    @abstractmethod
+    def _texts(self, dataset: str) -> list[Row]:
+        """The texts of a table's books, each behind its name."""
+
+    @abstractmethod
+    def datasets(self) -> list[str]:
+        """The names of the tables that there are books for, sorted."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse what the system below finds damaged, as an index that leaves something out.
+
+        Raises
+        ------
+        LedgerDamaged
+            If it is.
+        """
+
+    @abstractmethod
+    def _append(
+        self, entries: list[Entry], dataset: str, texts: Mapping[str, str], gone: list[str]
+    ) -> None:
+        """Write entries, and texts of a table's books, for the commit to come."""
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Have what was written be safe; raises as `commit` does."""
+
+    @abstractmethod
+    def old_books(self) -> list[Row] | None:
+        """The books of each table as version 0.1.0 wrote them; None if it was another version."""
+
+    @abstractmethod
+    def convert(self) -> None:
+        """Put the tables of this version in the place of those of version 0.1.0."""
+
+    def follow(self) -> Seen:
+        """Follow the chain to its end, from where it was last followed to or the last checkpoint.
+
+        Raises
+        ------
+        LedgerDamaged
+            If it is not as it was written, or shorter than it was before.
+        """
+        store, seen = self._store, self._seen
+        if seen.seq:
+            rows = self._rows(Wanted(seen.seq - 1))
+            if len(rows) == 1 and rows[0][0] == seen.seq and rows[0][8] == seen.code:
+                return seen
+        else:
+            seen = self._checkpoint()
+        self._seen = self._followed(seen)
+        if self._seen.seq >= store.seen.seq:
+            store.seen = self._seen
+        return self._seen
+
+    def follow_all(self) -> Seen:
+        """Follow the chain from its beginning to its end. Raises as `follow` does."""
+        return self._followed(NOTHING)
+
+    def _followed(self, seen: Seen) -> Seen:
+        store, (seq, code, latest) = self._store, seen
+        # Where one begins is looked at again: there may be another ledger in this one's place.
+        entries = self.where(Wanted(seq - 1))
+        if seq:
+            first = next(entries, None)
+            if first is None or (first.seq, first.code) != (seq, code):
+                raise store.damaged("it is an older copy, or another ledger")
+            self._newest = first
+        for entry in entries:
+            if entry.seq != seq + 1:
+                raise store.damaged(f"there is no entry {seq + 1}")
+            seq, code, self._newest = entry.seq, entry.code, entry
+            if (entry.kind == CHECKPOINT) != (not seq % SPACING):
+                raise store.damaged(f"entry {seq} is a checkpoint, or ought to be one")
+            if entry.kind == CHECKPOINT and self._places(entry) != latest:
+                raise store.damaged(f"entry {seq} tells of other tables")
+            if entry.kind == TAKEN:
+                latest = {**latest, entry.dataset: seq}
+        return Seen(seq, code, latest)
+
+    def _checkpoint(self) -> Seen:
+        """What the last checkpoint has seen."""
+        last = self._last()
+        seq = last - last % SPACING if isinstance(last, int) else 0
+        if seq <= 0:
+            return NOTHING
+        entry = self.at(seq)
+        if entry is None or entry.kind != CHECKPOINT:
+            raise self._store.damaged(f"entry {seq} is no checkpoint")
+        return Seen(seq, entry.code, self._places(entry))
+
+    def _places(self, entry: Entry) -> Mapping[str, int]:
+        try:
+            found = json.loads(entry.body)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise self._store.damaged(f"entry {entry.seq} does not say where tables are")
+        return cast("dict[str, int]", found)
+
+    def where(self, wanted: Wanted) -> Iterator[Entry]:
+        """Some entries, each held against its code, in their order."""
+        while True:
+            rows = self._rows(wanted)
+            for row in rows:
+                yield self._checked(row, wanted)
+            if len(rows) < PAGE:
+                return
+            wanted = wanted._replace(after=cast("int", rows[-1][0]))
+
+    def _checked(self, row: Row, wanted: Wanted) -> Entry:
+        store = self._store
+        if len(row) != len(_SHAPE) or not all(map(isinstance, row, _SHAPE)):
+            raise store.damaged("an entry has fields of other types")
+        entry, before = Entry(*row[:-1]), row[-1]  # type: ignore[arg-type]  # see _SHAPE
+        if entry.seq == 1:
+            before = START
+        if not isinstance(before, bytes) or not fits(store.key, before, entry):
+            raise store.damaged(f"entry {entry.seq} does not fit its code, or the key is another")
+        if not wanted.fits(entry):
+            raise store.damaged(f"an index leads to entry {entry.seq} in place of another")
+        return entry
+
+    def taken(self, dataset: str, since: int = 0) -> Iterator[Entry]:
+        """The decisions on a table in order, without those before the first `since` charges."""
+        return self.where(Wanted(dataset=dataset, kind=TAKEN, beyond=since or None))
+
+    def of_request(self, dataset: str, kind: str, request: str) -> Entry | None:
+        """The decision on a request, or the answer to it; None if there is none."""
+        return next(self.where(Wanted(dataset=dataset, kind=kind, request=request)), None)
+
+    def at(self, seq: int) -> Entry | None:
+        """The entry of a number; None if there is no such entry."""
+        newest = self._newest
+        if newest is not None and newest.seq == seq:
+            return newest
+        return next(self.where(Wanted(seq=seq)), None)
+
+    def code_at(self, seq: int) -> bytes | None:
+        """The code of an entry; None if there is no such entry."""
+        if seq == self._seen.seq:
+            return self._seen.code
+        entry = self.at(seq)
+        return None if entry is None else entry.code
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry was written that somebody tried to write."""
+        return self.at(entry.seq) == entry
+
+    def snapshot(self, dataset: str, seen: Seen) -> Snapshot:
+        """The books of a table as they were written last; empty if there are none.
+
+        Raises
+        ------
+        LedgerDamaged
+            If they are others than the last entry says, or say what no books say.
+        """
+        store, seq = self._store, seen.latest.get(dataset)
+        known, before = store.snapshots.get(dataset, (None, EMPTY))
+        if seq is not None and known == seq:
+            return before
+        rows = self._texts(dataset)
+        texts = {
+            name: text for name, text in rows if isinstance(name, str) and isinstance(text, str)
+        }
+        last = None if seq is None else self.at(seq)
+        if last is None and not rows:
+            return EMPTY
+        digests = digests_of(texts, before)
+        if last is None or len(texts) != len(rows) or digest_of(digests) != last.books:
+            raise store.damaged(f"the books of {dataset!r} are not those of their last entry")
+        try:
+            found = restored(texts, digests, last.runs, before)
+        except RecordError as error:
+            raise store.damaged(str(error)) from error
+        binding = found.books.binding
+        if binding is not None and binding.dataset.name != dataset:
+            raise store.damaged(f"the books of {dataset!r} are of another table")
+        store.snapshots[dataset] = last.seq, found
+        return found
+
+    def chained(
+        self,
+        seen: Seen,
+        dataset: str,
+        kind: str,
+        body: bytes,
+        runs: int,
+        request: str | None,
+        digest: str,
+    ) -> list[Entry]:
+        """An entry behind the last one, with a checkpoint between them if it is time for one."""
+        key, (seq, code, latest), entries = self._store.key, seen, list[Entry]()
+        token = fresh_token()
+        if not (seq + 1) % SPACING:
+            seq += 1
+            places = dumped(dict(latest)).encode("ascii")
+            entry = Entry(seq, "", CHECKPOINT, 0, None, places, "", token)
+            entries.append(coded(key, code, entry))
+            code = entries[-1].code
+        entry = Entry(seq + 1, dataset, kind, runs, request, body, digest, token)
+        entries.append(coded(key, code, entry))
+        return entries
+
+    def append(self, seen: Seen, entries: list[Entry], before: Snapshot, after: Snapshot) -> Seen:
+        """Write entries and the books to which they lead, for the commit to come."""
+        last, latest, changed, gone = entries[-1], seen.latest, dict[str, str](), list[str]()
+        if last.kind == TAKEN:
+            old, fresh = before.texts, after.texts
+            changed = {name: text for name, text in fresh.items() if old.get(name) != text}
+            gone = [name for name in old if name not in fresh]
+            latest = {**latest, last.dataset: last.seq}
+            self._pending[last.dataset] = last.seq, after
+        self._append(entries, last.dataset, changed, gone)
+        return Seen(last.seq, last.code, latest)
+
+    def commit(self, seen: Seen) -> None:
+        """Wait until what was written is safe, and remember how far the chain goes with it.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If that fails.
+        Uncertain
+            If nobody can tell yet whether it failed.
+        Closed
+            In a forked process.
+        """
+        self._commit()
+        self._store.snapshots.update(self._pending)
+        self._store.seen = seen

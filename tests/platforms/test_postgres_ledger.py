@@ -954,14 +954,16 @@ def restore(place: Place, name: str, folder: Path) -> dict[str, Any]:
 
     with sqlite3.connect(path) as file, psycopg.connect(place.dsn, autocommit=True) as connection:
         connection.execute(OLD_TABLES.format(place.schema))
+        connection.execute(f"SET search_path = {place.schema}")
         for row in file.execute("SELECT * FROM entry ORDER BY seq"):
             values = [*row, digest(row[1]), digest(row[4])]
             values[1], values[4] = spelled(row[1]), spelled(row[4])
-            marks = ", ".join(["%s"] * len(values))
-            connection.execute(f"INSERT INTO {place.schema}.entry VALUES ({marks})", values)
+            connection.execute(
+                "INSERT INTO entry VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values
+            )
         for table, record in file.execute("SELECT * FROM books"):
             values = [digest(table), spelled(table), record]
-            connection.execute(f"INSERT INTO {place.schema}.books VALUES (%s, %s, %s)", values)
+            connection.execute("INSERT INTO books VALUES (%s, %s, %s)", values)
     return json.loads(gzip.decompress((GOLDEN / f"{name}.json.gz").read_bytes()))
 
 

@@ -134,9 +134,7 @@ def test_a_partition_that_was_open_is_over_for_its_parts_and_keeps_what_they_spe
 
 def test_a_long_one_goes_on_from_its_checkpoint_to_the_next(restore):
     path = restore("long")
-    odometer = Odometer(
-        Budget(1), ledger=SQLiteLedger(path, key=KEY), dataset=Dataset("long")
-    )
+    odometer = Odometer(Budget(1), ledger=SQLiteLedger(path, key=KEY), dataset=Dataset("long"))
     for _ in range(240):
         odometer.charge(PureGuarantee("0.001"), "y")
     assert odometer.spent.epsilon == Fraction(52, 100)
@@ -155,7 +153,7 @@ def test_who_does_not_know_the_key_upgrades_nothing(restore):
 
 
 EDITS = {
-    "books": "UPDATE books SET record = replace(record, '\"runs\":\"5\"', '\"runs\":\"4\"')",
+    "books": 'UPDATE books SET record = replace(record, \'"runs":"5"\', \'"runs":"4"\')',
     "no books": "DELETE FROM books WHERE dataset = 'apart'",
     "more books": "INSERT INTO books VALUES ('six', '{}')",
     "more tables": "CREATE TABLE mine (x)",

@@ -3,8 +3,7 @@
 from dpsdk.losses.base import Constants, Loss, Predicts
 from dpsdk.losses.glm import GLMLoss, Link
 from dpsdk.losses.labels import LogisticLoss, SVMLoss
-from dpsdk.losses.numbers import HuberLoss, SquaredLoss
-from dpsdk.losses.quantile import QuantileLoss
+from dpsdk.losses.numbers import HuberLoss, QuantileLoss, SquaredLoss
 
 __all__ = [
     "Constants",

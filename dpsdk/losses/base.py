@@ -1,4 +1,4 @@
-"""What every loss says of itself."""
+"""The interface of a loss, and its constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.losses.checking import convex_range, examine, to_labels, to_span
 from dpsdk.typing import Floats
 
-__all__ = ["Constants", "Loss", "Predicts", "to_width"]
+__all__ = ["Constants", "Loss", "Predicts", "to_smoothing", "to_width"]
 
 Predicts: TypeAlias = Literal["mean", "quantile", "probability", "margin"]
 """What the numbers are that a fitted model predicts."""
@@ -221,3 +221,8 @@ def to_width(parameter: str, value: float | Fraction) -> float:
     if not Fraction(1, 10**100) <= number <= 10**100:
         raise InvalidArgument(parameter, "a number from 1e-100 to 1e100", shown(value))
     return float(number)
+
+
+def to_smoothing(value: float | None) -> float | None:
+    """Read the width of a rounded kink, where one is given."""
+    return None if value is None else to_width("smoothing", value)

@@ -1,4 +1,4 @@
-"""What is tried of a loss, on margins and labels of the public universe."""
+"""Trials of a loss on margins and labels of the public universe."""
 
 from __future__ import annotations
 
@@ -80,22 +80,27 @@ def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
         raise QueryError(name, reason)
     grid = np.unique(np.linspace(low, high, _GRID))[:, None]
     bounds: dict[str, float] = {}
+    rules = {"value": loss.value, "derivative": loss.derivative, "curvature": loss.curvature}
     for some in _batches(labels, len(grid)):
-        values = _asked(loss.value, "value", name, grid, some)
-        slopes = _asked(loss.derivative, "derivative", name, grid, some)
-        bends = _asked(loss.curvature, "curvature", name, grid, some)
+        values, slopes, bends = [
+            _answers(rule, 1, what, name, grid, some)[0] for what, rule in rules.items()
+        ]
         bounds = bounds or _declared(loss, name, low, high, labels)
-        first, second = _asked_both(loss, name, grid, some)
+        first, second = _answers(loss.slopes, 2, "slopes", name, grid, some)
         if not (np.array_equal(first, slopes) and np.allclose(second, bends, rtol=1e-6)):
             raise QueryError(name, "slopes() differs from derivative() and curvature()")
         _convex(name, grid, values, slopes, bends)
-        _within(name, "lipschitz", float(np.abs(slopes).max()), bounds["lipschitz"])
-        _within(
-            name, "range", float((values.max(axis=0) - values.min(axis=0)).max()), bounds["range"]
-        )
-        _within(name, "scale", _scale(grid, slopes), bounds["scale"])
-        _within(name, "smoothness", _smoothness(grid, slopes, bends), bounds["smoothness"])
-        _within(name, "self_concordance", _bending(grid, bends), bounds["self_concordance"])
+        seen = {
+            "lipschitz": float(np.abs(slopes).max()),
+            "range": float((values.max(axis=0) - values.min(axis=0)).max()),
+            "scale": _scale(grid, slopes),
+            "smoothness": _smoothness(grid, slopes, bends),
+            "self_concordance": _bending(grid, bends),
+        }
+        for what, number in seen.items():
+            if number > bounds[what] * (1 + 1e-6) + 1e-12:
+                reason = f"its {what} is declared as {bounds[what]:g}, and is at least {number:g}"
+                raise QueryError(name, reason)
 
 
 def _batches(labels: Floats, points: int) -> list[Floats]:
@@ -117,25 +122,15 @@ def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) ->
     return found
 
 
-def _asked(rule: Rule, what: str, name: str, grid: Floats, labels: Floats) -> Floats:
-    """What a rule says, twice, of copies that it may not change."""
-    return _answers(lambda z, y: (rule(z, y),), 1, what, name, grid, labels)[0]
-
-
-def _asked_both(loss: Loss, name: str, grid: Floats, labels: Floats) -> tuple[Floats, Floats]:
-    """The derivative and the curvature, asked for at once."""
-    first, second = _answers(loss.slopes, 2, "slopes", name, grid, labels)
-    return first, second
-
-
 def _answers(
-    rule: Callable[[Floats, Floats], Sequence[Floats]],
+    rule: Callable[[Floats, Floats], Floats | tuple[Floats, Floats]],
     count: int,
     what: str,
     name: str,
     grid: Floats,
     labels: Floats,
 ) -> list[Floats]:
+    """The answers of a rule, asked twice, about copies that it may not change."""
     shape = (len(grid), len(labels))
     margins, numbers = np.broadcast_to(grid, shape).copy(), np.broadcast_to(labels, shape).copy()
     margins.flags.writeable = numbers.flags.writeable = False
@@ -143,7 +138,8 @@ def _answers(
     for _ in range(2):
         try:
             with np.errstate(all="ignore"):
-                answers = [np.asarray(answer) for answer in rule(margins, numbers)]
+                result = rule(margins, numbers)
+                answers = [np.asarray(each) for each in (result if count > 1 else [result])]
         except Exception as error:
             raise QueryError(name, f"{what}() raised {type(error).__name__}") from error
         if len(answers) != count:
@@ -210,8 +206,3 @@ def _bending(grid: Floats, bends: Floats) -> float:
     # A floor moves logarithms no further apart, and rounding says nothing of the loss.
     moved = np.abs(np.diff(np.log(np.maximum(bends, 1e-250)), axis=0)) - 1e-9
     return max(0.0, float((moved / np.diff(grid, axis=0)).max()))
-
-
-def _within(name: str, what: str, found: float, declared: float) -> None:
-    if found > declared * (1 + 1e-6) + 1e-12:
-        raise QueryError(name, f"its {what} is declared as {declared:g}, and is at least {found:g}")

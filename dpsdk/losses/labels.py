@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk.codec import NUMBER, Member, OrNone, written
-from dpsdk.losses.base import Loss, Predicts, to_width
+from dpsdk.losses.base import Loss, Predicts, to_smoothing
 from dpsdk.typing import Floats
 
 __all__ = ["LogisticLoss", "SVMLoss"]
@@ -71,13 +71,7 @@ class LogisticLoss(Loss):
         return 1.0
 
     def range(self, low: float, high: float, labels: Sequence[float]) -> float:
-        ends = np.array([[low], [high]])
-        values = self.value(ends, np.array(labels))
-        return float(np.abs(values[1] - values[0]).max())
-
-
-def _to_smoothing(value: float | None) -> float | None:
-    return None if value is None else to_width("smoothing", value)
+        return _range(self, low, high, labels)
 
 
 @written("loss.svm", {"smoothing": Member(OrNone(NUMBER), None)})
@@ -96,7 +90,7 @@ class SVMLoss(Loss):
         E + h/4 under the hinge. None keeps the kink.
     """
 
-    smoothing: float | None = field(default=None, converter=_to_smoothing)
+    smoothing: float | None = field(default=None, converter=to_smoothing)
 
     @property
     def signed(self) -> bool:
@@ -142,6 +136,10 @@ class SVMLoss(Loss):
         return np.inf if self.smoothing is None else 0.5 / self.smoothing
 
     def range(self, low: float, high: float, labels: Sequence[float]) -> float:
-        ends = np.array([[low], [high]])
-        values = self.value(ends, np.array(labels))
-        return float(np.abs(values[1] - values[0]).max())
+        return _range(self, low, high, labels)
+
+
+def _range(loss: Loss, low: float, high: float, labels: Sequence[float]) -> float:
+    """By how much a loss that rises or falls all the way varies over a span."""
+    values = loss.value(np.array([[low], [high]]), np.array(labels))
+    return float(np.abs(values[1] - values[0]).max())

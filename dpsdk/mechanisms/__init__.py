@@ -1,11 +1,15 @@
 """Mechanisms: interchangeable ways to answer, one behind the other's interface."""
 
+from inspect import isabstract
+from typing import Any
+
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     DistributionStrategy,
     FittedTable,
     HypothesisMechanism,
     HypothesisStrategy,
+    MeasuresOnce,
     Mechanism,
     ModelsMechanism,
     ModelsStrategy,
@@ -68,6 +72,7 @@ __all__ = [
     "LocalMarginals",
     "MWEM",
     "Matrix",
+    "MeasuresOnce",
     "Mechanism",
     "ModelsMechanism",
     "ModelsStrategy",
@@ -102,3 +107,12 @@ __all__ = [
     "Unfinished",
     "WhyStopped",
 ]
+
+BUILT_IN: frozenset[type[Mechanism[Any]]] = frozenset(
+    [
+        one
+        for one in map(globals().__getitem__, __all__)
+        if isinstance(one, type) and issubclass(one, Mechanism) and not isabstract(one)
+    ]
+)
+"""The mechanisms of the package; tables of them are made of these and their class attributes."""

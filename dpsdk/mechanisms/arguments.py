@@ -1,4 +1,4 @@
-"""Arguments that mechanisms have in common: totals, workloads, and settings of streams."""
+"""Arguments that mechanisms have in common, read and written: totals, workloads, streams."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_flag, to_fraction
 from dpsdk.accounting.prices.claims import claim_rho
+from dpsdk.codec import AMOUNT, FLAG, INTEGER, NUMBER, Choice, Member, Nested, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
+from dpsdk.hypothesis import Start
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.typing import Real
 
 __all__ = [
+    "BETA",
+    "COUNT",
+    "MAYBE",
+    "NO",
+    "QUERY",
+    "SHARE",
+    "START",
+    "TOTAL",
+    "WHEN_SPENT",
+    "ZERO",
     "WhenSpent",
     "check_total",
     "check_when_spent",
@@ -37,6 +49,18 @@ WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 """What a stream does where the budget has no room for another round."""
 
 _LEAST_SHARE = Fraction(1, 10**12)
+
+QUERY = Nested[object]("a query", "query")
+ZERO = Member(AMOUNT, Fraction(0))
+MAYBE = Member(OrNone(AMOUNT), None)
+COUNT = Member(OrNone(INTEGER), None)
+SHARE = Member(OrNone(NUMBER), None)
+NO = Member(FLAG, False)
+BETA = Member(NUMBER, 0.05)
+START = Member(OrNone(Nested[Start]("a start", Start)), None)
+WHEN_SPENT = Member(Choice[str]("hypothesis", "raise"), "hypothesis")
+TOTAL: dict[str, object] = {"epsilon": MAYBE, "delta": ZERO, "rho": MAYBE}
+"""How each is written."""
 
 
 def to_epsilon(value: Real) -> Fraction:

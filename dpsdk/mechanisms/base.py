@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from attrs import define, frozen
 
-from dpsdk.codec import Nested
+from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
@@ -17,11 +17,13 @@ from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
 
 __all__ = [
+    "MECHANISM",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",
     "HypothesisMechanism",
     "HypothesisStrategy",
+    "MeasuresOnce",
     "Mechanism",
     "ModelsMechanism",
     "ModelsStrategy",
@@ -33,6 +35,7 @@ __all__ = [
     "TablesStrategy",
     "Unfinished",
     "WhyStopped",
+    "built_in",
 ]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -48,7 +51,7 @@ class Strategy(Protocol[F_contra]):
         Parameters
         ----------
         form
-            What is asked.
+            The question.
         kernel
             For this question alone: what its primitives charge is the cost of this answer, from
             whichever thread. When the answer is given, it is closed.
@@ -60,14 +63,25 @@ class Mechanism(ABC, Generic[F_contra]):
     """A way to answer forms of one kind, as a frozen value made of public parameters.
 
     A subclass adds fields, `quote` and `open`. It spends through the kernel's primitives only, so
-    it cannot forget to charge; and it needs no proof of its own.
+    it cannot forget to charge; and it needs no proof of its own. Whether it answers at once, may be
+    opened for one answer, or has to be opened, its base class says: `OneShot`, `MeasuresOnce`, or
+    neither.
     """
 
     __slots__ = ()
 
+    family: ClassVar[str] = ""
+    """The name that planner and written forms know it by, as "noisy-histogram"."""
+
+    reusable: ClassVar[bool] = False
+    """Whether an answer may be given again to the same question, since nothing else tells on it."""
+
+    page: ClassVar[str] = ""
+    """The page of the documentation that proves what it claims, below `docs`."""
+
     @property
     def name(self) -> str:
-        """What the history calls it."""
+        """The name in the history."""
         return str(self)
 
     @abstractmethod
@@ -77,7 +91,7 @@ class Mechanism(ABC, Generic[F_contra]):
         Parameters
         ----------
         form
-            What would be asked.
+            The question.
         terms
             Those of the kernel that would be asked. What a request is priced at against them,
             `request.price(terms)`, is what that kernel charges for it.
@@ -89,6 +103,25 @@ class Mechanism(ABC, Generic[F_contra]):
 
         The kernel serves the opening; each answer gets one of its own.
         """
+
+
+class OneShot(Mechanism[F_contra]):
+    """A mechanism that keeps no state between answers and pays nothing to open.
+
+    It can be given to `session.answer(query, using=...)` directly.
+    """
+
+    __slots__ = ()
+
+
+class MeasuresOnce(Mechanism[F_contra]):
+    """A mechanism that pays all when it is opened, and nothing for the answers of its channel.
+
+    Given to `session.answer(query, using=...)` it is opened for that answer alone, and a second
+    call pays again; to ask more of what was measured, open it.
+    """
+
+    __slots__ = ()
 
 
 class DistributionStrategy(Strategy[LinearForm], Protocol):
@@ -284,14 +317,17 @@ class OneRun(Protocol):
         ...
 
 
-class OneShot(Mechanism[F_contra]):
-    """A mechanism that keeps no state between answers and pays nothing to open.
-
-    It can be given to `session.answer(query, using=...)` directly.
-    """
-
-    __slots__ = ()
-
-
 MECHANISM = Nested[Mechanism[Form]]("a mechanism", Mechanism)
 """A mechanism of any kind, as a member of written forms."""
+
+M = TypeVar("M", bound=type[Mechanism[Any]])
+
+
+def built_in(family: str, members: Mapping[str, object]) -> Callable[[M], M]:
+    """Give the class below its family, and its written form as a mechanism of that name."""
+
+    def register(kind: M) -> M:
+        kind.family = family
+        return written(f"mechanism.{family}", members)(kind)
+
+    return register

@@ -8,11 +8,18 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_delta
+from dpsdk.codec import AMOUNT
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
-from dpsdk.mechanisms.arguments import epsilon_if_given, gaussian_for, rho_if_given, to_epsilon
-from dpsdk.mechanisms.base import OneShot, Single
+from dpsdk.mechanisms.arguments import (
+    MAYBE,
+    epsilon_if_given,
+    gaussian_for,
+    rho_if_given,
+    to_epsilon,
+)
+from dpsdk.mechanisms.base import OneShot, Single, built_in
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Real
@@ -76,6 +83,7 @@ def _unchanged(found: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
     return found
 
 
+@built_in("laplace", {"epsilon": AMOUNT})
 @frozen(cache_hash=True, repr=False)
 class Laplace(_Independent):
     """Discrete Laplace noise, independent for every number, by the L1 sensitivity of the batch.
@@ -88,6 +96,9 @@ class Laplace(_Independent):
     Laplace(epsilon=0.1)
     """
 
+    reusable = True
+    page = "explanation/proofs/measure.md"
+
     epsilon: Fraction = field(converter=to_epsilon)
 
     def _noise(self) -> Noise:
@@ -98,6 +109,7 @@ class Laplace(_Independent):
         return {"epsilon": self.epsilon}
 
 
+@built_in("gaussian", {"rho": MAYBE, "epsilon": MAYBE, "delta": MAYBE})
 @frozen(repr=False, cache_hash=True, kw_only=True)
 class Gaussian(_Independent):
     """Discrete Gaussian noise, independent for every number, by the L2 sensitivity of the batch.
@@ -112,6 +124,9 @@ class Gaussian(_Independent):
     >>> Gaussian(rho=0.005)
     Gaussian(rho=0.005)
     """
+
+    reusable = True
+    page = "explanation/proofs/measure.md"
 
     rho: Fraction | None = field(default=None, converter=rho_if_given)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)

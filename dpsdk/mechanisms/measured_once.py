@@ -19,7 +19,7 @@ from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Pricing, Request, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import noise_for
-from dpsdk.mechanisms.base import Mechanism, Single, Strategy
+from dpsdk.mechanisms.base import MeasuresOnce, Single, Strategy
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix
@@ -30,7 +30,7 @@ __all__ = [
     "CellEstimates",
     "Estimates",
     "Measured",
-    "MeasuresOnce",
+    "LeastSquares",
     "Part",
     "Stack",
     "narrowed_over",
@@ -286,7 +286,7 @@ class _Told(Strategy[LinearForm], Protocol):
         ...
 
 
-class MeasuresOnce(Mechanism[LinearForm], Generic[X, N, S]):
+class LeastSquares(MeasuresOnce[LinearForm], Generic[X, N, S]):
     """A mechanism that measures once for a total, when it is opened; all answers are free then."""
 
     __slots__ = ()

@@ -18,14 +18,16 @@ from dpsdk.hypothesis import SyntheticData
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    NO,
+    TOTAL,
     describe_total,
     epsilon_if_given,
     rho_if_given,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.base import DistributionMechanism, built_in
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
-from dpsdk.mechanisms.measured_once import CellEstimates, MeasuresOnce, Stack
+from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
 from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
@@ -210,9 +212,10 @@ def _to_consistent(value: bool) -> bool:  # noqa: FBT001 - a reader of an argume
     return to_flag("consistent", value)
 
 
+@built_in("noisy-histogram", {**TOTAL, "consistent": NO})
 @frozen(repr=False, cache_hash=True, kw_only=True)
 class NoisyHistogram(
-    MeasuresOnce[tuple[Cells, ...], NoiseAccuracy, HistogramStrategy], DistributionMechanism
+    LeastSquares[tuple[Cells, ...], NoiseAccuracy, HistogramStrategy], DistributionMechanism
 ):
     """Noisy counts of all cells of the universe, measured when it is opened; then all is free.
 
@@ -251,6 +254,8 @@ class NoisyHistogram(
     NoisyHistogram(epsilon=1)
     """
 
+    page = "explanation/proofs/combined.md"
+
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     rho: Fraction | None = field(default=None, converter=rho_if_given)
@@ -264,7 +269,7 @@ class NoisyHistogram(
         return Stack.of(Product.cell_by_cell(domain, domain.names))
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        quote = MeasuresOnce.quote(self, form, terms)
+        quote = LeastSquares.quote(self, form, terms)
         if self.consistent and isinstance(quote.accuracy, LinearAccuracy):
             accuracy = ConsistentAccuracy.of(quote.accuracy, form, facts_of(terms))
             return evolve(quote, accuracy=accuracy)

@@ -15,6 +15,7 @@ from dpsdk._turns import Turns
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
+from dpsdk.codec import AMOUNT, INTEGER, Choice, Member
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel import (
@@ -28,7 +29,8 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.arguments import ZERO
+from dpsdk.mechanisms.base import Mechanism, built_in
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
@@ -133,6 +135,15 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
     return SparseSchedule(split_watch(run), noise_each)
 
 
+@built_in(
+    "numeric-sparse",
+    {
+        "epsilon": AMOUNT,
+        "delta": ZERO,
+        "tops": INTEGER,
+        "numbers": Member(Choice[str]("measured", "gap"), "measured"),
+    },
+)
 @frozen(repr=False, cache_hash=True)
 class NumericSparse(Mechanism[GapForm]):
     """Answer any number of "is it above?", until `tops` of them were answered yes.
@@ -150,6 +161,8 @@ class NumericSparse(Mechanism[GapForm]):
     >>> NumericSparse(epsilon=1, tops=3)
     NumericSparse(epsilon=1, delta=0, tops=3)
     """
+
+    page = "explanation/proofs/watch.md"
 
     epsilon: Fraction = field(converter=_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=_delta)

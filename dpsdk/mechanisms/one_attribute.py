@@ -34,7 +34,7 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.linear_accuracy import Combination
-from dpsdk.mechanisms.measured_once import CellEstimates, MeasuresOnce, Stack
+from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix
 from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats, Ints
@@ -164,7 +164,7 @@ def _to_attribute(value: str) -> str:
 
 
 @frozen(repr=False, cache_hash=True)
-class OneAttribute(MeasuresOnce[tuple[Cells, ...], NoiseAccuracy, CellEstimates]):
+class OneAttribute(LeastSquares[tuple[Cells, ...], NoiseAccuracy, CellEstimates]):
     """A mechanism that measures one attribute when it is opened, for a total."""
 
     attribute: str = field(converter=_to_attribute)

@@ -10,12 +10,13 @@ import numpy as np
 from attrs import Factory, field, frozen
 
 from dpsdk._checks import shown
+from dpsdk.codec import Entry, ListOf
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import to_workload
-from dpsdk.mechanisms.base import Mechanism, OneRun, OneShot, Single
+from dpsdk.mechanisms.arguments import QUERY, to_workload
+from dpsdk.mechanisms.base import MECHANISM, Mechanism, OneRun, OneShot, Single, built_in
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.mechanisms.stretches import stretches
 from dpsdk.release import (
@@ -113,6 +114,7 @@ def _radii(accuracy: Accuracy, rows: int, beta: float, *, joint: bool) -> Floats
     return np.full(rows, np.inf)
 
 
+@built_in("parts", {"parts": ListOf(Entry(query=QUERY, mechanism=MECHANISM))})
 @frozen(repr=False)
 class Parts(OneShot[LinearForm]):
     """Several questions, each answered by a mechanism of its own, and paid for together.
@@ -141,6 +143,9 @@ class Parts(OneShot[LinearForm]):
     >>> Parts([(Mean("age"), Laplace(epsilon="0.1")), (Marginal("sex"), Gaussian(rho="0.001"))])
     Parts(Mean('age') by Laplace(epsilon=0.1), Marginal('sex') by Gaussian(rho=0.001))
     """
+
+    reusable = True
+    page = "explanation/proofs/scopes.md"
 
     parts: tuple[Part, ...] = field(converter=_to_parts)
 

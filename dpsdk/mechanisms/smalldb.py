@@ -9,6 +9,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_amount, to_beta, to_fraction
+from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import LinearForm, Lowers, Members
 from dpsdk.hypothesis import SyntheticData
@@ -23,7 +24,8 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.draw_database.bounds import theorem_alpha, theorem_rows, to_size
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.arguments import BETA, COUNT, MAYBE, QUERY
+from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote
@@ -79,8 +81,19 @@ def _limits(value: Limits | None) -> Limits:
     return value
 
 
+@built_in(
+    "small-db",
+    {
+        "workload": QUERY,
+        "epsilon": AMOUNT,
+        "alpha": MAYBE,
+        "size": COUNT,
+        "beta": BETA,
+        "limits": Nested[Limits]("limits of a draw", Limits),
+    },
+)
 @frozen(repr=False)
-class SmallDB(DistributionMechanism):
+class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
     """Draw a small database that answers a workload about as the table does, and publish it.
 
     Opening draws one database of `size` records, of all that there are, by the exponential
@@ -121,6 +134,8 @@ class SmallDB(DistributionMechanism):
     >>> SmallDB(Workload(Threshold("age", t) for t in range(17, 91)), epsilon=1, size=20)
     SmallDB(Workload of 74 queries, epsilon=1, size=20)
     """
+
+    page = "explanation/proofs/small-database.md"
 
     workload: Lowers[LinearForm] = field(converter=_workload)
     epsilon: Fraction = field(converter=_epsilon, kw_only=True)

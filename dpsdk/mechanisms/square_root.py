@@ -8,11 +8,14 @@ from functools import lru_cache
 import numpy as np
 from attrs import frozen
 
+from dpsdk.codec import NAME
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm, Toeplitz
 from dpsdk.forms.convolution import causal
 from dpsdk.kernel import Noise
+from dpsdk.mechanisms.arguments import TOTAL
+from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.mechanisms.one_attribute import OneAttribute, combined_over
 from dpsdk.typing import Floats, Ints
@@ -177,6 +180,7 @@ def _fine(size: int, bits: int) -> bool:
     return bool(running @ running <= _COARSE * (best @ best))
 
 
+@built_in("square-root", {"attribute": NAME, **TOTAL})
 @frozen(repr=False, cache_hash=True)
 class SquareRoot(OneAttribute):
     """Thresholds and intervals of one attribute, by the square root of the matrix of thresholds.
@@ -211,6 +215,8 @@ class SquareRoot(OneAttribute):
     >>> SquareRoot("age", rho="0.01")
     SquareRoot('age', rho=0.01)
     """
+
+    page = "explanation/proofs/combined.md"
 
     def _over(self, facts: Facts, noise: Noise) -> Root:
         del noise  # the same root for all

@@ -9,10 +9,13 @@ import numpy as np
 from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk.codec import NAME
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Groups, Kronecker, LinearForm, Neighbors
 from dpsdk.kernel import GaussianNoise, Noise
+from dpsdk.mechanisms.arguments import COUNT, TOTAL
+from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.mechanisms.one_attribute import OneAttribute, combined_over
 from dpsdk.typing import Floats, Ints
@@ -385,6 +388,7 @@ def _to_branching(value: int | None) -> int | None:
     return number
 
 
+@built_in("tree", {"attribute": NAME, **TOTAL, "branching": COUNT})
 @frozen(repr=False, cache_hash=True)
 class Tree(OneAttribute):
     """Thresholds, intervals and counts of one attribute, from noisy counts of nested intervals.
@@ -428,6 +432,8 @@ class Tree(OneAttribute):
     >>> Tree("age", epsilon="0.1")
     Tree('age', epsilon=0.1)
     """
+
+    page = "explanation/proofs/combined.md"
 
     branching: int | None = field(default=None, converter=_to_branching, kw_only=True)
 

@@ -59,6 +59,11 @@ class Reason:
     code: str
     text: str
 
+    @property
+    def label(self) -> str:
+        """The word before it: a choice was made, or something is to be noted."""
+        return "note" if self.code == "pays-again" else "chosen"
+
 
 REASONS = ListOf(Nested[Reason]("a reason", Reason))
 
@@ -359,7 +364,7 @@ class Release(Lasting, Generic[A_co]):
         told += [("source", f"{self.source} by {self.mechanism}"), ("cost", self.cost)]
         if self.reused:
             told.append(("reused", "given before, and free this time"))
-        told += [("chosen", reason.text) for reason in self.because[:1]]
+        told += [(reason.label, reason.text) for reason in self.because[:1]]
         return page(
             f"Release of {self.query}",
             warning(private=self.private),
@@ -371,7 +376,7 @@ class Release(Lasting, Generic[A_co]):
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
         again = ", reused" if self.reused else ""
-        why = f", chosen: {self.because[0].text}" if self.because else ""
+        why = f", {self.because[0].label}: {self.because[0].text}" if self.because else ""
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words

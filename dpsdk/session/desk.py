@@ -28,6 +28,7 @@ from dpsdk.kernel.trust import called
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     HypothesisMechanism,
+    MeasuresOnce,
     Mechanism,
     ModelsMechanism,
     OneShot,
@@ -37,6 +38,7 @@ from dpsdk.observe import Event, Opened, Progress
 from dpsdk.planner import Assumptions, Goal, Plan, Plans
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
+from dpsdk.release.release import Reason
 from dpsdk.session.channel import (
     Channel,
     DistributionChannel,
@@ -62,6 +64,8 @@ Stop: TypeAlias = Callable[[Progress], object]
 """Asked between two rounds of an opening whether to stop there."""
 
 _KEPT_CHANNELS = 256
+
+_PAYS_AGAIN = (Reason("pays-again", "opened for this answer alone; a second call pays again"),)
 
 
 class Desk:
@@ -107,7 +111,7 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        using: OneShot[F] | Channel[F] | Plan[F] | None = None,
+        using: OneShot[F] | MeasuresOnce[F] | Channel[F] | Plan[F] | None = None,
         request_id: str | None = None,
     ) -> A:
         """The answer to a query, of the type that the query promises.
@@ -117,12 +121,14 @@ class Desk:
         query
             The question.
         using
-            A one-shot mechanism, such as `Laplace(epsilon=0.1)`, an open channel, or a `Plan`. A
-            plan means its mechanism, from wherever it comes and whatever was left when it was made;
-            one that has to be opened is opened for this answer, and what that costs is charged with
-            it. Left out, it is the best plan that takes a tenth of what is left at the most: the
-            cheapest that promises, at 95%, an error of a hundredth of the largest difference of two
-            answers; where none does, the first of `plan(query, budget=...)` for such a tenth.
+            A one-shot mechanism, such as `Laplace(epsilon=0.1)`, an open channel, a `Plan`, or a
+            mechanism that measures once, such as `Tree("age", epsilon=0.1)`. That is opened for
+            this answer alone: a second call pays again. A plan means its mechanism, from wherever
+            it comes and whatever was left when it was made; one that has to be opened is opened for
+            this answer, and what that costs is charged with it. Left out, it is the best plan that
+            takes a tenth of what is left at the most: the cheapest that promises, at 95%, an error
+            of a hundredth of the largest difference of two answers; where none does, the first of
+            `plan(query, budget=...)` for such a tenth.
         request_id
             Names the request, to charge and answer it once however often it is tried: by any
             session on the ledger, the stored answer is given again for free. A request without
@@ -145,7 +151,7 @@ class Desk:
         NoMechanism
             If `using` is left out, and no mechanism can be taken: it says why of each.
         """
-        if using is None or isinstance(using, Plan):
+        if using is None or isinstance(using, Plan | MeasuresOnce):
             return self.release(query, using=using, request_id=request_id).value
         channel = self._channel(using)
         if self._context.reuse is None or using is channel:
@@ -156,15 +162,19 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        using: OneShot[F] | Channel[F] | Plan[F] | None = None,
+        using: OneShot[F] | MeasuresOnce[F] | Channel[F] | Plan[F] | None = None,
         request_id: str | None = None,
     ) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does.
 
-        By a plan, `because` says why it was chosen.
+        By a plan, `because` says why it was chosen; by a mechanism that was opened for this answer,
+        that a second call pays again.
         """
         if using is None or isinstance(using, Plan):
             return self._planned(query, using, request_id)
+        if isinstance(using, MeasuresOnce):
+            self._context.lifetime.check()
+            return release_by_plan(query, using, _PAYS_AGAIN, self._context, request_id)
         channel = self._channel(using)
         if self._context.reuse is None or using is channel:
             return channel.release(query, request_id=request_id)
@@ -483,7 +493,9 @@ class Desk:
                 )
             return using
         if not isinstance(using, OneShot):
-            expected = "a one-shot mechanism, an open channel or a plan; open what keeps state"
+            expected = (
+                "a mechanism that answers at once or measures once, or an open channel or a plan"
+            )
             raise InvalidArgument("using", expected, shown(using))
         channel = self.open(using)
         if key is not None:

@@ -25,15 +25,15 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.hypothesis import Distribution
-from dpsdk.mechanisms import Gaussian, Laplace, Parts, PrivateMinimizer, Projection
+from dpsdk.mechanisms import BUILT_IN
 from dpsdk.queries import Linear
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
-__all__ = ["BEST", "ONE_SHOT", "Best", "Place", "Using", "question_of", "request_of"]
+__all__ = ["BEST", "Best", "Place", "Using", "question_of", "request_of"]
 
-ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Parts, Projection, PrivateMinimizer})
-"""The mechanisms of the package that keep no state between answers."""
+_REUSABLE: frozenset[type] = frozenset([one for one in BUILT_IN if one.reusable])
+"""The mechanisms of the package whose answers may be given again."""
 
 
 @frozen
@@ -118,7 +118,7 @@ class Using:
         self._mechanism = mechanism
         self._domain = domain
         self._digest = digest
-        if digest is None and type(mechanism) in ONE_SHOT:
+        if digest is None and type(mechanism) in _REUSABLE:
             self._digest = self._told()
 
     def _told(self) -> str:
@@ -150,7 +150,7 @@ def question_of(place: Place, using: object, form: Form) -> str | None:
     str or None
         None where that cannot be told, as of mechanisms and losses of other authors.
     """
-    if type(using) not in ONE_SHOT and using is not BEST:
+    if type(using) not in _REUSABLE and using is not BEST:
         return None
     exact = _Exact()
     try:

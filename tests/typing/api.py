@@ -599,7 +599,7 @@ def local_marginals_list_their_tables(session: Session) -> None:
         assert_type(channel.marginal("age"), MarginalTable)
         assert_type(channel.answer(workload), Answers[MarginalTable])
     LocalMarginals(workload, 1)  # type: ignore[call-arg]  # by name, since it may be a rho
-    session.answer(Count(), using=LocalMarginals(workload, rho=1))  # type: ignore[arg-type]  # must be opened
+    assert_type(session.answer(Count(), using=LocalMarginals(workload, rho=1)), float)
 
 
 def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
@@ -662,7 +662,7 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         assert_type(planned.answer(Threshold("age", 40)), float)
     assert_type(session.answer(Marginal("sex"), using=Projection(epsilon=1)), MarginalTable)
     Matrix(3, rho=1)  # type: ignore[arg-type]  # no workload
-    session.answer(Count(), using=Matrix(Count(), rho=1))  # type: ignore[arg-type]  # must be opened
+    assert_type(session.answer(Count(), using=Matrix(Count(), rho=1)), float)
     workload = Workload([Marginal("sex", "age")])
     for planner in (
         ResidualPlanner(workload, rho=1),
@@ -674,9 +674,10 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
             assert_type(tables.answer(Marginal("sex", "age")), MarginalTable)
             assert_type(tables.answer(workload), Answers[MarginalTable])
     ResidualPlanner(workload, rho=1, objective="mean")  # type: ignore[arg-type]  # sum or max
-    session.answer(Count(), using=ResidualPlanner(workload, rho=1))  # type: ignore[arg-type]  # must be opened
+    assert_type(session.answer(Count(), using=ResidualPlanner(workload, rho=1)), float)
     NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
-    session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
+    assert_type(session.release(Count(), using=NoisyHistogram(rho=1)), Release[float])
+    session.answer(Above(Count(), 0.5), using=NoisyHistogram(rho=1))  # type: ignore[misc]  # another form
 
 
 def channels_with_a_distribution_show_it(
@@ -707,7 +708,7 @@ def a_small_database_is_opened_to_a_distribution(session: Session) -> None:
         assert_type(channel.answer(Threshold("age", 40)), float)
         assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
         assert_type(channel.answer(workload), Answers[float])
-    session.answer(Threshold("age", 40), using=small)  # type: ignore[arg-type]  # must be opened
+    assert_type(session.answer(Threshold("age", 40), using=small), float)
     SmallDB(Above(Count(), 0.5), epsilon=1)  # type: ignore[arg-type]  # another form
     SmallDB("age", epsilon=1)  # type: ignore[arg-type]  # not a query
 

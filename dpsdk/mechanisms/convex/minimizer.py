@@ -85,6 +85,10 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     [False, True]
     """
 
+    family = "private-minimizer"
+    reusable = True
+    page = "explanation/proofs/excess.md"
+
     epsilon: Fraction = field(converter=_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     oracle: Oracle = field(factory=Corrected, validator=_oracle)

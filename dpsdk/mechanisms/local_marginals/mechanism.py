@@ -10,12 +10,17 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_beta, to_integer, to_probability
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
+from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    BETA,
+    MAYBE,
+    QUERY,
+    TOTAL,
     describe_total,
     epsilon_if_given,
     forms_of,
@@ -23,7 +28,7 @@ from dpsdk.mechanisms.arguments import (
     to_workload,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import TablesMechanism
+from dpsdk.mechanisms.base import MeasuresOnce, TablesMechanism, built_in
 from dpsdk.mechanisms.local_marginals.learning import Learning
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
 from dpsdk.mechanisms.local_marginals.spending import Shares, Spending
@@ -62,8 +67,20 @@ def _certify(value: Real | None) -> Fraction | None:
     return None if value is None else to_probability("certify", value)
 
 
+@built_in(
+    "local-marginals",
+    {
+        "workload": QUERY,
+        **TOTAL,
+        "first": AMOUNT,
+        "look": AMOUNT,
+        "certify": MAYBE,
+        "beta": BETA,
+        "components": INTEGER,
+    },
+)
 @frozen(repr=False)
-class LocalMarginals(TablesMechanism):
+class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
     """Marginals of a domain of whatever size, each fitted by itself, and paid for together.
 
     For workloads of many marginals over domains that nobody could write down. When the channel
@@ -125,6 +142,8 @@ class LocalMarginals(TablesMechanism):
     >>> LocalMarginals(Marginal("sex", "income"), epsilon=1, delta=1e-9)
     LocalMarginals(Marginal('sex', 'income'), epsilon=1, delta=1e-09)
     """
+
+    page = "explanation/proofs/local-marginals.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)

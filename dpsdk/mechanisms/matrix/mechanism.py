@@ -12,14 +12,17 @@ from dpsdk.forms import Identity, Kronecker, LinearForm, Lowers
 from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    QUERY,
+    TOTAL,
     describe_total,
     epsilon_if_given,
     rho_if_given,
     to_workload,
     to_zero_delta,
 )
+from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.matrix.design import designed
-from dpsdk.mechanisms.measured_once import Estimates, Measured, MeasuresOnce
+from dpsdk.mechanisms.measured_once import Estimates, LeastSquares, Measured
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.mechanisms.residual_planner import ResidualPlanner
 
@@ -36,8 +39,9 @@ def _plain(form: LinearForm) -> bool:
     )
 
 
+@built_in("matrix", {"workload": QUERY, **TOTAL})
 @frozen(repr=False)
-class Matrix(MeasuresOnce[Any, Any, Estimates[Any, Any]]):
+class Matrix(LeastSquares[Any, Any, Estimates[Any, Any]]):
     """What answers a workload best is measured, once, and every answer is a sum of it, free.
 
     The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015): a strategy is chosen for a
@@ -82,6 +86,8 @@ class Matrix(MeasuresOnce[Any, Any, Estimates[Any, Any]]):
     >>> Matrix(Workload([Threshold("age", t) for t in (30, 40)]), rho="0.01")
     Matrix(Workload of 2 queries, rho=0.01)
     """
+
+    page = "explanation/proofs/matrix.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)

@@ -10,17 +10,22 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_flag
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
+from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    COUNT,
+    NO,
+    QUERY,
+    TOTAL,
     epsilon_if_given,
     rho_if_given,
     to_workload,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn, one_way
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
@@ -54,8 +59,22 @@ def _steps(value: int) -> int:
     return _at_most("steps", value, _MOST_STEPS)
 
 
+@built_in(
+    "mwem",
+    {
+        "workload": QUERY,
+        **TOTAL,
+        "rounds": COUNT,
+        "average": NO,
+        "steps": Member(INTEGER, 40),
+        "rule": Member(
+            Choice[str]("tuned", "textbook", "averaged"), "tuned", of="_rule", key="_rule"
+        ),
+        "beta": Member(NUMBER, 0.05, of="_beta", key="_beta"),
+    },
+)
 @frozen(repr=False)
-class MWEM(DistributionMechanism):
+class MWEM(DistributionMechanism, MeasuresOnce[LinearForm]):
     """Learn a workload that is known beforehand, and answer it from a public distribution.
 
     Each round chooses, by the exponential mechanism, the part of the workload that the distribution
@@ -90,6 +109,8 @@ class MWEM(DistributionMechanism):
     >>> MWEM(Marginal("sex", "income"), epsilon=1, delta=1e-9)
     MWEM(Marginal('sex', 'income'), epsilon=1, delta=1e-09)
     """
+
+    page = "explanation/proofs/mwem.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)

@@ -17,6 +17,9 @@ from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Select, Ter
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import step_towards
 from dpsdk.mechanisms.arguments import (
+    BETA,
+    QUERY,
+    TOTAL,
     check_total,
     describe_total,
     epsilon_if_given,
@@ -24,7 +27,7 @@ from dpsdk.mechanisms.arguments import (
     to_workload,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.mwem.learners import learn
 from dpsdk.mechanisms.mwem.plan import (
     Parts,
@@ -73,8 +76,9 @@ class OfflinePlan:
         return self.gap + self.radius
 
 
+@built_in("offline-pmw", {"workload": QUERY, **TOTAL, "beta": BETA})
 @frozen(repr=False)
-class OfflinePMW(DistributionMechanism):
+class OfflinePMW(DistributionMechanism, MeasuresOnce[LinearForm]):
     """Learn a workload that is known beforehand, one function a round, until it is known well.
 
     Each round chooses the function that the distribution answers worst, among all of them, and
@@ -101,6 +105,8 @@ class OfflinePMW(DistributionMechanism):
     >>> OfflinePMW(Marginal("sex", "income"), epsilon=1)
     OfflinePMW(Marginal('sex', 'income'), epsilon=1)
     """
+
+    page = "explanation/proofs/mwem.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)

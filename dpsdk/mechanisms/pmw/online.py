@@ -8,6 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_flag
+from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import (
@@ -20,6 +21,12 @@ from dpsdk.hypothesis.start import kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    COUNT,
+    NO,
+    SHARE,
+    START,
+    WHEN_SPENT,
+    ZERO,
     WhenSpent,
     check_when_spent,
     count_if_given,
@@ -30,7 +37,7 @@ from dpsdk.mechanisms.arguments import (
     to_queries,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import HypothesisMechanism
+from dpsdk.mechanisms.base import HypothesisMechanism, built_in
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
@@ -60,6 +67,23 @@ def _replay(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
     return to_flag("replay", value)
 
 
+@built_in(
+    "online-pmw",
+    {
+        "epsilon": AMOUNT,
+        "delta": ZERO,
+        "updates": COUNT,
+        "alpha": SHARE,
+        "beta": SHARE,
+        "queries": COUNT,
+        "threshold": SHARE,
+        "start": START,
+        "replay": Member(FLAG, True),
+        "prepaid": NO,
+        "when_spent": WHEN_SPENT,
+        "textbook": Member(FLAG, False, of="_textbook", key="_textbook"),
+    },
+)
 @frozen(repr=False)
 class OnlinePMW(HypothesisMechanism):
     """Answer a stream of very many linear queries, and pay only for the few that teach something.
@@ -107,6 +131,8 @@ class OnlinePMW(HypothesisMechanism):
     >>> OnlinePMW(epsilon=0.5, delta=1e-7, updates=50)
     OnlinePMW(epsilon=0.5, delta=1e-07, updates=50)
     """
+
+    page = "explanation/proofs/pmw.md"
 
     epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)

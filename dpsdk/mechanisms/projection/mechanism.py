@@ -18,13 +18,14 @@ from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms.arguments import (
+    TOTAL,
     describe_total,
     epsilon_if_given,
     noise_for,
     rho_if_given,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.projection.accuracy import TOTAL_BETA, ProjectionAccuracy, widest
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Measurement, Quote
@@ -220,6 +221,7 @@ def _near(accuracy: ProjectionAccuracy) -> float:
     return _NEAR * accuracy.distance(_NOMINAL_BETA) ** 2
 
 
+@built_in("projection", TOTAL)
 @frozen(repr=False, cache_hash=True, kw_only=True)
 class Projection(OneShot[LinearForm]):
     """Noisy answers, moved to the nearest ones that the rows of some table could have.
@@ -262,6 +264,9 @@ class Projection(OneShot[LinearForm]):
     >>> Projection(rho="0.005")
     Projection(rho=0.005)
     """
+
+    reusable = True
+    page = "explanation/proofs/projection.md"
 
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)

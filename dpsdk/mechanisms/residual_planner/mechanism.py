@@ -11,6 +11,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_finite, to_flag
+from dpsdk.codec import NUMBER, Choice, ListOf, Member, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
@@ -18,6 +19,9 @@ from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    NO,
+    QUERY,
+    TOTAL,
     describe_total,
     epsilon_if_given,
     forms_of,
@@ -26,7 +30,8 @@ from dpsdk.mechanisms.arguments import (
     to_workload,
     to_zero_delta,
 )
-from dpsdk.mechanisms.measured_once import Estimates, MeasuresOnce
+from dpsdk.mechanisms.base import built_in
+from dpsdk.mechanisms.measured_once import Estimates, LeastSquares
 from dpsdk.mechanisms.residual_planner.plan import (
     Objective,
     check_weights,
@@ -117,8 +122,18 @@ class ResidualStrategy:
         return Measurement(moved, accuracy, "fitted")
 
 
+@built_in(
+    "residual-planner",
+    {
+        "workload": ListOf(QUERY, least=1),
+        **TOTAL,
+        "objective": Member(Choice[str]("sum", "max"), "sum"),
+        "weights": Member(OrNone(ListOf(NUMBER)), None),
+        "nonnegative": NO,
+    },
+)
 @frozen(repr=False)
-class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy]):
+class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy]):
     """Unbiased tables of any domain, from the best plan that does not look at data.
 
     A table is a sum of residuals: of what the marginals on the subsets of its attributes say beyond
@@ -168,6 +183,8 @@ class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy
     ResidualPlanner(Marginal('sex', 'income'), rho=0.01)
     """
 
+    page = "explanation/proofs/residuals.md"
+
     workload: tuple[Lowers[LinearForm], ...] = field(converter=_to_workloads)
     epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
@@ -180,7 +197,7 @@ class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy
         if self.epsilon is not None and self.rho is None and not self.delta:
             expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
             raise InvalidArgument("delta", expected, "0")
-        MeasuresOnce.__attrs_post_init__(self)
+        LeastSquares.__attrs_post_init__(self)
 
     def plan(self, terms: Terms) -> ResidualPlan:
         """What a channel on such terms would measure. Public, spends nothing.
@@ -213,7 +230,7 @@ class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy
                 yield form
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        quote = MeasuresOnce.quote(self, form, terms)
+        quote = LeastSquares.quote(self, form, terms)
         if not self.nonnegative:
             return quote
         return evolve(quote, accuracy=NoAccuracy(*_LATER))
@@ -227,7 +244,7 @@ class ResidualPlanner(MeasuresOnce[Residuals, ResidualAccuracy, ResidualStrategy
     def _in_words(self, error: InvalidArgument) -> InvalidArgument:
         if error.parameter in ("sets", "scales"):
             return InvalidArgument("workload", error.expected, error.got)
-        return MeasuresOnce._in_words(self, error)
+        return LeastSquares._in_words(self, error)
 
     def _noise(self) -> GaussianNoise:
         noise = noise_for("ResidualPlanner", self.epsilon, self.delta, self.rho)

@@ -224,8 +224,8 @@ def test_only_plans_of_mechanisms_are_taken():
     for wrong in (3, None, ("cheapest",), [*WHY], (*WHY, None), (Reason(3, "words"),)):
         with pytest.raises(InvalidArgument, match="using must be a plan with reasons"):
             session.answer(QUERY, using=plan_of(Laplace("0.1"), because=wrong))
-    for wrong in (3, "laplace", Impostor(), Tree("age", epsilon=1), Plan):
-        with pytest.raises(InvalidArgument, match="using must be a one-shot mechanism, an open"):
+    for wrong in (3, "laplace", Impostor(), OnlinePMW("0.1", updates=2), Plan):
+        with pytest.raises(InvalidArgument, match="using must be a mechanism that answers at once"):
             session.answer(QUERY, using=wrong)
     assert session.spent.charges == 0
     own = Own(Laplace("0.1"), Cost(), None, None, None, None, None, None, True, WHY)

@@ -92,6 +92,9 @@ class ConvexPMW(ModelsMechanism):
     ConvexPMW(epsilon=1, delta=1e-09, updates=10)
     """
 
+    family = "convex-pmw"
+    page = "explanation/proofs/convex-pmw.md"
+
     epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     updates: int = field(converter=_updates, kw_only=True)

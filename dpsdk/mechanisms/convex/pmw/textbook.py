@@ -110,6 +110,9 @@ class PromisedExcess(ScalarAccuracy):
 class TextbookConvexPMW(ModelsMechanism):
     """What `ConvexPMW.textbook` makes; its parameters are explained there."""
 
+    family = "textbook-convex-pmw"
+    page = "explanation/proofs/convex-pmw.md"
+
     epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(converter=_delta)
     alpha: float = field(converter=_alpha)

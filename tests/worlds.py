@@ -235,9 +235,9 @@ def truth(rows: Sequence[Row], weigh: Callable[[Row], float]) -> float:
 
 def grouped(table, keys):
     """The cells inside a domain that are not empty, how many rows each has, and those outside."""
-    from dpsdk.data.engine.grouped import groups
+    from dpsdk.data.engine.rows import all_rows
 
-    codes, counts = groups(table, keys)
+    codes, counts = all_rows(table, keys).groups()
     inside = np.ones(len(counts), dtype=bool)
     for code in codes.values():
         inside &= code >= 0

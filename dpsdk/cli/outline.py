@@ -21,7 +21,7 @@ from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import printable
-from dpsdk.data.declaration import declared
+from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.sources import parquet_files
 from dpsdk.data.texts import TextFormat
@@ -137,7 +137,7 @@ def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
 
 
 def _facts(request: Request, domain: Domain) -> Facts:
-    declaration = declared(
+    declaration = Declaration(
         domain,
         request.label,
         request.neighbors,
@@ -146,7 +146,6 @@ def _facts(request: Request, domain: Domain) -> Facts:
         request.unit_rows,
         request.unit,
     )
-    declaration.check()
     return declaration.facts(_MANY if request.rows is None else request.rows)
 
 
@@ -160,8 +159,6 @@ def _check_table(request: Request, domain: Domain) -> None:
         delimiter="," if request.delimiter is None else request.delimiter,
         encoding=request.encoding or "utf-8",
         strip=request.strip,
-        limit=None,
-        complete=False,
     )
     header = Header(request.table, wanted)
     described(domain, header)

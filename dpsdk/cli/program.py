@@ -81,8 +81,6 @@ def _domain(arguments: argparse.Namespace) -> None:
             delimiter=_character(arguments.delimiter or ","),
             encoding=arguments.encoding or "utf-8",
             strip=arguments.strip,
-            limit=None,
-            complete=False,
         )
         header = Header(arguments.table, wanted)
     text = described(domain, header)

@@ -1,17 +1,50 @@
-"""Columns as they are handed in: their values, and the type that is known before any is read."""
+"""Columns as they are handed in: names, values, and the type that is known before any is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import cast
 
 import numpy as np
 from attrs import frozen
 
+from dpsdk.errors import DataError
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Column", "Kind", "array_column", "kind_of_array"]
+__all__ = ["Column", "Kind", "array_column", "kind_of_array", "require_columns"]
+
+
+def require_columns(
+    source: str, held: Sequence[str], wanted: Iterable[str], where: str = "", advice: str = ""
+) -> None:
+    """Check that a table has exactly one column of each name that will be read.
+
+    Parameters
+    ----------
+    source, held
+        The table, and the names of its columns.
+    wanted
+        The names that are asked for. Other columns are of any name, and may share one.
+    where
+        Where the names stand, to say it in a refusal.
+    advice
+        What is said where a name lacks but is there with spaces around it.
+
+    Raises
+    ------
+    DataError
+        If a column lacks, or two have one name.
+    """
+    for name in wanted:
+        count = held.count(name)
+        if count > 1:
+            raise DataError(source, f"has {count} columns {name!r}{where}")
+        if count == 0:
+            near = [one for one in held if one.strip().casefold() == name.strip().casefold()]
+            hint = f"; there is {near[0]!r}" if near else ""
+            hint += advice if near and near[0].strip() == name else ""
+            raise DataError(source, f"no column {name!r}{where}{hint}")
 
 
 class Kind(Enum):
@@ -63,7 +96,7 @@ _NAMES = {"m": "durations", "S": "bytes", "V": "records", "c": "complex numbers"
 
 
 def kind_of_array(dtype: np.dtype[np.generic]) -> Kind | str:
-    """The kind of a dtype, or what it holds where no attribute reads that."""
+    """Return the kind of a dtype, or what it holds where no attribute reads that."""
     if dtype.kind == "M":
         unit, _ = np.datetime_data(cast("np.dtype[np.datetime64]", dtype))
         return Kind.DATE if unit in {"Y", "M", "W", "D"} else Kind.NAIVE_TIME
@@ -71,7 +104,7 @@ def kind_of_array(dtype: np.dtype[np.generic]) -> Kind | str:
 
 
 def array_column(given: object) -> tuple[Array, Bools | None]:
-    """An array of the values that were handed in, as no class of another author, and its mask."""
+    """Return the values that were handed in as an array of numpy's own class, and their mask."""
     if isinstance(given, np.ma.MaskedArray):
         masked = cast("np.ma.MaskedArray[tuple[int], np.dtype[np.generic]]", given)
         return np.asarray(masked.data), np.asarray(np.ma.getmaskarray(masked))

@@ -1,27 +1,24 @@
-"""What an owner declares of a table: all that is public about it, checked and made anew."""
+"""Declarations: all that an owner says of a table, checked before any of it is read."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_name
-from dpsdk.data.unit import PrivacyUnit, own_unit
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
+from dpsdk.data.delimited import FileFormat
+from dpsdk.data.matcher import Matcher
+from dpsdk.data.matching import matcher_of, require_known
+from dpsdk.data.persons import PersonMatcher
+from dpsdk.data.texts import TextFormat
+from dpsdk.data.unit import PrivacyUnit
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars
 
-__all__ = [
-    "Collect",
-    "Declaration",
-    "Outside",
-    "declared",
-    "has_public_rows",
-    "own_collect",
-    "own_neighbors",
-]
+__all__ = ["Collect", "Declaration", "Outside"]
 
 Collect: TypeAlias = Literal["histogram", "marginals"]
 """What comes back from the engine of a frame.
@@ -45,114 +42,65 @@ DEFAULT_MAX_ROWS = 2**24
 _ATTRIBUTE_LIMIT = 2**62
 
 
+def _to_domain(domain: Domain) -> Domain:
+    if not isinstance(domain, Domain):
+        raise InvalidArgument("domain", "a domain", shown(domain))
+    for attribute in domain.attributes:
+        require_known(attribute)
+        if attribute.size > _ATTRIBUTE_LIMIT:
+            advice = "declare narrower bounds, or split it into several attributes"
+            what = f"attribute {attribute.name!r}"
+            raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
+    return domain
+
+
+def _to_table_name(name: str) -> str:
+    return str.__str__(to_name("name", name))
+
+
+def _to_outside(outside: Outside) -> Outside:
+    if isinstance(outside, str) and outside in ("cell", "clip", "raise"):
+        return outside
+    raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+
+
+def _to_collect(collect: Collect) -> Collect:
+    if isinstance(collect, str) and collect in ("histogram", "marginals"):
+        return collect
+    raise InvalidArgument("collect", '"histogram" or "marginals"', shown(collect))
+
+
+def _to_max_rows(rows: int | None) -> int | None:
+    return None if rows is None else to_count("max_rows", rows)
+
+
+def _to_unit_rows(rows: int) -> int:
+    return to_count("unit_rows", rows)
+
+
+def _to_unit(unit: PrivacyUnit | None) -> PrivacyUnit | None:
+    if unit is not None and not isinstance(unit, PrivacyUnit):
+        raise InvalidArgument("unit", "a PrivacyUnit or None", shown(unit))
+    return unit
+
+
 @frozen
 class Declaration:
-    """The public arguments of every way to load a table, as values that no caller holds."""
+    """The public arguments of every way to load a table.
 
-    domain: Domain
-    name: str
-    neighbors: Neighbors
-    outside: Outside
-    max_rows: int | None
-    unit_rows: int
-    unit: PrivacyUnit | None = None
-    bars: Bars | None = None
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns that are read, of attributes and of persons."""
-        person = [] if self.unit is None else [self.unit.column]
-        return list(dict.fromkeys([*self.domain.names, *person]))
-
-    def tell(self, rows: int) -> None:
-        """Show that so many rows were read, where their number is public.
-
-        Nor is it shown where loading ends at a row outside the domain: that would tell which.
-        """
-        if self.bars is not None and self.outside != "raise" and has_public_rows(self.neighbors):
-            self.bars.told(rows, None, "rows")
-
-    @property
-    def limit(self) -> int | None:
-        """The most rows that the table may have; None where that is not declared.
-
-        Where persons are told apart, these are the rows that are kept.
-        """
-        if self.max_rows is None and not has_public_rows(self.neighbors):
-            return DEFAULT_MAX_ROWS
-        return self.max_rows
-
-    def facts(self, rows: int) -> Facts:
-        """What is public of a table of so many rows.
-
-        Raises
-        ------
-        InvalidArgument
-            If one person might have more rows than the table has, where that number is public.
-        """
-        public = has_public_rows(self.neighbors)
-        # Whoever asked for an error on any row outside has none; all others may have some.
-        outside = self.outside != "raise"
-        limit = rows if public or self.limit is None else self.limit
-        self._check_within(limit, "the number of rows" if public else "max_rows")
-        known = rows if public else None
-        whose = (None, False) if self.unit is None else (self.unit.column, self.unit.distinct)
-        return Facts(self.domain, self.neighbors, known, outside, limit, self.unit_rows, *whose)
-
-    def _check_within(self, most: int, what: str) -> None:
-        if self.unit_rows > most:
-            parameter = "unit_rows" if self.unit is None else "unit"
-            expected = f"at most {what}, {most:,}"
-            given = shown(self.unit_rows)
-            got = given if self.unit is None else f"max_rows={given}"
-            raise InvalidArgument(parameter, expected, got)
-
-    def check(self) -> None:
-        """Refuse, before a table is read, which may take long, more rows a person than in all."""
-        if self.limit is not None:
-            self._check_within(self.limit, "max_rows")
-
-
-def has_public_rows(neighbors: Neighbors) -> bool:
-    """Whether the number of rows is the same in all neighbouring tables, and so public."""
-    match own_neighbors(neighbors).value:
-        case "replace-one":
-            return True
-        case "add-remove":
-            return False
-        case _:
-            raise InvalidArgument("neighbors", "a relation that is known here", shown(neighbors))
-
-
-def own_neighbors(neighbors: Neighbors) -> Neighbors:
-    """The member of this package's relations that a value says it is.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is none, so that no rule takes what it does not know for the cheaper relation.
-    """
-    if type(neighbors) is Neighbors:
-        value = getattr(neighbors, "_value_", None)
-        for known in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
-            if type(value) is str and value == known.value:
-                return known
-    raise InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
-
-
-def declared(
-    domain: Domain,
-    name: str,
-    neighbors: Neighbors | None,
-    outside: Outside,
-    max_rows: int | None,
-    unit_rows: int,
-    unit: PrivacyUnit | None = None,
-    progress: bool = False,  # noqa: FBT001, FBT002  # as whoever loads is given it
-) -> Declaration:
-    """The public arguments, checked.
-
-    Without a relation it is replace-one for rows, and add-remove for persons.
+    Parameters
+    ----------
+    domain, name, neighbors, outside, max_rows, unit_rows, unit
+        What is public of the table, as `PrivateData` says. Without a relation it is replace-one for
+        rows, and add-remove for persons.
+    texts
+        How the texts of the table are written.
+    lines
+        How a text file is cut into fields.
+    collect
+        What comes back from an engine.
+    bars
+        What shows how far loading is.
 
     Raises
     ------
@@ -160,77 +108,110 @@ def declared(
         If one is not as expected.
     TooLarge
         If an attribute has more cells than can be numbered.
-    MissingExtra
-        If progress should be shown, and what shows it is not installed.
     """
-    own, bars = _own_domain(domain), Bars.of(progress)
-    name = str.__str__(to_name("name", name))
-    unit = None if unit is None else own_unit(unit)
-    neighbors = _relation(neighbors, unit)
-    outside = _own_outside(outside)
-    if max_rows is not None:
-        max_rows = to_count("max_rows", max_rows)
-    unit_rows = to_count("unit_rows", unit_rows)
-    if unit is not None:
-        if unit_rows > 1:
-            expected = "left out with unit=, which says by max_rows how many rows a person keeps"
-            raise InvalidArgument("unit_rows", expected, f"{unit_rows:,}")
-        unit_rows = unit.max_rows
-    for attribute in own.attributes:
-        if attribute.size > _ATTRIBUTE_LIMIT:
-            advice = "declare narrower bounds, or split it into several attributes"
-            what = f"attribute {attribute.name!r}"
-            raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
-    declaration = Declaration(own, name, neighbors, outside, max_rows, unit_rows, unit, bars)
-    declaration.check()
-    return declaration
 
+    domain: Domain = field(converter=_to_domain)
+    name: str = field(converter=_to_table_name)
+    neighbors: Neighbors | None = None
+    outside: Outside = field(default="cell", converter=_to_outside)
+    max_rows: int | None = field(default=None, converter=_to_max_rows)
+    unit_rows: int = field(default=1, converter=_to_unit_rows)
+    unit: PrivacyUnit | None = field(default=None, converter=_to_unit)
+    texts: TextFormat = field(factory=TextFormat, kw_only=True)
+    lines: FileFormat = field(factory=FileFormat, kw_only=True)
+    collect: Collect = field(default="histogram", converter=_to_collect, kw_only=True)
+    bars: Bars | None = field(default=None, kw_only=True)
 
-def _relation(neighbors: Neighbors | None, unit: PrivacyUnit | None) -> Neighbors:
-    if neighbors is None:
-        return Neighbors.REPLACE_ONE if unit is None else Neighbors.ADD_REMOVE
-    known = own_neighbors(neighbors)
-    if unit is not None and known is Neighbors.REPLACE_ONE:
-        expected = "Neighbors.ADD_REMOVE or left out, as with unit= the number of rows is private"
-        raise InvalidArgument("neighbors", expected, known.value)
-    return known
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.neighbors, Neighbors | None):
+            raise InvalidArgument("neighbors", "a member of Neighbors", shown(self.neighbors))
+        if self.unit is not None:
+            if self.neighbors is Neighbors.REPLACE_ONE:
+                expected = (
+                    "Neighbors.ADD_REMOVE or left out, as with unit= the number of rows is private"
+                )
+                raise InvalidArgument("neighbors", expected, self.neighbors.value)
+            if self.unit_rows > 1:
+                expected = (
+                    "left out with unit=, which says by max_rows how many rows a person keeps"
+                )
+                raise InvalidArgument("unit_rows", expected, f"{self.unit_rows:,}")
+        if self.limit is not None:
+            # Before the table is read, which may take long.
+            self._check_rows_of_a_person(self.limit, "max_rows")
 
+    @property
+    def relation(self) -> Neighbors:
+        """The neighbour relation."""
+        if self.neighbors is not None:
+            return self.neighbors
+        return Neighbors.REPLACE_ONE if self.unit is None else Neighbors.ADD_REMOVE
 
-def _own_outside(outside: Outside) -> Outside:
-    if issubclass(type(outside), str):
-        value = str.__str__(outside)
-        for known in ("cell", "clip", "raise"):
-            if value == known:
-                return known
-    raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+    @property
+    def has_public_rows(self) -> bool:
+        """Whether the number of rows is the same in all neighbouring tables, and so public."""
+        return self.relation is Neighbors.REPLACE_ONE
 
+    @property
+    def complete(self) -> bool:
+        """Whether every row must lie inside the domain."""
+        return self.outside == "raise"
 
-def own_collect(collect: Collect) -> Collect:
-    """A mode of collection that no caller holds.
+    @property
+    def rows_of_a_person(self) -> int:
+        """The most rows that a person has, or keeps."""
+        return self.unit_rows if self.unit is None else self.unit.max_rows
 
-    Raises
-    ------
-    InvalidArgument
-        If it is none.
-    """
-    if issubclass(type(collect), str):
-        value = str.__str__(collect)
-        for known in ("histogram", "marginals"):
-            if value == known:
-                return known
-    raise InvalidArgument("collect", '"histogram" or "marginals"', shown(collect))
+    @property
+    def limit(self) -> int | None:
+        """The most rows that the table may have, or keep; None where that is not declared."""
+        if self.max_rows is None and not self.has_public_rows:
+            return DEFAULT_MAX_ROWS
+        return self.max_rows
 
+    def matchers(self) -> list[Matcher]:
+        """Return what reads the column of each attribute, in order."""
+        clip = self.outside == "clip"
+        return [matcher_of(one, self.texts, clip=clip) for one in self.domain.attributes]
 
-def _own_domain(domain: Domain) -> Domain:
-    """A domain that the caller does not hold, of attributes whose methods are this package's."""
-    if not isinstance(domain, Domain):
-        raise InvalidArgument("domain", "a domain", shown(domain))
-    return Domain(*(_own_attribute(attribute) for attribute in domain.attributes))
+    def person(self) -> PersonMatcher | None:
+        """Return what reads the column of identifiers, if there is one."""
+        return None if self.unit is None else PersonMatcher(self.unit.column, self.texts)
 
+    def tell(self, rows: int) -> None:
+        """Show that so many rows were read, where their number is public.
 
-def _own_attribute(attribute: Attribute) -> Attribute:
-    for known in (Boolean, Categorical, Integer, Binned, Date):
-        if type(attribute) is known:
-            return evolve(attribute)
-    expected = "made of Boolean, Categorical, Integer, Binned and Date"
-    raise InvalidArgument("domain", expected, f"an attribute of class {type(attribute).__name__}")
+        Nor is it shown where loading ends at a row outside the domain: that would tell which.
+        """
+        if self.bars is not None and self.has_public_rows and not self.complete:
+            self.bars.told(rows, None, "rows")
+
+    def facts(self, rows: int) -> Facts:
+        """Return what is public of a table of so many rows.
+
+        Raises
+        ------
+        InvalidArgument
+            If one person might have more rows than the table has, where that number is public.
+        """
+        public = self.has_public_rows
+        # Whoever asked for an error on any row outside has none; all others may have some.
+        limit = rows if public or self.limit is None else self.limit
+        self._check_rows_of_a_person(limit, "the number of rows" if public else "max_rows")
+        whose = (None, False) if self.unit is None else (self.unit.column, self.unit.distinct)
+        return Facts(
+            self.domain,
+            self.relation,
+            rows if public else None,
+            not self.complete,
+            limit,
+            self.rows_of_a_person,
+            *whose,
+        )
+
+    def _check_rows_of_a_person(self, most: int, what: str) -> None:
+        rows = self.rows_of_a_person
+        if rows > most:
+            parameter = "unit_rows" if self.unit is None else "unit"
+            got = shown(rows) if self.unit is None else f"max_rows={shown(rows)}"
+            raise InvalidArgument(parameter, f"at most {what}, {most:,}", got)

@@ -1,49 +1,48 @@
-"""Delimited text files, read line by line: one line is one row.
-
-The table is the sequence of the lines after the first one, and each is turned into cells by
-itself. Tables are neighbours where one line differs, or where one has a line more.
-"""
+"""Delimited text files: every line after the first one is one row, and decides about no other."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.data.cut import Cut, cut, is_cut_by_bytes
-from dpsdk.data.digits import cells_of, read_decimals
-from dpsdk.data.encode import Known
-from dpsdk.data.lines import LINE_LIMIT, decoded, splitter, to_encoding, whole_lines
-from dpsdk.data.matching import Matcher
-from dpsdk.data.persons import PersonMatcher
-from dpsdk.data.seen import LONGEST, Seen, words_of
+from dpsdk.data.columns import require_columns
+from dpsdk.data.lines import (
+    LINE_LIMIT,
+    decoded_lines,
+    is_cut_by_bytes,
+    splitter,
+    to_encoding,
+    whole_lines,
+)
+from dpsdk.data.matcher import Matcher
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Ints
 
 __all__ = ["FileFormat", "lone_field_hint", "read_delimited"]
 
-_Fields: TypeAlias = Sequence[str]
-
-_SHORT = 2**11
-"""Blocks of fewer bytes are cut line by line, which then takes less time."""
+_Split: TypeAlias = Callable[[str], list[str] | None]
 
 _TOLD = 2**16
 """So many rows lie between two numbers of rows that are told."""
 
-_OUTSIDE: Ints = np.array([-1])
-_NONE: Ints = np.zeros(0, dtype=np.int64)
+_LONG = 2**16
+"""Blocks of fewer bytes are not worth importing pyarrow."""
+
+_RETURN, _FEED = b"\r", b"\n"
 
 
 def _to_delimiter(value: str) -> str:
     if not isinstance(value, str) or len(value) != 1 or value in '\r\n"':
         raise InvalidArgument("delimiter", "one character, and no quote", shown(value))
-    return str.__str__(value)
+    return str(value)
 
 
 @frozen
@@ -58,194 +57,183 @@ class FileFormat:
         That of the text.
     strip
         Whether white space around names, quotes and values is dropped.
-    limit
-        The most rows that are taken in, or None.
-    complete
-        Whether every row must lie inside the domain.
     """
 
-    delimiter: str = field(converter=_to_delimiter)
-    encoding: str = field(converter=to_encoding)
-    strip: bool
-    limit: int | None
-    complete: bool
+    delimiter: str = field(default=",", converter=_to_delimiter)
+    encoding: str = field(default="utf-8", converter=to_encoding)
+    strip: bool = False
 
 
 def read_delimited(
-    path: str, wanted: FileFormat, matchers: Sequence[Matcher], tell: Callable[[int], object]
+    path: str,
+    wanted: FileFormat,
+    matchers: Sequence[Matcher],
+    *,
+    limit: int | None = None,
+    complete: int = 0,
+    tell: Callable[[int], object] = lambda _: None,
 ) -> list[Ints]:
-    """What each matcher makes of its column, line by line; -1 is outside, or nobody.
+    """Return what each matcher makes of its column, line by line; -1 is outside, or nobody.
 
-    `tell` is called with each number of rows that is a multiple of 2^16, once they were read. In
-    between it is not: how many rows a block holds depends on what is in them.
+    Parameters
+    ----------
+    path, wanted, matchers
+        The file, how it is cut, and what reads its columns.
+    limit
+        The most rows that are taken in.
+    complete
+        In the columns of so many matchers, from the first one on, every row must have a cell.
+    tell
+        Called with each number of rows that is a multiple of 2^16, once they were read. In between
+        it is not: how many rows a block holds depends on what is in them.
 
     Raises
     ------
     DataError
-        If there is no such file, or it lacks a column, or what `wanted` says does not hold.
+        If there is no such file, or it lacks a column, or has too many rows, or a row outside.
     """
-    with _opened(path) as file:
-        try:
-            return _read(path, file, wanted, matchers, tell)
-        except (gzip.BadGzipFile, zlib.error, EOFError):
-            raise DataError(path, "is not a whole gzip file") from None
-        except OSError as error:
-            raise DataError(path, f"cannot be read: {error.strerror}") from None
+    try:
+        with _opened(path) as file:
+            return _Table(path, file, wanted, matchers).read(limit, complete, tell)
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise DataError(path, "is not a whole gzip file") from None
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from None
 
 
 def _opened(path: str) -> BinaryIO:
     try:
         if path.endswith(".gz"):
             return cast("BinaryIO", gzip.open(path, "rb"))
-        return open(path, "rb")  # noqa: PTH123
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from None
+        return open(path, "rb")  # noqa: PTH123  # a path may be no path
     except ValueError:
         raise DataError(path, "cannot be opened") from None
 
 
-def _read(
-    path: str,
-    file: BinaryIO,
-    wanted: FileFormat,
-    matchers: Sequence[Matcher],
-    tell: Callable[[int], object],
-) -> list[Ints]:
-    split = splitter(wanted.delimiter, strip=wanted.strip)
-    blocks, encoding = whole_lines(file, wanted.encoding)
-    first, rest = _first_line(next(blocks, b""), encoding)
-    titles = _titles(path, first, split, strip=wanted.strip)
-    places = [_place(path, titles, matcher.name, strip=wanted.strip) for matcher in matchers]
-    columns = [
-        _FileColumn(matcher, place, encoding)
-        for matcher, place in zip(matchers, places, strict=True)
-    ]
-    together = is_cut_by_bytes(wanted.delimiter, encoding)
-    rows = told = 0
-    for block in chain([rest] if rest else [], blocks):
-        delimiter = wanted.delimiter if together and len(block or b"") >= _SHORT else None
-        made = None if block is None else cut(block, delimiter, len(titles))
-        rows += 1 if made is None else len(made.ends)
-        if wanted.limit is not None and rows > wanted.limit:
-            reason = f"more than max_rows={wanted.limit} rows; declare a larger max_rows"
-            raise DataError(path, reason)
-        records: list[_Fields] = []
-        if made is not None:
-            odd = (decoded(made.line(number), encoding) for number in made.others.tolist())
-            records = [_record(line, split, len(titles)) for line in odd]
-        for column in columns:
-            part = _OUTSIDE if made is None else column.numbers(made, records)
-            if wanted.complete and not column.persons and (part < 0).any():
-                raise DataError(path, f"a value of {column.name!r} is outside the domain")
-            column.parts.append(part)
-        while rows - told >= _TOLD:
-            told += _TOLD
-            tell(told)
-    return [np.concatenate([_NONE, *column.parts]) for column in columns]
+class _Table:
+    """An open file whose first line was read."""
 
+    def __init__(
+        self, path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matcher]
+    ) -> None:
+        self._path, self._wanted, self._matchers = path, wanted, matchers
+        self._split: _Split = splitter(wanted.delimiter, strip=wanted.strip)
+        blocks, self._encoding = whole_lines(file, wanted.encoding)
+        block = next(blocks, b"")
+        first, _, rest = (block or b"").partition(_FEED)
+        titles = self._titles(None if block is None else decoded_lines(first, self._encoding)[0])
+        self._fields = len(titles)
+        names = [matcher.name for matcher in matchers]
+        where, spaces = " in the first line", ", whose spaces the option strip drops"
+        require_columns(path, titles, names, f"{where}{lone_field_hint(titles)}", spaces)
+        self._places = [titles.index(name) for name in names]
+        # A field that a line does not have is outside, whatever an empty one would be.
+        self._memos = [matcher.memo() for matcher in matchers]
+        self._blocks = chain([rest] if rest else [], blocks)
 
-def _first_line(block: bytes | None, encoding: str) -> tuple[str | None, bytes]:
-    """The first line of a file, without a byte order mark, and the rest of the first block."""
-    if block is None:
-        return None, b""
-    line, _, rest = block.partition(b"\n")
-    text = decoded(line, encoding)
-    return None if text is None else text.removeprefix("\ufeff"), rest
+    def _titles(self, line: str | None) -> list[str]:
+        if line is None:
+            reason = f"the first line is longer than {LINE_LIMIT:,} bytes"
+            raise DataError(self._path, reason)
+        titles = self._split(line.removeprefix("\ufeff"))
+        if titles is None:
+            raise DataError(self._path, "the first line has a quote that does not close")
+        return [title.strip() for title in titles] if self._wanted.strip else titles
 
+    def read(self, limit: int | None, complete: int, tell: Callable[[int], object]) -> list[Ints]:
+        parts: list[list[Ints]] = [[] for _ in self._matchers]
+        rows = told = 0
+        for block in self._blocks:
+            columns = self._columns(block)
+            rows += len(columns[0])
+            if limit is not None and rows > limit:
+                reason = f"more than max_rows={limit} rows; declare a larger max_rows"
+                raise DataError(self._path, reason)
+            for matcher, column in zip(self._matchers[:complete], columns, strict=False):
+                if (column < 0).any():
+                    reason = f"a value of {matcher.name!r} is outside the domain"
+                    raise DataError(self._path, reason)
+            for part, column in zip(parts, columns, strict=True):
+                part.append(column)
+            while rows - told >= _TOLD:
+                told += _TOLD
+                tell(told)
+        return [np.concatenate([np.zeros(0, dtype=np.int64), *part]) for part in parts]
 
-def _titles(
-    path: str, line: str | None, split: Callable[[str], list[str] | None], *, strip: bool
-) -> list[str]:
-    if line is None:
-        raise DataError(path, f"the first line is longer than {LINE_LIMIT:,} bytes")
-    titles = split(line)
-    if titles is None:
-        raise DataError(path, "the first line has a quote that does not close")
-    return [title.strip() for title in titles] if strip else titles
+    def _columns(self, block: bytes | None) -> list[Ints]:
+        """Return the codes of the lines of a block; None is one line too long to be kept."""
+        if block is None:
+            return [np.array([-1]) for _ in self._memos]
+        if len(block) >= _LONG and (columns := self._by_arrow(block)) is not None:
+            return columns
+        records = [
+            self._record(line) for line in decoded_lines(block, self._encoding)
+        ]  # fmt: skip
+        return [
+            np.fromiter(
+                (memo[record[place] if place < len(record) else None] for record in records),
+                np.int64,
+                len(records),
+            )
+            for memo, place in zip(self._memos, self._places, strict=True)
+        ]
 
+    def _record(self, line: str | None) -> Sequence[str]:
+        """Return the fields of a line; none where nobody knows which columns they belong to."""
+        fields = None if line is None else self._split(line)
+        return () if fields is None or len(fields) > self._fields else fields
 
-def _place(path: str, titles: Sequence[str], name: str, *, strip: bool) -> int:
-    count = titles.count(name)
-    if count > 1:
-        raise DataError(path, f"the first line names column {name!r} {count} times")
-    if count == 1:
-        return titles.index(name)
-    hint = lone_field_hint(titles)
-    if not strip and name in [title.strip() for title in titles]:
-        hint = "; there is one with spaces around it, which the option strip drops"
-    raise DataError(path, f"no column {name!r} in the first line{hint}")
+    def _by_arrow(self, block: bytes) -> list[Ints] | None:
+        """Return the same codes by pyarrow, if it is there and all lines are of the plainest kind.
+
+        These are lines of as many fields as the first one, without quotes.
+        """
+        blank = (_FEED * 2, _FEED + _RETURN) if self._fields > 1 else ()
+        if (
+            not ("\0" < self._wanted.delimiter < "\x80" and is_cut_by_bytes(self._encoding))
+            or block.startswith((_FEED, _RETURN, BOM_UTF8))
+            or block.count(_RETURN) != block.count(_RETURN + _FEED)
+            or any(odd in block for odd in (b'"', *blank))
+        ):
+            return None
+        try:
+            import pyarrow  # noqa: ICN001, PLC0415  # an extra
+            from pyarrow import csv  # noqa: PLC0415  # an extra
+
+            arrow, reader = cast("Any", pyarrow), cast("Any", csv)
+            names = [str(place) for place in range(self._fields)]
+            if self._encoding != "utf-8":
+                block = block.decode(self._encoding).encode()
+            table = reader.read_csv(
+                arrow.py_buffer(block),
+                reader.ReadOptions(
+                    column_names=names, block_size=len(block) + 1, use_threads=False
+                ),
+                reader.ParseOptions(
+                    delimiter=self._wanted.delimiter, quote_char=False, ignore_empty_lines=False
+                ),
+                reader.ConvertOptions(
+                    column_types=dict.fromkeys(names, arrow.string()),
+                    include_columns=[str(place) for place in dict.fromkeys(self._places)],
+                    null_values=[],
+                    strings_can_be_null=False,
+                ),
+            )
+        except Exception:  # noqa: BLE001  # whatever it was, the lines are read one by one
+            return None
+        if len(table) != block.count(_FEED) + (not block.endswith(_FEED)):
+            return None
+        codes: list[Ints] = []
+        for memo, place in zip(self._memos, self._places, strict=True):
+            column = table.column(str(place)).combine_chunks().dictionary_encode()
+            chunk = column.chunk(0) if isinstance(column, arrow.ChunkedArray) else column
+            known = [memo[text] for text in chunk.dictionary.to_pylist()]
+            codes.append(np.array(known, dtype=np.int64)[chunk.indices.to_numpy()])
+        return codes
 
 
 def lone_field_hint(titles: Sequence[str]) -> str:
-    """What a first line of one field suggests where it does not name what was asked for."""
+    """Return what a first line of one field suggests where it does not name what was asked for."""
     if len(titles) > 1:
         return ""
     return "; that line is one field, so perhaps the delimiter or the encoding is another"
-
-
-def _record(line: str | None, split: Callable[[str], list[str] | None], most: int) -> _Fields:
-    """The fields of a line; none where it cannot be told which columns they belong to."""
-    fields = None if line is None else split(line)
-    return () if fields is None or len(fields) > most else fields
-
-
-class _FileColumn:
-    """The cell numbers of one column, block by block, and what is known of values met before."""
-
-    def __init__(self, matcher: Matcher, place: int, encoding: str) -> None:
-        self.name: str = matcher.name
-        self.parts: list[Ints] = []
-        self._place = place
-        self._encoding = encoding
-        self.persons: bool = isinstance(matcher, PersonMatcher)
-        """Whether it says whose a row is, and not in which cell."""
-        # A field that a line does not have is outside, whatever an empty one would be.
-        self._known: Mapping[str | None, int] = (
-            matcher.seen
-            if isinstance(matcher, PersonMatcher)
-            else Known[str | None](lambda text: -1 if text is None else matcher.text(text))
-        )
-        self._seen = Seen()
-        self._cells = cells_of(matcher)
-
-    def numbers(self, made: Cut, records: Sequence[_Fields]) -> Ints:
-        """The cell number of each line of a block; `records` are its lines that are not regular."""
-        codes = np.empty(len(made.ends), dtype=np.int64)
-        codes[made.regular] = self._of_regular(made)
-        if records:
-            place = self._place
-            values = [record[place] if place < len(record) else None for record in records]
-            codes[made.others] = self._of_texts(values)
-        return codes
-
-    def _of_regular(self, made: Cut) -> Ints:
-        starts, lengths = made.field(self._place)
-
-        def read(places: Ints) -> Ints:
-            return self._read(made, starts[places], lengths[places])
-
-        if lengths.max(initial=0) <= LONGEST:
-            return self._seen.numbers(words_of(made.buffer, starts, lengths), read)
-        codes = np.empty(len(starts), dtype=np.int64)
-        short, long = np.flatnonzero(lengths <= LONGEST), np.flatnonzero(lengths > LONGEST)
-        words = words_of(made.buffer, starts[short], lengths[short])
-        codes[short] = self._seen.numbers(words, lambda places: read(short[places]))
-        codes[long] = read(long)
-        return codes
-
-    def _read(self, made: Cut, starts: Ints, lengths: Ints) -> Ints:
-        """The cell numbers of some fields that were not met before."""
-        if self._cells is None:
-            return self._of_fields(made.block, starts, lengths)
-        numbers = read_decimals(made.buffer, starts, lengths)
-        codes, rest = self._cells(numbers), ~numbers.plain
-        codes[rest] = self._of_fields(made.block, starts[rest], lengths[rest])
-        return codes
-
-    def _of_fields(self, block: bytes, starts: Ints, lengths: Ints) -> Ints:
-        ends = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-        encoding = self._encoding
-        return self._of_texts([block[a:b].decode(encoding, "surrogateescape") for a, b in ends])
-
-    def _of_texts(self, values: Sequence[str | None]) -> Ints:
-        return np.fromiter(map(self._known.__getitem__, values), np.int64, len(values))

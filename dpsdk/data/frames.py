@@ -1,26 +1,26 @@
-"""Data frames and series of any library that narwhals reads, as columns of values."""
+"""Series of any library that narwhals reads, as columns of values.
+
+Those of pandas and pyarrow are taken by their distinct values, each of which is matched once: what
+a library has numbered already, as categories and dictionaries, is taken as it is; texts are
+numbered by the library. Whether two values are one is only ever asked of exact built-ins.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dpsdk.data.columns import Column, Kind, kind_of_array
-from dpsdk.data.listed import listed_column
-from dpsdk.data.matching import Matcher
+from dpsdk.data.columns import Column, Kind, array_column, kind_of_array
 from dpsdk.data.moments import moment_column
 from dpsdk.errors import MissingExtra
-from dpsdk.typing import Array
+from dpsdk.typing import Array, Bools, Ints
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 __all__ = [
-    "UNREADABLE",
-    "frame_columns",
     "is_of_library",
     "kind_of_dtype",
     "require_narwhals",
@@ -28,11 +28,10 @@ __all__ = [
     "series_column",
 ]
 
-UNREADABLE = "cannot be read; collect and check it before it is handed over"
-"""What is said of a frame whose library raised, since its text may quote values."""
-
 _TEMPORAL = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
+_ENOUGH = 32
+"""Bits for the numbers of as many distinct texts as any table has."""
 
 
 def require_narwhals() -> None:
@@ -51,25 +50,12 @@ def require_narwhals() -> None:
 
 
 def is_of_library(value: object) -> bool:
-    """Whether a value is of a class of a frame library, so that narwhals is needed to read it."""
+    """Return whether a value is of a class of a frame library, which narwhals reads."""
     return type(value).__module__.partition(".")[0] in _LIBRARIES
 
 
-def frame_columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
-    """The column of each matcher, or what is wrong with the frame.
-
-    A lazy frame is collected, its named columns only, and only if their types are read. Call
-    `require_narwhals` first. Nothing is raised, since the messages of other libraries may quote
-    values.
-    """
-    try:
-        return _columns(frame, matchers)
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return UNREADABLE
-
-
 def series_column(series: object) -> Column | None:
-    """A series or array of a frame library as a column; None if it is none."""
+    """Return a series or array of a frame library as a column; None if it is none."""
     try:
         import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
     except ImportError:
@@ -88,24 +74,8 @@ def series_column(series: object) -> Column | None:
     return series_as_column(cast("Any", known))
 
 
-def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
-    from dpsdk.data.engine.table import column_of, opened  # noqa: PLC0415  # an extra
-
-    names = [matcher.name for matcher in matchers]
-    table = opened(frame, names)
-    if isinstance(table, str):
-        return table
-    schema = table.collect_schema()
-    for matcher in matchers:
-        kind = kind_of_dtype(schema[matcher.name])
-        if kind is not None and (problem := matcher.mismatch(kind)):
-            return problem
-    read = table.select(*(column_of(table, name).alias(name) for name in names)).collect()
-    return [series_as_column(read.get_column(name)) for name in names]
-
-
 def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
-    """What the type of a series says of its values; None where its library must be asked."""
+    """Return what the type of a series says of its values; None where its library must be asked."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
     if dtype.is_numeric():
@@ -130,7 +100,7 @@ def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
 
 
 def series_as_column(series: nw.Series[Any]) -> Column:
-    """A series of narwhals as a column."""
+    """Return a series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
     if series.implementation.is_polars():
@@ -139,7 +109,7 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     dtype, native = series.dtype, series.to_native()
     if (times := _times_of_dictionary(native)) is not None:
         return series_as_column(nw.from_native(times, series_only=True))
-    if (listed := listed_column(native)) is not None:
+    if (listed := _listed_column(native)) is not None:
         return listed
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     kind = kind_of_dtype(dtype)
@@ -226,3 +196,100 @@ def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> 
     column = np.zeros(len(missing), dtype=values.dtype)
     column[~missing] = values
     return column
+
+
+def _listed_column(native: object) -> Column | None:
+    """Return a series by its distinct values, or None where it is better read one by one."""
+    library = type(native).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return _of_arrow(native)
+    if library == "pandas":
+        return _of_pandas(native)
+    return None
+
+
+def _of_arrow(native: Any) -> Column | None:
+    arrow = sys.modules["pyarrow"]
+    if not isinstance(native, arrow.ChunkedArray):
+        return None
+    types = arrow.types
+    if not types.is_dictionary(native.type):
+        if not (types.is_string(native.type) or types.is_large_string(native.type)):
+            return None
+        native = native.dictionary_encode()
+    held = native.type.value_type
+    if not (types.is_string(held) or types.is_large_string(held)):
+        return None
+    if native.type.index_type.bit_width < _ENOUGH and native.num_chunks > 1:
+        # Numbers of few bits may not do for the dictionaries of all chunks together.
+        number = arrow.int64()
+        wide = [
+            arrow.DictionaryArray.from_arrays(one.indices.cast(number), one.dictionary)
+            for one in native.chunks
+        ]
+        native = arrow.chunked_array(wide, arrow.dictionary(number, held))
+    chunks = native.unify_dictionaries().chunks
+    # Texts of a dictionary may be null themselves, which are objects that match nothing.
+    values, _ = array_column(chunks[0].dictionary.to_pylist() if chunks else [])
+    parts = [chunk.indices for chunk in chunks]
+    missing: Bools | None = None
+    if any(part.null_count for part in parts):
+        missing = np.concatenate(
+            [np.asarray(part.is_null().to_numpy(zero_copy_only=False)) for part in parts]
+        )
+    places = [np.asarray(part.fill_null(0).to_numpy()) for part in parts]
+    return Column(
+        Kind.TEXT,
+        values,
+        missing,
+        np.concatenate([np.empty(0, dtype=np.int64), *places]).astype(np.int64, copy=False),
+    )
+
+
+def _of_pandas(native: Any) -> Column | None:
+    pandas = sys.modules["pandas"]
+    dtype = native.dtype
+    if isinstance(dtype, np.dtype):
+        array: Array = np.asarray(native.array.to_numpy())
+        if array.dtype.kind in "biuf":
+            return Column(kind_of_array(array.dtype), array)
+        return _of_texts(pandas, array) if array.dtype.kind == "O" else None
+    if isinstance(dtype, pandas.CategoricalDtype):
+        categories = native.array.categories
+        spelt = isinstance(categories.dtype, pandas.StringDtype)
+        values: Array = categories.to_numpy(dtype=object if spelt else None)
+        kind = kind_of_array(values.dtype)
+        if kind is Kind.UNTYPED and set(map(type, values)) <= {str}:
+            kind = Kind.TEXT
+        if not isinstance(kind, Kind) or not (spelt or isinstance(categories.dtype, np.dtype)):
+            # Values of classes that pandas made for them, or types that numpy has not.
+            return None
+        places: Ints = np.asarray(native.array.codes).astype(np.int64)
+        missing: Bools = places < 0
+        places[missing] = 0
+        if values.dtype.kind == "M":
+            values = moment_column(values, None).values
+        return Column(kind, values, missing, places)
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(native.array, pandas.arrays.ArrowExtensionArray):
+        held = native.array.__arrow_array__()
+        return _of_arrow(
+            held if isinstance(held, arrow.ChunkedArray) else arrow.chunked_array([held])
+        )
+    if isinstance(dtype, pandas.StringDtype):
+        return _of_texts(pandas, np.asarray(native.array.to_numpy(dtype=object)))
+    return None
+
+
+def _of_texts(pandas: Any, values: Array) -> Column | None:
+    """Of an array of objects, if all are texts or missing; other classes may say what is one."""
+    if not set(map(type, values)) <= {str, float, type(None), type(pandas.NA)}:
+        return None
+    # Where all are texts, pandas tells them apart by less than their characters: some versions stop
+    # at a zero, and what is not Unicode is taken for how it is printed. One that is missing makes
+    # it compare the values themselves.
+    places, distinct = pandas.factorize(np.append(values, np.array([None], dtype=object)))
+    places = places[:-1]
+    missing = places < 0
+    kind = Kind.TEXT if set(map(type, distinct)) <= {str} else Kind.UNTYPED
+    return Column(kind, np.asarray(distinct), missing, np.where(missing, 0, places))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from dpsdk.errors import DataError, DpsdkError
 
-__all__ = ["attempt", "outcome"]
+__all__ = ["attempt", "hidden", "outcome"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -16,7 +17,7 @@ T = TypeVar("T")
 def attempt(
     source: str, load: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T | BaseException:
-    """What a call returns, or the error to raise once the caller has let go of the values.
+    """Return what a call returns, or the error to raise once the caller has let go of the values.
 
     The frames of a traceback keep their local variables alive, columns among them, and so do the
     errors that an error came from. So the error that is returned has neither. Errors of
@@ -29,10 +30,21 @@ def attempt(
 
 
 def outcome(result: T | BaseException) -> T:
-    """The result of an attempt, or its error, raised."""
+    """Return the result of an attempt, or raise its error."""
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+@contextmanager
+def hidden(source: str, reason: str) -> Generator[None]:
+    """Replace errors of other authors while rows are read: their text may quote a value."""
+    try:
+        yield
+    except DpsdkError:
+        raise
+    except Exception:  # noqa: BLE001  # see above
+        raise DataError(source, reason) from None
 
 
 def _bare(source: str, error: BaseException) -> BaseException:

@@ -5,45 +5,75 @@ Only the kernel and the modules of this package may import this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
+from typing import final
 
 import numpy as np
 
-from dpsdk.data.kept import Kept
 from dpsdk.domain import Domain
 from dpsdk.errors import Redacted
 from dpsdk.forms.blocks import numbered, tally
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Histogram"]
+__all__ = ["Histogram", "TableCache"]
+
+_CELLS = 2**24
+"""Cached tables have no more cells than this together: 128 MiB."""
+
+
+@final
+class TableCache:
+    """Read-only tables by their names, as many as fit; the oldest ones go first."""
+
+    __slots__ = ("_cells", "_lock", "_tables", "get")
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
+        self._cells = 0
+        # A finaliser that runs meanwhile may read a table, too.
+        self._lock = RLock()
+        self.get: Callable[[tuple[str, ...]], Floats | None] = self._tables.get
+
+    def keep(self, names: tuple[str, ...], table: Floats) -> Floats:
+        """Keep a table, and return it; it is read-only from now on."""
+        table.flags.writeable = False
+        with self._lock:
+            if names not in self._tables:
+                self._tables[names] = table
+                self._cells += table.size
+            while self._cells > _CELLS and len(self._tables) > 1:
+                _, oldest = self._tables.popitem(last=False)
+                self._cells -= oldest.size
+        return table
 
 
 class Histogram:
     """Counts of the records inside a domain, and of those in the extra cell outside it.
 
-    Marginal tables are cached: reading the same attributes again costs one look-up.
+    Its arrays are read-only. Marginal tables are cached.
     """
 
     __slots__ = ("_codes", "_counts", "_outside", "_sizes", "_tables")
 
     def __init__(
-        self, domain: Domain, codes: Mapping[str, Ints], counts: Floats, outside: int
+        self,
+        sizes: Domain | Mapping[str, int],
+        codes: Mapping[str, Ints],
+        counts: Floats,
+        outside: int,
     ) -> None:
-        # What the domain says of itself later, in the hands of clients, is not asked again.
-        sizes = {str.__str__(name): int(domain[name].size) for name in codes}
-        self._fill(sizes, codes, counts, outside)
-
-    def _fill(
-        self, sizes: Mapping[str, int], codes: Mapping[str, Ints], counts: Floats, outside: int
-    ) -> None:
+        if isinstance(sizes, Domain):
+            sizes = {name: sizes[name].size for name in codes}
         self._sizes = sizes
         self._codes = {
-            str.__str__(name): np.ascontiguousarray(code, _narrow(sizes[name]))
+            name: _frozen(np.ascontiguousarray(code, _narrow(sizes[name])))
             for name, code in codes.items()
         }
-        self._counts = counts
+        self._counts = _frozen(counts)
         self._outside = outside
-        self._tables = Kept()
+        self._tables = TableCache()
 
     def __repr__(self) -> str:
         return "Histogram(private)"
@@ -61,34 +91,35 @@ class Histogram:
         return int(self._counts.sum()) + self._outside
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Histogram:
-        """The records in one cell of an attribute; the others outside, or gone without a trace."""
+        """Return the records in one cell of an attribute; the others are outside, or gone."""
         chosen = self._codes[name] == cell
-        codes = {
-            other: code[chosen].astype(np.int64, copy=False) for other, code in self._codes.items()
-        }
+        codes = {other: code[chosen] for other, code in self._codes.items()}
         counts = self._counts[chosen]
         outside = self.rows - int(counts.sum()) if keep_rows else 0
-        part = Histogram.__new__(Histogram)
-        part._fill(self._sizes, codes, counts, outside)
-        return part
+        return Histogram(self._sizes, codes, counts, outside)
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
-        """Cell numbers along each named attribute, and the count of each such record."""
-        return [self._codes[name].astype(np.int64, copy=False) for name in names], self._counts
+        """Return cell numbers along each named attribute, and the count of each such record."""
+        return [_frozen(self._codes[name].astype(np.int64)) for name in names], self._counts
 
     def table(self, names: tuple[str, ...]) -> Floats:
-        """Counts on the cells of the named attributes; read-only, one axis a name."""
+        """Return counts on the cells of the named attributes, read-only, one axis a name."""
         known = self._tables.get(names)
         return self._tables.keep(names, self.counted(names)) if known is None else known
 
     def counted(self, names: tuple[str, ...]) -> Floats:
-        """The same, but not kept: for very many tables that are read once."""
+        """Return the same, but do not keep it: for very many tables that are read once."""
         known = self._tables.get(names)
         if known is not None:
             return known
         shape = tuple([self._sizes[name] for name in names])
         cells = numbered((self._codes[name] for name in names), shape, len(self._counts))
         return tally(cells, self._counts, shape)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
 
 
 def _narrow(size: int) -> type[np.unsignedinteger | np.int64]:

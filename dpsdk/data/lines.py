@@ -1,8 +1,7 @@
 """The lines of a text file, and the fields of a line. What one line holds touches no other.
 
 A line ends at a line feed; a carriage return before that belongs to the end, too. Bytes are cut
-into lines before they are decoded, and each line is decoded and cut into fields on its own, so
-that no byte, quote or escape of one can reach into the next.
+into lines before they are decoded, so that no byte, quote or escape of one reaches into the next.
 """
 
 from __future__ import annotations
@@ -15,7 +14,14 @@ from typing import BinaryIO
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["LINE_LIMIT", "decoded", "splitter", "to_encoding", "whole_lines"]
+__all__ = [
+    "LINE_LIMIT",
+    "decoded_lines",
+    "is_cut_by_bytes",
+    "splitter",
+    "to_encoding",
+    "whole_lines",
+]
 
 LINE_LIMIT = 2**20
 """A longer line, in bytes, is not read. It is one row outside the domain."""
@@ -25,10 +31,11 @@ _ESCAPES = {"unicode-escape", "raw-unicode-escape", "idna", "punycode"}
 """Spellings of other texts in ASCII, not encodings; reading them warns of what they meet."""
 
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+_BYTEWISE = ("utf-8", "ascii", "iso8859-", "cp125")
 
 
 def to_encoding(encoding: str) -> str:
-    """The name of an encoding in whose bytes the line feed can be found.
+    """Return the name of an encoding in whose bytes the line feed can be found.
 
     Raises
     ------
@@ -37,7 +44,7 @@ def to_encoding(encoding: str) -> str:
     """
     expected = "an encoding of text in which a line feed is the byte 10, or UTF-16"
     try:
-        name = codecs.lookup(str.__str__(encoding)).name
+        name = codecs.lookup(encoding).name
         feed = "\n".encode(name)
     except (LookupError, TypeError, ValueError):
         raise InvalidArgument("encoding", expected, shown(encoding)) from None
@@ -48,8 +55,13 @@ def to_encoding(encoding: str) -> str:
     return name
 
 
+def is_cut_by_bytes(encoding: str) -> bool:
+    """Return whether ASCII bytes are ASCII characters everywhere in texts of an encoding."""
+    return encoding.startswith(_BYTEWISE)
+
+
 def whole_lines(file: BinaryIO, encoding: str) -> tuple[Iterator[bytes | None], str]:
-    """The lines of a file in order, many in a block, and the encoding of those blocks.
+    """Return the lines of a file in order, many in a block, and the encoding of those blocks.
 
     A block holds whole lines; only the last one of a file may lack its end. If that is also empty,
     it is no line. None is a line too long to be kept; after a first one of that kind is no other.
@@ -59,11 +71,19 @@ def whole_lines(file: BinaryIO, encoding: str) -> tuple[Iterator[bytes | None], 
     return _blocks(file.read), encoding
 
 
-def decoded(line: bytes, encoding: str) -> str | None:
-    """A line as a text without a carriage return at its end; None for one that is too long.
+def decoded_lines(block: bytes, encoding: str) -> list[str | None]:
+    """Return the lines of a block as texts; None for those that are too long.
 
-    A byte that cannot be decoded becomes half of a surrogate pair, which is no text to anybody.
+    A byte that cannot be decoded becomes a lone surrogate, which is no text to anybody.
     """
+    block = block.removesuffix(b"\n")
+    if is_cut_by_bytes(encoding) and len(block) <= LINE_LIMIT:
+        texts = block.decode(encoding, "surrogateescape").split("\n")
+        return [text.removesuffix("\r") for text in texts]
+    return [_decoded(line, encoding) for line in block.split(b"\n")]
+
+
+def _decoded(line: bytes, encoding: str) -> str | None:
     if len(line) > LINE_LIMIT:
         return None
     try:
@@ -102,7 +122,7 @@ def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
 
 
 def _transcoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], bytes]:
-    """Reads UTF-16 as UTF-8. A half of a surrogate pair stays what it is, and touches no other."""
+    """Read UTF-16 as UTF-8. A lone surrogate stays what it is, and touches no other."""
     begun = b""
     if encoding == "utf-16":
         # Without a byte order mark, the smaller half comes first.
@@ -123,7 +143,7 @@ def _transcoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], 
 
 
 def splitter(delimiter: str, *, strip: bool) -> Callable[[str], list[str] | None]:
-    """Cuts a line into its fields; None where its quotes do not close.
+    """Return a function from a line to its fields, or None where its quotes do not close.
 
     A field that begins with a double quote goes on to the next single one, and two of them in it
     stand for one; after it comes a delimiter or the end of the line. In other fields, a quote is a

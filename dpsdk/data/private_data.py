@@ -1,42 +1,37 @@
-"""The private table: declared by its owner, taken in once, and never shown again."""
+"""The private table: declared by its owner, read once, and never shown again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from os import PathLike
-from typing import Concatenate, NoReturn, ParamSpec, TypeAlias, final
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any, NoReturn, final
 
+from dpsdk._checks import shown
 from dpsdk._html import page, pairs, part_of
 from dpsdk.data.counts import Counts
-from dpsdk.data.declaration import Collect, Declaration, Outside, declared, has_public_rows
+from dpsdk.data.declaration import Collect, Declaration, Outside
+from dpsdk.data.delimited import FileFormat
 from dpsdk.data.guard import attempt, outcome
-from dpsdk.data.sources import Parameters
-from dpsdk.data.take import (
-    take_columns,
-    take_counts,
-    take_file,
-    take_frame,
-    take_parquet,
-    take_query,
-    titled,
-    to_path,
+from dpsdk.data.readers import (
+    read_columns,
+    read_counts,
+    read_file,
+    read_frame,
+    read_parquet,
+    read_query,
 )
+from dpsdk.data.sources import Parameters
+from dpsdk.data.texts import TextFormat
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
 from dpsdk.errors import DataError, InvalidArgument, Redacted
 from dpsdk.forms.facts import Facts, Neighbors
-from dpsdk.progress import working
+from dpsdk.progress import Bars, working
 from dpsdk.typing import Array
 
-__all__ = ["Collect", "Outside", "PrivateData", "title_of"]
-
-P = ParamSpec("P")
-
-_Public: TypeAlias = tuple[
-    Domain, str, Neighbors | None, Outside, int | None, int, PrivacyUnit | None, bool
-]
-"""What `declared` is given."""
+__all__ = ["Collect", "Outside", "PrivateData", "table_of", "title_of"]
 
 
 @final
@@ -144,10 +139,11 @@ class PrivateData:
         """
         made = cls._made(
             "the columns",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
-            take_columns,
-            columns,
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
             (strip, decimal, thousands),
+            read_columns,
+            columns,
+            progress=progress,
         )
         # The traceback of an error must not carry the values.
         del columns
@@ -205,17 +201,16 @@ class PrivateData:
         InvalidArgument
             If another argument is not as expected.
         """
-        source = to_path(path)
+        source = _to_path(path)
         called = source if name is None else name
         # The file is read inside, so no frame of this call ever holds a value.
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit, progress),
-            take_file,
-            source,
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
             (strip, decimal, thousands),
-            delimiter,
-            encoding,
+            read_file,
+            lines=(delimiter, encoding),
+            progress=progress,
         )
         return outcome(made)
 
@@ -269,11 +264,12 @@ class PrivateData:
         """
         made = cls._made(
             "the frame",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
-            take_frame,
-            frame,
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
             (strip, decimal, thousands),
-            collect,
+            read_frame,
+            frame,
+            collect=collect,
+            progress=progress,
         )
         del frame
         return outcome(made)
@@ -319,15 +315,15 @@ progress
         MissingExtra
             If narwhals, or all three of the libraries, are not installed.
         """
-        source = to_path(path)
+        source = _to_path(path)
         called = source if name is None else name
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit, progress),
-            take_parquet,
-            source,
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
             (strip, decimal, thousands),
-            collect,
+            read_parquet,
+            collect=collect,
+            progress=progress,
         )
         return outcome(made)
 
@@ -378,11 +374,14 @@ collect, progress
         """
         made = cls._made(
             "the query",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
-            take_query,
-            (connection, query, parameters),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
             (strip, decimal, thousands),
-            collect,
+            read_query,
+            connection,
+            query,
+            parameters,
+            collect=collect,
+            progress=progress,
         )
         del connection, parameters
         return outcome(made)
@@ -414,8 +413,9 @@ collect, progress
         """
         made = cls._made(
             "the counts",
-            (domain, name, neighbors, "cell", max_rows, unit_rows, None, False),
-            take_counts,
+            (domain, name, neighbors, "cell", max_rows, unit_rows),
+            (),
+            read_counts,
             counts,
             outside_rows,
         )
@@ -426,32 +426,49 @@ collect, progress
     def _made(
         cls,
         source: str,
-        public: _Public,
-        take: Callable[Concatenate[Declaration, P], Counts],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        public: tuple[Any, ...],
+        texts: tuple[Any, ...],
+        read: Callable[..., Counts],
+        *given: object,
+        lines: tuple[str, str] = (",", "utf-8"),
+        collect: Collect = "histogram",
+        progress: bool = False,
     ) -> PrivateData | BaseException:
-        """A table of what is taken, or the error to raise once the caller has let go of it."""
+        """Return a table of what is read, or the error to raise once the caller has let go of it.
 
-        def taken(*args: P.args, **kwargs: P.kwargs) -> PrivateData:
-            own = declared(*public)
-            with working(own.bars, f"loading {titled(own.name, source)}"):
-                return cls._keep(take(own, *args, **kwargs), own, source)
+        `public`, `texts` and `lines` are arguments of `Declaration`, `TextFormat` and `FileFormat`.
+        """
 
-        return attempt(source, taken, *args, **kwargs)
+        def load() -> PrivateData:
+            text_format = TextFormat(*texts)
+            declared = Declaration(
+                *public,
+                texts=text_format,
+                lines=FileFormat(*lines, strip=text_format.strip),
+                collect=collect,
+                bars=Bars.of(progress),
+            )
+            with working(declared.bars, f"loading {_titled(declared.name, source)}"):
+                return cls._keep(read(declared, source, *given), declared, source)
+
+        return attempt(source, load)
 
     @classmethod
-    def _keep(cls, taken: Counts, own: Declaration, source: str) -> PrivateData:
-        rows = taken.rows
-        if own.limit is not None and rows > own.limit:
-            reason = f"more than max_rows={own.limit} rows; declare a larger max_rows"
+    def _keep(cls, counts: Counts, declared: Declaration, source: str) -> PrivateData:
+        rows = counts.rows
+        if declared.limit is not None and rows > declared.limit:
+            reason = f"more than max_rows={declared.limit} rows; declare a larger max_rows"
             raise DataError(source, reason)
-        if rows == 0 and has_public_rows(own.neighbors):
+        if rows == 0 and declared.has_public_rows:
             raise DataError(source, "no rows, where their number is public")
-        facts = own.facts(rows)
+        title = _titled(declared.name, source)
+        return cls._of_counts(counts, declared.facts(rows), declared.name, title)
+
+    @classmethod
+    def _of_counts(cls, counts: Counts, facts: Facts, name: str, title: str) -> PrivateData:
         self = cls.__new__(cls)
-        self._name, self._facts, self._title = own.name, facts, titled(own.name, source)
-        keep(self, taken, self._facts)
+        self._name, self._facts, self._title = name, facts, title
+        keep(self, counts, facts)
         return self
 
     def _repr_html_(self) -> str:
@@ -498,3 +515,24 @@ collect, progress
 def title_of(data: PrivateData) -> str:
     """The name of a table as it is shown: without the folder of the file that it is called by."""
     return data._title  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
+def table_of(counts: Counts, facts: Facts, whole: PrivateData, label: str) -> PrivateData:
+    """Return some rows of a table as one of its own, whose name ends with a label."""
+    name, title = f"{whole.name}{label}", f"{title_of(whole)}{label}"
+    return PrivateData._of_counts(counts, facts, name, title)  # pyright: ignore[reportPrivateUsage]
+
+
+def _to_path(path: str | PathLike[str]) -> str:
+    try:
+        text = fspath(path)
+    except TypeError:
+        raise InvalidArgument("path", "a path", shown(path)) from None
+    if not isinstance(text, str):
+        raise InvalidArgument("path", "a path that is a text", shown(path))
+    return str(text)
+
+
+def _titled(name: str, source: str) -> str:
+    """Return what is shown of a table's name: of one that is a path, what the path ends with."""
+    return PurePath(name).name or name if name == source else name

@@ -1,20 +1,34 @@
-"""How the texts of a table stand for numbers: strict decimals, and what a loader is told."""
+"""Single values of a table: texts that stand for numbers, and Python objects as exact built-ins."""
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_flag
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Number", "TextFormat", "is_canonical", "is_nan", "is_number", "is_text"]
+__all__ = [
+    "MISSING",
+    "Number",
+    "TextFormat",
+    "is_canonical",
+    "is_nan",
+    "is_number",
+    "is_text",
+    "plain",
+    "printed_decimal",
+]
 
 Number: TypeAlias = int | Decimal
 """The exact value of a number in a table; a Decimal may be infinite or none."""
+
+MISSING = {"", "nan", "NaN"}
+"""Texts that are missing values, unless they are labels."""
 
 _SEPARATORS = "., '_\u2019\u00a0\u2009\u202f"
 _SPECIAL = {
@@ -24,8 +38,6 @@ _SPECIAL = {
     "nan": Decimal("NaN"),
     "NaN": Decimal("NaN"),
 }
-"""What writers of tables make of the floats that are no numbers."""
-
 _CANONICAL = re.compile(r"(?!-0$)-?(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _QUICK = 18
@@ -33,35 +45,33 @@ _QUICK = 18
 
 
 def is_text(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, as bytes have that could not be decoded."""
+    """Return False for texts with a lone surrogate, as undecodable bytes become."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 
 def is_canonical(text: str) -> bool:
-    """Whether a text is the shortest plain decimal of its number: "1" is, "01" and "1.0" not."""
+    """Return whether a text is the shortest decimal of its number: "1" is, "01" and "1.0" not."""
     return _CANONICAL.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite decimal of any spelling that is read without being told more."""
+    """Return whether a text is a finite decimal of any spelling that needs no options."""
     return text not in _SPECIAL and _PLAIN.number(text) is not None
 
 
 def is_nan(number: Number) -> bool:
-    """Whether a number is none."""
+    """Return whether a number is NaN."""
     return isinstance(number, Decimal) and number.is_nan()
 
 
-def _to_flag(value: bool) -> bool:  # noqa: FBT001  # a converter
-    if not isinstance(value, bool):
-        raise InvalidArgument("strip", "True or False", shown(value))
-    return value
+def _to_strip(value: bool) -> bool:  # noqa: FBT001  # a converter
+    return to_flag("strip", value)
 
 
 def _to_point(value: str) -> str:
     if not isinstance(value, str) or value not in {".", ","}:
         raise InvalidArgument("decimal", '"." or ","', shown(value))
-    return str.__str__(value)
+    return str(value)
 
 
 def _to_separator(value: str | None) -> str | None:
@@ -70,24 +80,24 @@ def _to_separator(value: str | None) -> str | None:
     if not isinstance(value, str) or len(value) != 1 or value not in _SEPARATORS:
         expected = "None, a point, a comma, an apostrophe, an underscore or a space"
         raise InvalidArgument("thousands", expected, shown(value))
-    return str.__str__(value)
+    return str(value)
 
 
 @frozen
 class TextFormat:
-    """What a loader was told of the texts in a table. Nothing of it is ever guessed.
+    """How the texts of a table are written; nothing of it is guessed.
 
     Parameters
     ----------
     strip
         Whether white space around a text is dropped.
     decimal
-        What stands before the decimals: a point or a comma.
+        The character before the decimals: a point or a comma.
     thousands
-        What may stand between groups of three digits, if anything.
+        The character that may stand between groups of three digits.
     """
 
-    strip: bool = field(default=False, converter=_to_flag)
+    strip: bool = field(default=False, converter=_to_strip)
     decimal: str = field(default=".", converter=_to_point)
     thousands: str | None = field(default=None, converter=_to_separator)
     _decimals: re.Pattern[str] = field(init=False, repr=False, eq=False)
@@ -102,14 +112,13 @@ class TextFormat:
         # Exponents of more digits are beyond what a Decimal holds.
         exponent = "(?:[eE][+-]?[0-9]{1,9})?"
         decimals = re.compile(f"[+-]?(?:{whole}(?:{point}[0-9]*+)?|{point}[0-9]++){exponent}")
-        # A frozen value sets its derived field once, at birth.
         object.__setattr__(self, "_decimals", decimals)
 
     def number(self, text: str) -> Number | None:
-        """The number that a text spells; None where it spells none.
+        """Return the number that a text spells, or None.
 
-        A sign, digits from 0 to 9 with at most one decimal sign, and an exponent; also inf, -inf
-        and nan. Neither underscores nor digits of other scripts.
+        Numbers are strict decimals: a sign, digits from 0 to 9 with at most one decimal sign, and
+        an exponent; also inf, -inf and nan. Neither underscores nor digits of other scripts.
         """
         if self.strip:
             text = text.strip()
@@ -123,3 +132,49 @@ class TextFormat:
 
 
 _PLAIN = TextFormat()
+
+
+def printed_decimal(value: np.floating) -> Decimal:
+    """Return a float as the decimal that it prints as in its own width."""
+    if np.isfinite(value):
+        return Decimal(np.format_float_scientific(value))
+    return Decimal("NaN") if np.isnan(value) else Decimal("Infinity" if value > 0 else "-Infinity")
+
+
+def plain(value: object) -> Number | bool | str | None:
+    """Return a value as an exact built-in; None if missing or no number, text or truth value.
+
+    Only methods of the built-in classes are called: a subclass may err, or print what it holds.
+    """
+    kind = type(value)
+    if kind is bool:
+        return cast("bool", value)
+    if issubclass(kind, int):
+        return int.__add__(cast("int", value), 0)
+    if issubclass(kind, np.generic):
+        return _scalar(cast("np.generic", value))
+    if issubclass(kind, str):
+        return str.__str__(cast("str", value))
+    if issubclass(kind, float):
+        number = Decimal(float.__repr__(cast("float", value)))
+    elif issubclass(kind, Decimal):
+        number = Decimal(cast("Decimal", value))
+    else:
+        return None
+    return None if number.is_nan() else number
+
+
+_SCALARS = frozenset(np.sctypeDict.values())
+
+
+def _scalar(value: np.generic) -> Number | bool | str | None:
+    if type(value) not in _SCALARS:
+        return None
+    if isinstance(value, np.floating):
+        number = printed_decimal(value)
+        return None if number.is_nan() else number
+    if isinstance(value, np.bool_ | np.str_) or (
+        isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
+    ):
+        return cast("int | bool | str", value.item())
+    return None

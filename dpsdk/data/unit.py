@@ -1,14 +1,13 @@
-"""Whom a table protects where its rows say whose they are: a person, however many rows."""
+"""The person that a table protects where its rows say whose they are, however many rows."""
 
 from __future__ import annotations
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count, to_name
+from dpsdk._checks import to_count, to_flag, to_name
 from dpsdk.codec import FLAG, NAME, POSITIVE, Member, written
-from dpsdk.errors import InvalidArgument
 
-__all__ = ["PrivacyUnit", "own_unit"]
+__all__ = ["PrivacyUnit"]
 
 
 def _to_column(value: str) -> str:
@@ -20,9 +19,7 @@ def _to_max_rows(value: int) -> int:
 
 
 def _to_distinct(value: bool) -> bool:  # noqa: FBT001  # a converter
-    if type(value) is not bool:
-        raise InvalidArgument("distinct", "True or False", shown(value))
-    return value
+    return to_flag("distinct", value)
 
 
 @written("unit", {"column": NAME, "max_rows": POSITIVE, "distinct": Member(FLAG, False)})
@@ -64,16 +61,3 @@ class PrivacyUnit:
     column: str = field(converter=_to_column)
     max_rows: int = field(converter=_to_max_rows, kw_only=True)
     distinct: bool = field(default=False, converter=_to_distinct, kw_only=True)
-
-
-def own_unit(unit: PrivacyUnit) -> PrivacyUnit:
-    """A unit that the caller does not hold, checked anew.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is none, or was changed into none.
-    """
-    if type(unit) is not PrivacyUnit:
-        raise InvalidArgument("unit", "a PrivacyUnit or None", shown(unit))
-    return PrivacyUnit(unit.column, max_rows=unit.max_rows, distinct=unit.distinct)

@@ -9,7 +9,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting
 from dpsdk._frames import Column, Rows, rows_of
-from dpsdk.data.take import read_codes
+from dpsdk.data.readers import read_codes
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import to_weights
 from dpsdk.losses import Loss

@@ -16,7 +16,7 @@ from registry import pure_program
 
 from dpsdk import Boolean, Domain, Neighbors, PrivacyUnit, PrivateData
 from dpsdk.accounting.guarantee import PureGuarantee
-from dpsdk.data.bounding import (
+from dpsdk.data.persons import (
     CELL_FACTOR,
     PERSON_FACTOR,
     PRIME,

@@ -7,6 +7,7 @@ row by row, for each type of column, each kind of attribute and each odd value.
 import math
 import sqlite3
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -27,9 +28,8 @@ from dpsdk import (
     Neighbors,
     PrivateData,
 )
-from dpsdk.data.encode import encode
-from dpsdk.data.engine.coded import coded
 from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.rows import coded
 from dpsdk.data.engine.table import opened
 from dpsdk.data.frames import series_as_column
 from dpsdk.data.matching import matcher_of
@@ -157,17 +157,16 @@ def test_every_engine_gives_the_cells_of_every_other_door(engine):
         for column in expected:
             for clip in (False, True) if attribute.ordered else (False,):
                 matcher = matcher_of(evolve(attribute, name=column), TEXTS, clip=clip)
-                keys = keys_of(opened_table, [matcher])
-                if not isinstance(keys, str):
-                    pairs.append((label, clip, matcher, keys[0]))
+                with suppress(DataError):
+                    pairs.append((label, clip, matcher, keys_of(opened_table, [matcher])[0]))
     for start in range(0, len(pairs), 200):
         some = pairs[start : start + 200]
         made = [key.expression.alias(f"k{place}") for place, (*_, key) in enumerate(some)]
-        found = opened_table.select("row", *made).collect().sort("row")
+        found = opened_table.frame.select("row", *made).collect().sort("row")
         for place, (label, clip, matcher, key) in enumerate(some):
             codes = key.codes(found.get_column(f"k{place}")).tolist()
             column = matcher.name
-            door = encode(matcher, series_as_column(eager.get_column(column))).tolist()
+            door = matcher.encode(series_as_column(eager.get_column(column))).tolist()
             if not clip:
                 by_rules = [expected_cell(ATTRIBUTES[label], value) for value in expected[column]]
                 assert door == by_rules, (label, column)
@@ -230,7 +229,7 @@ def test_odd_names_and_policies_are_the_same_in_every_engine(name, request, tmp_
         assert counts.sum() + out == len(found) == 6
         assert out == expected[1]
         for place, matcher in enumerate(matchers):
-            codes = encode(matcher, series_as_column(nw.from_native(table)[matcher.name]))
+            codes = matcher.encode(series_as_column(nw.from_native(table)[matcher.name]))
             assert sorted(found[f"dpsdk_{place}"].to_list()) == sorted(codes.tolist())
             assert set(counted[matcher.name].tolist()) <= set(codes.tolist())
     with pytest.raises(DataError, match="is outside the domain"):

@@ -25,13 +25,13 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.data.columns import Column, Kind, kind_of_array
-from dpsdk.data.encode import encode, first_float_from
-from dpsdk.data.engine.table import column_of, is_loose, is_number, stays_in_engine
+from dpsdk.data.engine.table import Table
 from dpsdk.data.engine.times import Moments, chosen, of_moments, steps
 from dpsdk.data.frames import kind_of_dtype, series_as_column
-from dpsdk.data.matching import BinnedMatcher, DateMatcher, IntegerMatcher, Matcher
-from dpsdk.data.texts import Number, TextFormat
-from dpsdk.data.values import printed_decimal
+from dpsdk.data.matcher import Matcher
+from dpsdk.data.matching import DateMatcher
+from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher, first_float_from
+from dpsdk.data.texts import Number, TextFormat, printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
 
@@ -55,29 +55,33 @@ class Key:
     """The cell of a value that is neither missing nor one of those that were listed."""
 
 
-def keys_of(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> list[Key] | str:
-    """The key of each matcher's column, or what is wrong with the types of the columns.
+def keys_of(table: Table, matchers: Sequence[Matcher]) -> list[Key]:
+    """Return the key of each matcher's column. No value is read.
 
-    The table is one that `opened` has returned for these names. No value is read.
+    Raises
+    ------
+    DataError
+        If a column is of a type that cannot match its attribute.
     """
-    schema = table.collect_schema()
     for matcher in matchers:
-        kind = kind_of_dtype(schema[matcher.name])
-        if isinstance(schema[matcher.name], nw.Time) and stays_in_engine(table):
+        kind = kind_of_dtype(table.schema[matcher.name])
+        if isinstance(table.schema[matcher.name], nw.Time) and table.in_engine:
             kind = "times of day"
         if kind is not None and (problem := matcher.mismatch(kind)):
-            return problem
-        if kind is Kind.UNTYPED and stays_in_engine(table):
-            return f"column {matcher.name!r} holds {kind.value}, which no engine groups by"
-        if kind is Kind.FLOAT and is_loose(table) and matcher.clips:
-            return 'outside="clip" where a column of floats may hold texts; choose another'
-    return [_key(table, schema[matcher.name], matcher) for matcher in matchers]
+            raise DataError(table.source, problem)
+        if kind is Kind.UNTYPED and table.in_engine:
+            problem = f"column {matcher.name!r} holds {kind.value}, which no engine groups by"
+            raise DataError(table.source, problem)
+        if kind is Kind.FLOAT and table.is_loose and matcher.clips:
+            problem = 'outside="clip" where a column of floats may hold texts; choose another'
+            raise DataError(table.source, problem)
+    return [_key(table, matcher) for matcher in matchers]
 
 
-def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> Key:
-    column = column_of(table, matcher.name)
-    if not stays_in_engine(table):
-        return _own(matcher, column)
+def _key(table: Table, matcher: Matcher) -> Key:
+    column, dtype = table.column(matcher.name), table.schema[matcher.name]
+    if not table.in_engine:
+        return _own(table, matcher, column)
     if isinstance(dtype, nw.Boolean):
         yes, no = matcher.boolean(value=True), matcher.boolean(value=False)
         # SQLite's may be two.
@@ -85,30 +89,30 @@ def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> 
         return _direct(matcher, chosen(column == nw.lit(value=True), yes, rest))
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # As numbered as it is.
-        return _own(matcher, column)
+        return _own(table, matcher, column)
     if isinstance(matcher, DateMatcher) and isinstance(dtype, nw.Date | nw.Datetime):
-        known = of_moments(matcher, column, dtype, table)
+        known = of_moments(matcher, column, dtype, table.frame)
         if isinstance(known, Moments):
             return _of_moments(matcher, known)
-        return _own(matcher, known)
+        return _own(table, matcher, known)
     kind = kind_of_dtype(dtype)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)
     expression: nw.Expr | None = None
     if kind is Kind.INTEGER:
-        limits = None if is_loose(table) else _LIMITS.get(type(dtype))
+        limits = None if table.is_loose else _LIMITS.get(type(dtype))
         expression = None if limits is None else _of_integers(matcher, column, *limits)
         if expression is None:
             return _spelt(matcher, column)
     elif isinstance(dtype, nw.Float64):
-        expression = _of_floats(matcher, column, np.float64, is_number(table, column))
+        expression = _of_floats(matcher, column, np.float64, table.is_number(column))
     elif isinstance(dtype, nw.Float32):
-        expression = _of_floats(matcher, column, np.float32, is_number(table, column))
+        expression = _of_floats(matcher, column, np.float32, table.is_number(column))
     if expression is not None:
         return _direct(matcher, expression)
     if kind is Kind.FLOAT:
-        column = nw.when(is_number(table, column)).then(column)
-    return _own(matcher, column)
+        column = nw.when(table.is_number(column)).then(column)
+    return _own(table, matcher, column)
 
 
 _LIMITS: dict[type[nw.dtypes.DType], tuple[int, int]] = {
@@ -135,12 +139,12 @@ def _direct(matcher: Matcher, expression: nw.Expr) -> Key:
     return Key(matcher.name, expression, codes, direct=True)
 
 
-def _own(matcher: Matcher, column: nw.Expr) -> Key:
+def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
     def codes(values: Values) -> Ints:
         held = series_as_column(values) if isinstance(values, nw.Series) else _listed(values)
         if problem := matcher.mismatch(held.kind):
-            raise DataError("the frame", problem)
-        return encode(matcher, held)
+            raise DataError(table.source, problem)
+        return matcher.encode(held)
 
     return Key(matcher.name, column, codes, direct=False, rest=matcher.rest)
 
@@ -165,7 +169,7 @@ def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
 
     def codes(values: Values) -> Ints:
         texts = values.to_list() if isinstance(values, nw.Series) else values
-        return encode(matcher, _listed([_number(text) for text in texts]))
+        return matcher.encode(_listed([_number(text) for text in texts]))
 
     return Key(matcher.name, column.cast(nw.String), codes, direct=False, rest=matcher.rest)
 

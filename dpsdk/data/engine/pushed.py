@@ -13,10 +13,10 @@ from typing import Any, final
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpsdk.data.engine.coded import code_name
+from dpsdk.data.engine.rows import code_name
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
-from dpsdk.data.kept import Kept
-from dpsdk.data.matching import Matcher
+from dpsdk.data.histogram import TableCache
+from dpsdk.data.matcher import Matcher
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.typing import Array, Floats, Ints
 
@@ -71,7 +71,7 @@ class Pushed:
         self._snapshot = snapshot
         self._cells = cells
         self._process = os.getpid()
-        self._tables = Kept()
+        self._tables = TableCache()
         self._rows, self._inside = _whole(snapshot) if counted is None else counted
 
     def __repr__(self) -> str:

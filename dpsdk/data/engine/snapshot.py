@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsdk._beside import Beside
 from dpsdk._turns import Turns
-from dpsdk.data.engine.coded import code_name
+from dpsdk.data.engine.rows import code_name
 from dpsdk.errors import Redacted
 from dpsdk.typing import Array
 

@@ -3,91 +3,96 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
+from attrs import frozen
 
-from dpsdk.data.engine.collation import without_collation
+from dpsdk.data.columns import require_columns
+from dpsdk.errors import DataError
 
-__all__ = [
-    "column_of",
-    "is_loose",
-    "is_number",
-    "opened",
-    "server_of",
-    "stays_in_engine",
-]
+__all__ = ["Table", "column_of", "opened", "server_of"]
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
+_WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
+_COLLATED = {"mssql", "mysql", "singlestoredb"}
 
-_REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
-"""The libraries whose frames may repeat a name."""
 
-
-def opened(frame: object, names: Sequence[str]) -> nw.LazyFrame[Any] | str:
-    """The table that a frame is, or what is wrong with it; nothing of it is read.
-
-    Its texts are told apart by all their characters, as `without_collation` says.
+@frozen(eq=False, repr=False)
+class Table:
+    """The columns of a frame that will be read, of which no row was read yet.
 
     Parameters
     ----------
+    source
+        The frame, as refusals name it.
     frame
-        An eager or lazy frame, relation or table of any library that narwhals reads.
-    names
-        The columns that will be read. Others may be of any type, and may repeat a name.
+        Those columns, in which texts are told apart by all their characters.
+    schema
+        Their types, resolved once.
     """
-    counts = _counted_names(frame)
-    for name in names:
-        if counts[name] > 1:
-            return f"has {counts[name]} columns {name!r}"
-    if counts and max(counts.values()) > 1:
-        # Names repeat among columns that nobody asked for.
-        missing = [name for name in names if not counts[name]]
-        if missing:
-            return f"no column {missing[0]!r}"
-        native = cast("Any", frame)
-        frame = native.select(list(names)) if hasattr(native, "select") else native[list(names)]
-    table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
-    if not isinstance(table, nw.DataFrame | nw.LazyFrame):
-        return f"expected a data frame, got {type(frame).__name__}"
-    lazy = table.lazy()
-    if lazy.implementation.is_dask():
-        # Its columns of objects are read one by one, as those of pandas are.
-        lazy = lazy.collect().lazy()
-    held = lazy.collect_schema().names()
-    for name in names:
-        if name not in held:
-            return f"no column {name!r}"
-        if stays_in_engine(lazy) and not lazy.implementation.is_polars():
-            # These engines read one of the two, and do not say which.
-            twins = [other for other in held if other.casefold() == name.casefold()]
-            if len(twins) > 1:
-                both = " and ".join(repr(twin) for twin in twins)
-                return f"columns {both} are one to its engine; rename them"
-    return without_collation(lazy, names)
+
+    source: str
+    frame: nw.LazyFrame[Any]
+    schema: Mapping[str, nw.dtypes.DType]
+
+    @property
+    def in_engine(self) -> bool:
+        """Whether its engine groups rows by expressions; other tables are read by columns."""
+        known = self.frame.implementation
+        if known.is_polars():
+            # It groups by no objects of Python.
+            return not any(isinstance(dtype, nw.Object) for dtype in self.schema.values())
+        return not (known.is_pandas_like() or known.is_pyarrow())
+
+    @property
+    def server(self) -> str:
+        """The database that Ibis works with; nothing where a table is not of Ibis."""
+        return server_of(self.frame)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether a column may hold values of other types than its own, as texts among integers."""
+        return self.server == "sqlite"
+
+    @property
+    def compares_exactly(self) -> bool:
+        """Whether its engine is known to tell all texts apart, and to rank rows."""
+        known = self.frame.implementation
+        if known.is_ibis():
+            return self.server in {"duckdb", "postgres"}
+        return bool(known.is_duckdb() or known.is_pyspark() or known.is_pyspark_connect())
+
+    def column(self, name: str) -> nw.Expr:
+        """Return a column by its exact name."""
+        return column_of(self.frame, name)
+
+    def is_number(self, column: nw.Expr) -> nw.Expr:
+        """Return whether a float is there and is no NaN, asked in a way that its engine has."""
+        known = self.frame.implementation
+        if not (known.is_duckdb() or known.is_ibis()):
+            return ~(column.is_null() | column.is_nan())
+        if self.server in _WITHOUT_NAN:
+            return ~column.is_null()
+        # DuckDB takes isnan for false, and a comparison for true, where that is so of the smallest
+        # and largest number in the statistics of a Parquet file, of which NaN is none. Of a
+        # difference it takes nothing for granted. That of infinities is NaN, so they are asked for.
+        infinite = float("inf")
+        return (column - column == 0) | (column == infinite) | (column == -infinite)
 
 
-def _counted_names(frame: object) -> Counter[str]:
-    if type(frame).__module__.partition(".")[0] not in _REPEATING:
-        return Counter()
-    names = getattr(frame, "column_names", None)
-    return Counter(cast("Any", frame).columns if names is None else names)
+def server_of(frame: nw.LazyFrame[Any]) -> str:
+    """Return what Ibis calls the database of a frame; nothing where it is not of Ibis."""
+    native: Any = frame.to_native()
+    return str(native.get_backend().name) if frame.implementation.is_ibis() else ""
 
 
-def stays_in_engine(table: nw.LazyFrame[Any]) -> bool:
-    """Whether its engine groups rows by expressions; other tables are read column by column."""
-    known = table.implementation
-    if known.is_polars():
-        # It groups by no objects of Python.
-        return nw.Object not in {type(dtype) for dtype in table.collect_schema().dtypes()}
-    return not (known.is_pandas_like() or known.is_pyarrow())
-
-
-def column_of(table: nw.LazyFrame[Any], name: str) -> nw.Expr:
-    """A column by its exact name, with whatever characters that has."""
-    known = table.implementation
+def column_of(frame: nw.LazyFrame[Any], name: str) -> nw.Expr:
+    """Return a column of a frame by its exact name, with whatever characters that has."""
+    known = frame.implementation
     if known.is_pyspark() or known.is_pyspark_connect():
         # A point in a name would otherwise ask for a field of a record.
         return nw.col("`" + name.replace("`", "``") + "`")
@@ -97,29 +102,138 @@ def column_of(table: nw.LazyFrame[Any], name: str) -> nw.Expr:
     return nw.col(name)
 
 
-_WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
+def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Table:
+    """Open the named columns of an eager or lazy frame, relation or table.
+
+    Other columns may be of any type, and may repeat a name.
+
+    Raises
+    ------
+    DataError
+        If it is no frame, or lacks a column, or its engine takes two columns or texts for one.
+    """
+    native: Any = frame
+    names = list(dict.fromkeys(names))
+    library = type(frame).__module__.partition(".")[0]
+    if library in {"pandas", "pyarrow", "modin", "cudf"} and hasattr(native, "columns"):
+        # These may repeat a name.
+        held = list(getattr(native, "column_names", native.columns))
+        require_columns(source, held, names)
+        native = native.select(names) if hasattr(native, "select") else native[names]
+    made = nw.from_native(cast("nw.DataFrame[Any]", native), pass_through=True)
+    if not isinstance(made, nw.DataFrame | nw.LazyFrame):
+        raise DataError(source, f"expected a data frame, got {type(frame).__name__}")
+    lazy = made.lazy()
+    if lazy.implementation.is_dask():
+        # Its columns of objects are read one by one, as those of pandas are.
+        lazy = lazy.collect().lazy()
+    schema = lazy.collect_schema()
+    held = schema.names()
+    require_columns(source, held, names)
+    own = {name: schema[name] for name in names}
+    chosen = lazy.select(*(column_of(lazy, name).alias(name) for name in names))
+    table = Table(source, chosen, own)
+    if table.in_engine and not lazy.implementation.is_polars():
+        for name in names:
+            # These engines read one of the two, and do not say which.
+            twins = [other for other in held if other.casefold() == name.casefold()]
+            if len(twins) > 1:
+                both = " and ".join(repr(twin) for twin in twins)
+                raise DataError(source, f"columns {both} are one to its engine; rename them")
+    texts = [name for name, dtype in own.items() if isinstance(dtype, nw.String)]
+    return Table(source, _without_collation(table, texts), own) if texts else table
 
 
-def is_loose(table: nw.LazyFrame[Any]) -> bool:
-    """Whether a column may hold values of other types than its own, as texts among integers."""
-    return server_of(table) == "sqlite"
+def _without_collation(table: Table, texts: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Return the same columns, of which the texts are told apart by all their characters.
+
+    Some columns have a collation that takes "a" for "A", or drops blanks at the end. An engine that
+    groups by such a column returns one of the texts, and which one depends on the other rows: a row
+    would be of a cell, or of a person, that others decide about.
+    """
+    known = table.frame.implementation
+    native: Any = table.frame.to_native()
+    if known.is_duckdb():
+        chosen = [
+            f"{_quoted(name)} COLLATE C AS {_quoted(name)}" if name in texts else _quoted(name)
+            for name in table.schema
+        ]
+        return _lazy(native.project(", ".join(chosen)))
+    if known.is_pyspark() or known.is_pyspark_connect():
+        return _of_spark(native, texts)
+    return _of_ibis(table, native, texts) if known.is_ibis() else table.frame
 
 
-def server_of(table: nw.LazyFrame[Any]) -> str:
-    """What Ibis calls the data base that it works with; nothing where a table is not of Ibis."""
-    native: Any = table.to_native()
-    return str(native.get_backend().name) if table.implementation.is_ibis() else ""
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
-def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
-    """Whether a float is there and is no NaN, asked in a way that its engine has."""
-    known = table.implementation
-    if not (known.is_duckdb() or known.is_ibis()):
-        return ~(column.is_null() | column.is_nan())
-    if known.is_ibis() and server_of(table) in _WITHOUT_NAN:
-        return ~column.is_null()
-    # DuckDB takes isnan for false, and a comparison for true, where that is so of the smallest and
-    # largest number in the statistics of a Parquet file, of which NaN is none. Of a difference it
-    # takes nothing for granted. That of infinities is NaN, so they are asked for as well.
-    infinite = float("inf")
-    return (column - column == 0) | (column == infinite) | (column == -infinite)
+def _lazy(native: Any) -> nw.LazyFrame[Any]:
+    frame: nw.LazyFrame[Any] = nw.from_native(native)
+    return frame
+
+
+def _of_spark(native: Any, texts: Sequence[str]) -> nw.LazyFrame[Any]:
+    binary = "UTF8_BINARY"
+    # Versions before 4 have no collations.
+    collated = [
+        field.name
+        for field in native.schema.fields
+        if field.name in texts and getattr(field.dataType, "collation", binary) != binary
+    ]
+    functions: Any = sys.modules.get("pyspark.sql.functions")
+    for name in collated:
+        column = functions.col("`" + name.replace("`", "``") + "`")
+        native = native.withColumn(name, functions.collate(column, binary))
+    return _lazy(native)
+
+
+def _of_ibis(table: Table, native: Any, texts: Sequence[str]) -> nw.LazyFrame[Any]:
+    match table.server:
+        case "duckdb":
+            asked = native.get_backend().con.sql("SELECT current_setting('default_collation')")
+            if asked.fetchall()[0][0]:
+                reason = "default_collation, which takes some texts for one, is set; reset it"
+                raise DataError(table.source, reason)
+            own = _through_bytes("encode", "decode")
+        case "postgres":
+            own = _through_bytes("convert_to", "convert_from", "UTF8")
+        case "sqlite":
+            own = _either
+        case server if server in _COLLATED:
+            reason = (
+                f"texts of {server}, which takes some for one; hand over a frame that was collected"
+            )
+            raise DataError(table.source, reason)
+        case _:
+            return table.frame
+    return _lazy(native.mutate(**{name: own(native[name]) for name in texts}))
+
+
+def _either(column: Any) -> Any:
+    """Return a column without its collation: what a function returns has none."""
+    return column.coalesce(column)
+
+
+def _joined(column: Any) -> Any:
+    return column + ""
+
+
+@cache
+def _through_bytes(there: str, back: str, *encoding: str) -> Callable[[Any], Any]:
+    """Return what makes a text anew of its bytes, by functions of an engine."""
+    builtin: Any = sys.modules["ibis"].udf.scalar.builtin
+    named = _of_two if encoding else _of_one
+    more = ["string"] * len(encoding)
+    encode = builtin(named, name=there, signature=(("string", *more), "binary"))
+    decode = builtin(named, name=back, signature=(("binary", *more), "string"))
+    # Joined first, as Ibis calls texts what PostgreSQL does not, such as enumerations.
+    return lambda column: decode(encode(_joined(column), *encoding), *encoding)
+
+
+def _of_one(value: Any) -> None:
+    """Stand for a function of an engine: Ibis takes the names of its parameters from here."""
+
+
+def _of_two(value: Any, encoding: str) -> None:
+    """Stand for a function that is told of an encoding, too."""

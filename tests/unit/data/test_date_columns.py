@@ -17,7 +17,7 @@ from dpsdk import Boolean, Categorical, Date, Domain, Integer, PrivateData
 from dpsdk.data.columns import Kind
 from dpsdk.data.matching import matcher_of
 from dpsdk.data.moments import moment_of, read_moment
-from dpsdk.data.take import read_codes
+from dpsdk.data.readers import read_codes
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError
 from worlds import repeatable

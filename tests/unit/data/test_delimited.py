@@ -287,7 +287,7 @@ def test_a_delimiter_is_one_character(delimiter, tmp_path):
         (b"age\r17\r18", "no column 'age' in the first line"),
         (b"age\n", "no rows"),
         (b"age", "no rows"),
-        (b"age,x,age\n17,1,18\n", "names column 'age' 2 times"),
+        (b"age,x,age\n17,1,18\n", "has 2 columns 'age' in the first line"),
         (b'age,"x\n17,1\n', "a quote that does not close"),
         (b"age," + b"x" * 2**21 + b"\n17,\n", "first line is longer"),
     ],

@@ -269,8 +269,8 @@ def doors(tmp_path):
 )
 def test_an_interrupt_at_any_line_leads_to_no_value(door, step, tmp_path, monkeypatch):
     if door == "file":
-        # As if it were a long one, whose lines are cut together.
-        monkeypatch.setattr("dpsdk.data.delimited._SHORT", 0)
+        # As if it were a long one, that pyarrow reads.
+        monkeypatch.setattr("dpsdk.data.delimited._LONG", 0)
     load = doors(tmp_path)[door]
     at = 1
     while (error := interrupted(load, at)) is not None:

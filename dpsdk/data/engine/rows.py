@@ -1,0 +1,349 @@
+"""The rows of a table as cell numbers: all of them or those kept of persons, counted or held.
+
+Rows of persons are kept by the rule of `dpsdk.data.persons`, row for row, written in what all
+engines compute exactly: products of numbers below 2^31, remainders of numbers from 0 on, counts
+along an order, and single characters of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from attrs import frozen
+
+from dpsdk.data.engine.keys import Key
+from dpsdk.data.engine.table import Table, column_of
+from dpsdk.data.engine.times import chosen
+from dpsdk.data.frames import series_as_column
+from dpsdk.data.persons import (
+    ALPHABET,
+    BITS,
+    CELL_FACTOR,
+    FIRST,
+    LAST,
+    LENGTHS,
+    PERSON_FACTOR,
+    PRIME,
+    REPEAT_FACTOR,
+    WHITE_SPACE,
+    PersonMatcher,
+    kept_codes,
+)
+from dpsdk.data.texts import MISSING
+from dpsdk.data.unit import PrivacyUnit
+from dpsdk.errors import DataError
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Rows", "all_rows", "bounded", "code_name", "coded", "kept_rows"]
+
+_PERSON, _REPEAT, _KEY, _PLACE, _WHO, _COUNT = (
+    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "who", "rows")
+)
+_AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
+"""What `strip` drops. Not every engine trims a text of more than blanks."""
+
+_TALLIED = 2**22
+"""Records are counted together in a table of at most so many cells: 32 MiB."""
+
+
+def code_name(place: int) -> str:
+    """Return what the column of cell numbers of a key is called."""
+    return f"dpsdk_{place}"
+
+
+@frozen(eq=False, repr=False)
+class Rows:
+    """Cell numbers of rows along each attribute, in their engine or as arrays. Private."""
+
+    names: Sequence[str]
+    """Of the attributes."""
+    codes: nw.LazyFrame[Any] | Mapping[str, Ints]
+    """Columns as `code_name` calls them, or arrays by the names of attributes."""
+    backend: Any
+    """The library of eager frames."""
+
+    def groups(self) -> tuple[Mapping[str, Ints], Floats]:
+        """Return the distinct records, outside ones among them, and how many rows each has.
+
+        Several records may be of the same cell.
+        """
+        if not isinstance(self.codes, nw.LazyFrame):
+            return _tallied(self.codes)
+        columns = [code_name(place) for place in range(len(self.names))]
+        frame, counts = _counted(self.codes, columns)
+        return {
+            name: np.asarray(frame.get_column(column).to_numpy(), dtype=np.int64)
+            for name, column in zip(self.names, columns, strict=True)
+        }, counts
+
+    def table(self) -> nw.LazyFrame[Any]:
+        """Return columns dpsdk_0, dpsdk_1, ... of cell numbers, one row each."""
+        if isinstance(self.codes, nw.LazyFrame):
+            return self.codes
+        codes = {code_name(place): self.codes[name] for place, name in enumerate(self.names)}
+        return nw.from_dict(codes, backend=self.backend).lazy()
+
+
+@frozen(eq=False, repr=False)
+class _AllRows(Rows):
+    """All rows of a table in an engine, which is scanned once to count them."""
+
+    keys: Sequence[Key]
+    source: Table
+
+    def groups(self) -> tuple[Mapping[str, Ints], Floats]:
+        columns = [code_name(place) for place in range(len(self.keys))]
+        made = [key.expression.alias(name) for key, name in zip(self.keys, columns, strict=True)]
+        frame, counts = _counted(self.source.frame.select(*made), columns)
+        return {
+            key.name: key.codes(frame.get_column(name))
+            for key, name in zip(self.keys, columns, strict=True)
+        }, counts
+
+    def table(self) -> nw.LazyFrame[Any]:
+        return coded(self.source, self.keys)
+
+
+def all_rows(table: Table, keys: Sequence[Key]) -> Rows:
+    """Return every row of a table."""
+    names = [key.name for key in keys]
+    if table.in_engine:
+        return _AllRows(names, {}, None, keys, table)
+    frame = table.frame.collect()
+    codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
+    return Rows(names, codes, frame.implementation)
+
+
+def coded(table: Table, keys: Sequence[Key], keep: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    """Return columns of cell numbers, one a key and -1 outside, beside those kept.
+
+    For a key that is no cell number already, its distinct values are read and matched here, so a
+    table is scanned twice. What a table that changes meanwhile holds in the second scan only
+    is taken for a value that no attribute lists.
+
+    Raises
+    ------
+    DataError
+        If a column that is kept has a name that cell numbers have.
+    """
+    for name in keep:
+        if name.casefold() in {code_name(place) for place in range(len(keys))}:
+            raise DataError(table.source, f"a column {name!r}, which is a name kept for cells")
+    cells = [_cell(table, key).alias(code_name(place)) for place, key in enumerate(keys)]
+    return table.frame.select(*cells, *(table.column(name).alias(name) for name in keep))
+
+
+def _cell(table: Table, key: Key) -> nw.Expr:
+    if key.direct:
+        return key.expression
+    name = code_name(0)
+    found, _ = _counted(table.frame.select(key.expression.alias(name)), [name])
+    values = found.get_column(name)
+    listed: dict[int, list[object]] = {}
+    for value, cell in zip(values.to_list(), key.codes(values).tolist(), strict=True):
+        if value is not None and cell != key.rest:
+            listed.setdefault(cell, []).append(value)
+    expression = nw.lit(key.rest)
+    if listed:
+        among = [value for some in listed.values() for value in some]
+        within = _among(key.expression, listed, sorted(listed))
+        expression = chosen(key.expression.is_in(among), within, expression)
+    return chosen(~key.expression.is_null(), expression, nw.lit(-1))
+
+
+def _among(column: nw.Expr, listed: Mapping[int, list[object]], cells: Sequence[int]) -> nw.Expr:
+    """Return the cell that lists a value, found by halves."""
+    if len(cells) == 1:
+        return nw.lit(cells[0])
+    middle = len(cells) // 2
+    first = [value for cell in cells[:middle] for value in listed[cell]]
+    rest = _among(column, listed, cells[middle:])
+    return chosen(column.is_in(first), _among(column, listed, cells[:middle]), rest)
+
+
+def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[nw.DataFrame[Any], Floats]:
+    """Return the distinct rows of some columns, and how often each stands there."""
+    found = frame.group_by(*names).agg(nw.len().alias(_COUNT)).collect()
+    return found, np.asarray(found.get_column(_COUNT).to_numpy(), dtype=np.float64)
+
+
+def _tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
+    """Count equal records together, where the numbers of cells leave few that could be."""
+    rows = len(next(iter(codes.values())))
+    shape = [int(code.max(initial=-1)) + 2 for code in codes.values()]
+    if prod(shape) > _TALLIED:
+        return codes, np.ones(rows)
+    number = np.zeros(rows, dtype=np.int64)
+    for code, size in zip(codes.values(), shape, strict=True):
+        number *= size
+        number += code
+        number += 1
+    counts = np.bincount(number)
+    found = np.flatnonzero(counts)
+    places = np.unravel_index(found, shape)
+    return {
+        name: place.astype(np.int64) - 1 for name, place in zip(codes, places, strict=True)
+    }, counts[found].astype(np.float64)
+
+
+def kept_rows(
+    table: Table, keys: Sequence[Key], person: PersonMatcher, unit: PrivacyUnit, *, complete: bool
+) -> Rows:
+    """Return the rows that are kept of persons.
+
+    Parameters
+    ----------
+    table, keys
+        Among its columns is that of the identifiers.
+    person, unit
+        What reads the identifiers, and how many rows of a person are kept.
+    complete
+        Whether every row must lie inside the domain, whosever it is.
+
+    Raises
+    ------
+    DataError
+        If the column of identifiers tells nobody apart, or a row lies outside that may not.
+    """
+    known = table.frame.implementation
+    # What Ibis has read comes as tables of pyarrow.
+    backend = nw.Implementation.PYARROW if known.is_ibis() else known
+    names = [key.name for key in keys]
+    if not table.in_engine:
+        frame = table.frame.collect()
+        column = series_as_column(frame.get_column(person.name))
+        if problem := person.mismatch(column.kind):
+            raise DataError(table.source, problem)
+        codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
+        if complete:
+            _check_inside(table, {name: int(code.min(initial=0)) for name, code in codes.items()})
+        return Rows(names, kept_codes(codes, person, person.encode(column), unit), backend)
+    dtype = table.schema[person.name]
+    if not isinstance(dtype, nw.String | nw.Categorical | nw.Enum) and not dtype.is_integer():
+        raise DataError(table.source, person.mismatch("values of an unknown type") or "")
+    columns = [code_name(place) for place in range(len(keys))]
+    cells = coded(table, keys, [person.name])
+    if complete:
+        lowest = cells.select(*(nw.col(name).min() for name in columns)).collect()
+        _check_inside(table, dict(zip(names, lowest.row(0), strict=True)))
+    if table.compares_exactly:
+        kept = bounded(cells, columns, person.name, unit, strip=person.texts.strip)
+        return Rows(names, kept, backend)
+    read = _numbered(cells.collect(), person)
+    found = {
+        name: np.asarray(read.get_column(column).to_numpy(), dtype=np.int64)
+        for name, column in zip([*names, _PERSON], [*columns, _PERSON], strict=True)
+    }
+    persons = found.pop(_PERSON)
+    return Rows(names, kept_codes(found, person, persons, unit), backend)
+
+
+def _check_inside(table: Table, least: Mapping[str, int | None]) -> None:
+    for name, cell in least.items():
+        if cell is not None and cell < 0:
+            raise DataError(table.source, f"a value of {name!r} is outside the domain")
+
+
+def _numbered(frame: nw.DataFrame[Any], person: PersonMatcher) -> nw.DataFrame[Any]:
+    """Return cell numbers beside the number of the person, of whom each is looked at once."""
+    backend = frame.implementation
+    if not backend.is_polars():
+        # Texts of these are listed by their library.
+        numbers = person.encode(series_as_column(frame.get_column(person.name)))
+        return frame.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
+    frame = frame.rename({person.name: _WHO})
+    people = frame.select(_WHO).unique()
+    numbers = person.encode(series_as_column(people.get_column(_WHO)))
+    people = people.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
+    # In whichever order rows come back: nothing depends on it. Null is joined with nothing.
+    return frame.join(people, on=_WHO, how="left").with_columns(nw.col(_PERSON).fill_null(-1))
+
+
+def bounded(
+    frame: nw.LazyFrame[Any],
+    names: Sequence[str],
+    column: str,
+    unit: PrivacyUnit,
+    *,
+    strip: bool = False,
+) -> nw.LazyFrame[Any]:
+    """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1.
+
+    Parameters
+    ----------
+    frame
+        Cell numbers, as `coded` makes them, beside the column of identifiers.
+    names
+        The columns of cell numbers.
+    column
+        That of the identifiers, of integers or texts.
+    unit
+        How many rows of a person are kept, and whether cells count once.
+    strip
+        Whether white space around identifiers is dropped.
+    """
+    outside = nw.any_horizontal(*(nw.col(name) < 0 for name in names), ignore_nulls=False)
+    cells = [
+        nw.when(outside).then(nw.lit(-1)).otherwise(nw.col(name)).cast(nw.Int64).alias(name)
+        for name in names
+    ]
+    person = column_of(frame, column)
+    if frame.collect_schema()[column].is_integer():
+        there = ~person.is_null()
+    else:
+        person = person.cast(nw.String)
+        person = person.str.replace_all(_AROUND, "") if strip else person
+        # Before anything is made of it, as null is in no list.
+        there = ~person.is_null() & ~person.is_in(sorted(MISSING))
+    rows = frame.filter(there).select(*cells, person.alias(_PERSON))
+    repeat = nw.col(_PERSON).cum_count().over(_PERSON, *names, order_by=list(names))
+    rows = rows.with_columns(repeat.cast(nw.Int64).alias(_REPEAT))
+    if unit.distinct:
+        rows = rows.filter(nw.col(_REPEAT) == 1)
+    rows = _keyed(rows, names)
+    place = nw.col(_PERSON).cum_count().over(_PERSON, order_by=[_KEY, *names, _REPEAT])
+    rows = rows.with_columns(place.cast(nw.Int64).alias(_PLACE))
+    return rows.filter(nw.col(_PLACE) <= unit.max_rows).select(*names)
+
+
+def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+    powers = [pow(CELL_FACTOR, power, PRIME) for power in reversed(range(len(names) + 1))]
+    key = nw.lit(powers[0]).cast(nw.Int64) + _sum(
+        [
+            (nw.col(name) + 1) % PRIME * power % PRIME
+            for name, power in zip(names, powers[1:], strict=True)
+        ]
+    )
+    salt = _salt(nw.col(_PERSON).cast(nw.String)) * PERSON_FACTOR % PRIME
+    repeat = nw.col(_REPEAT) * REPEAT_FACTOR % PRIME
+    # Step by step, since engines that are asked in SQL would write out each factor once a power.
+    rows = rows.with_columns(((key + salt + repeat) % PRIME).alias(_KEY))
+    square = "dpsdk_square"
+    rows = rows.with_columns((nw.col(_KEY) * nw.col(_KEY) % PRIME).alias(square))
+    fifth = nw.col(square) * nw.col(square) % PRIME * nw.col(_KEY) % PRIME
+    return rows.with_columns(fifth.alias(_KEY)).drop(square)
+
+
+def _salt(written: nw.Expr) -> nw.Expr:
+    weight = 2 ** (BITS * (FIRST + LAST))
+    terms = [(written.str.len_chars().cast(nw.Int64) % LENGTHS) * weight]
+    for place in [*range(FIRST), *range(-LAST, 0)]:
+        character = written.str.slice(place, 1)
+        for bit in reversed(range(BITS)):
+            weight //= 2
+            having = [one for one in ALPHABET if ord(one) >> bit & 1]
+            # Not every engine makes a number of a truth value.
+            terms.append(chosen(character.is_in(having), weight, nw.lit(0)).cast(nw.Int64))
+    return _sum(terms) % PRIME
+
+
+def _sum(terms: Sequence[nw.Expr]) -> nw.Expr:
+    """Add by halves, as some engines read only so many brackets within each other."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return _sum(terms[:middle]) + _sum(terms[middle:])

@@ -1,0 +1,170 @@
+"""Matchers find the cell that a value falls into along an attribute; -1 is outside.
+
+Matching never fails because of a value and never says which values it met. The rules are the same
+by whichever door a table comes in:
+
+- A float is the decimal that it prints as in its own width.
+- A text is a number where it spells one in strict decimals; numbers match by their exact value.
+- A truth value is the text True or False to a `Categorical`, and no number.
+- An empty text, nan and NaN are missing values, unless they are labels.
+- Dates and times match a `Date`, which no number does; see `dpsdk.data.moments`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+import numpy as np
+
+from dpsdk.data.columns import Column, Kind
+from dpsdk.data.moments import Moment, moment_of
+from dpsdk.data.texts import Number, TextFormat, is_nan, plain
+from dpsdk.typing import Array, Ints
+
+__all__ = ["ANY", "MOMENTS", "NUMBERS", "Matcher", "Memo"]
+
+ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
+"""Kinds of columns that may match every attribute."""
+NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
+MOMENTS = {Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME}
+
+_REMEMBERED = 2**16
+_LONGEST_REMEMBERED = 64
+
+K = TypeVar("K")
+
+
+class Memo(dict[K, int], Generic[K]):
+    """Cell numbers of values, each worked out once as long as not too many differ."""
+
+    def __init__(self, number: Callable[[K], int]) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, value: K) -> int:
+        code = self._number(value)
+        if isinstance(value, str) and len(value) > _LONGEST_REMEMBERED:
+            return code
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[value] = code
+        return code
+
+
+class Matcher(ABC):
+    """Finds the cells of values along one attribute."""
+
+    clips: bool = False
+    """Whether numbers beyond the bounds are moved to them."""
+
+    def __init__(self, name: str, size: int, texts: TextFormat) -> None:
+        self.name: str = name
+        self.size: int = size
+        self.texts: TextFormat = texts
+        self.numbers: dict[Number, int] = {}
+        """The cells of the numbers that are labels."""
+        self.rest: int = -1
+        """The cell of what is neither missing nor a label."""
+
+    def mismatch(self, kind: Kind | str) -> str | None:
+        """Return what is wrong with a column of this kind, before a value is read; or None."""
+        expected = self.refusal(kind)
+        if expected is None:
+            return None
+        held = kind.value if isinstance(kind, Kind) else kind
+        return f"column {self.name!r} holds {held}, none of which can match; give {expected}"
+
+    @abstractmethod
+    def refusal(self, kind: Kind | str) -> str | None:
+        """Return what would match instead of a column of this kind, or None if that can match."""
+
+    @abstractmethod
+    def number(self, value: Number) -> int:
+        """Return the cell of a number, which may be infinite but not NaN."""
+
+    def boolean(self, *, value: bool) -> int:  # noqa: ARG002  # most attributes have none
+        """Return the cell of a truth value."""
+        return -1
+
+    def text(self, value: str) -> int:
+        """Return the cell of a text."""
+        number = self.texts.number(value)
+        return -1 if number is None or is_nan(number) else self.number(number)
+
+    def moment(self, value: Moment) -> int:  # noqa: ARG002  # only dates read them
+        """Return the cell of a day or time."""
+        return -1
+
+    def memo(self) -> dict[str | None, int]:
+        """Return a dictionary that works out the cells of texts; None is a lacking field."""
+        return Memo[str | None](lambda text: -1 if text is None else self.text(text))
+
+    def encode(self, column: Column) -> Ints:
+        """Return the cell numbers of a column's values."""
+        # No warning of numpy's may depend on what it meets.
+        with np.errstate(all="ignore"):
+            codes = self._encode(column)
+        if column.places is not None:
+            codes = codes[column.places] if len(codes) else np.full(len(column), -1)
+        if column.missing is not None:
+            codes[column.missing] = -1
+        return codes
+
+    def _encode(self, column: Column) -> Ints:
+        values = column.values
+        if column.kind is Kind.NULL:
+            return np.full(len(values), -1)
+        if column.kind in MOMENTS:
+            return self.moments(cast("Kind", column.kind), values)
+        match values.dtype.kind:
+            case "b":
+                cells = [self.boolean(value=False), self.boolean(value=True)]
+                return np.array(cells)[values.astype(np.intp)]
+            case "i" | "u":
+                return self.integers(values)
+            case "f":
+                return self.floats(values)
+            case _:
+                return self.objects(values)
+
+    def moments(self, kind: Kind, seconds: Array) -> Ints:  # noqa: ARG002  # only dates read them
+        """Return the cells of many days or times of one kind."""
+        return np.full(len(seconds), -1)
+
+    def integers(self, values: Array) -> Ints:
+        """Return the cells of an array of integers."""
+        return self.distinct(values)
+
+    def floats(self, values: Array) -> Ints:
+        """Return the cells of an array of floats."""
+        return self.distinct(values)
+
+    def distinct(self, values: Array) -> Ints:
+        """Return the cells of an array of numbers, each distinct one looked at once."""
+        distinct, places = np.unique(values, return_inverse=True)
+        return self.objects(distinct)[places]
+
+    def objects(self, values: Array) -> Ints:
+        """Return the cells of values that are looked at one by one."""
+        texts, numbers = self.memo(), Memo[Number](self.number)
+
+        def cell(item: object) -> int:
+            value = plain(item)
+            if isinstance(value, str):
+                return texts[value]
+            if isinstance(value, bool):
+                return self.boolean(value=value)
+            if value is not None:
+                return numbers[value]
+            moment = moment_of(item)
+            return -1 if moment is None else self.moment(moment)
+
+        # The elements of an array of floats keep their width only as scalars of numpy.
+        items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())
+        if set(map(type, items)) == {str}:
+            found = map(texts.__getitem__, cast("list[str]", items))
+            return np.fromiter(found, np.int64, len(values))
+        codes = (texts[item] if type(item) is str else cell(item) for item in items)
+        return np.fromiter(codes, np.int64, len(values))

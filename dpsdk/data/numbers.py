@@ -1,0 +1,138 @@
+"""Matchers of attributes whose cells are numbers: integers, and bins between edges."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from decimal import Decimal
+from math import ceil
+
+import numpy as np
+
+from dpsdk.data.columns import Kind
+from dpsdk.data.matcher import ANY, NUMBERS, Matcher
+from dpsdk.data.texts import Number, TextFormat, printed_decimal
+from dpsdk.domain import Binned, Integer
+from dpsdk.typing import Array, Bools, Ints
+
+__all__ = ["BinnedMatcher", "IntegerMatcher", "first_float_from"]
+
+
+class _NumericMatcher(Matcher):
+    def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(name, size, texts)
+        self.clips = clip
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        if kind in ANY or kind in NUMBERS:
+            return None
+        expected = "integers, floats, decimals, or texts that spell numbers"
+        return f"{expected}, or declare a Boolean" if kind is Kind.BOOLEAN else expected
+
+
+class IntegerMatcher(_NumericMatcher):
+    """Along integers: whole numbers, however they are spelt."""
+
+    def __init__(self, attribute: Integer, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        self.low: int = attribute.low
+        self.high: int = attribute.high
+
+    def number(self, value: Number) -> int:
+        if value < self.low:
+            return 0 if self.clips else -1
+        if value > self.high:
+            return self.size - 1 if self.clips else -1
+        # Within the bounds, so turning it into an int is no work.
+        whole = int(value)
+        return whole - self.low if whole == value else -1
+
+    def integers(self, values: Array) -> Ints:
+        info = np.iinfo(values.dtype)
+        low, high = max(self.low, info.min), min(self.high, info.max)
+        if low > high:
+            # The whole type lies on one side of the bounds.
+            return np.full(len(values), self.number(info.max))
+        wide = values.astype(np.uint64 if info.min == 0 else np.int64).view(np.uint64)
+        # Modulo 2^64, what is below the bounds is farther above the lower one than the upper one.
+        steps = wide - np.uint64(low % 2**64)
+        codes = steps.view(np.int64) + (low - self.low)
+        codes[steps > np.uint64(high - low)] = -1
+        if self.clips:
+            kind = values.dtype.type
+            codes[values < kind(low)] = self.number(self.low - 1)
+            codes[values > kind(high)] = self.number(self.high + 1)
+        return codes
+
+    def floats(self, values: Array) -> Ints:
+        # Below this size, a whole float prints all its digits; above, as few as tell it apart.
+        exact = min(2.0 ** (np.finfo(values.dtype).nmant + 1), 2.0**53)
+        plain = np.abs(values) < exact
+        codes = np.full(len(values), -1)
+        whole = plain & (values == np.rint(values))
+        codes[whole] = self.integers(values[whole].astype(np.int64))
+        if self.clips:
+            # A fraction beyond the bounds is moved to them, one between them stays outside.
+            rest = plain & ~whole
+            moved = np.full(int(rest.sum()), -1)
+            beyond = np.floor(values[rest]).astype(np.int64)
+            moved[beyond < self.low] = 0
+            moved[beyond >= self.high] = self.size - 1
+            codes[rest] = moved
+        large = ~plain & ~np.isnan(values)
+        codes[large] = self.objects(values[large])
+        return codes
+
+
+class BinnedMatcher(_NumericMatcher):
+    """Along bins: numbers of any kind, against edges that are the decimals they print as."""
+
+    def __init__(self, attribute: Binned, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        self.exact: tuple[Decimal, ...] = tuple(Decimal(repr(edge)) for edge in attribute.edges)
+
+    def number(self, value: Number) -> int:
+        cell = bisect_right(self.exact, value) - 1
+        if cell == self.size and value == self.exact[-1]:
+            return cell - 1
+        if self.clips:
+            return min(max(cell, 0), self.size - 1)
+        return cell if cell < self.size else -1
+
+    def integers(self, values: Array) -> Ints:
+        info = np.iinfo(values.dtype)
+        # An integer is at or above an edge where it is so for the next integer up.
+        starts = [ceil(edge) for edge in self.exact]
+        last = starts[-1] if starts[-1] == self.exact[-1] else None
+        edges = np.array([max(s, info.min) for s in starts if s <= info.max], dtype=values.dtype)
+        end = None if last is None or not info.min <= last <= info.max else values == edges[-1]
+        return self._cells(np.searchsorted(edges, values, side="right"), end)
+
+    def floats(self, values: Array) -> Ints:
+        if values.dtype.itemsize > np.dtype(np.float64).itemsize:
+            return self.distinct(values)
+        kind = values.dtype.type
+        edges = np.array([first_float_from(edge, kind) for edge in self.exact], dtype=values.dtype)
+        end = values == edges[-1] if printed_decimal(edges[-1]) == self.exact[-1] else None
+        codes = self._cells(np.searchsorted(edges, values, side="right"), end)
+        codes[np.isnan(values)] = -1
+        return codes
+
+    def _cells(self, reached: Ints, end: Bools | None) -> Ints:
+        """Return cells by how many edges each number reaches, and which are the last edge."""
+        codes = reached.astype(np.int64) - 1
+        if end is not None:
+            codes[end] = self.size - 1
+        if self.clips:
+            return np.clip(codes, 0, self.size - 1)
+        codes[codes >= self.size] = -1
+        return codes
+
+
+def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
+    """Return the smallest float of a type that prints as at least the edge, perhaps infinity."""
+    found = kind(float(edge))
+    while printed_decimal(found) < edge:
+        found = np.nextafter(found, kind(np.inf))
+    while printed_decimal(below := np.nextafter(found, kind(-np.inf))) >= edge:
+        found = below
+    return found

@@ -1,0 +1,263 @@
+"""Thin readers: columns, files, frames and counts become private counts.
+
+All of it may raise while values are at hand, so it is called through `attempt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from dpsdk.data.columns import Column, array_column, kind_of_array, require_columns
+from dpsdk.data.counts import Counts
+from dpsdk.data.declaration import Declaration
+from dpsdk.data.delimited import read_delimited
+from dpsdk.data.frames import (
+    is_of_library,
+    kind_of_dtype,
+    require_narwhals,
+    series_as_column,
+    series_column,
+)
+from dpsdk.data.guard import hidden
+from dpsdk.data.histogram import Histogram
+from dpsdk.data.matcher import Matcher
+from dpsdk.data.matching import matcher_of
+from dpsdk.data.moments import moment_column
+from dpsdk.data.persons import kept_codes
+from dpsdk.data.sources import Parameters, parquet_frame, query_frame
+from dpsdk.data.texts import TextFormat, plain
+from dpsdk.domain import Attribute
+from dpsdk.errors import DataError
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = [
+    "read_codes",
+    "read_columns",
+    "read_counts",
+    "read_file",
+    "read_frame",
+    "read_parquet",
+    "read_query",
+]
+
+_UNREADABLE = "cannot be read; collect and check it before it is handed over"
+"""What is said of a frame whose library raised, since its text may quote values."""
+
+
+def read_columns(
+    declared: Declaration, source: str, columns: Mapping[str, Array | list[object]]
+) -> Counts:
+    """Read one array of values for each attribute."""
+    matchers, person = declared.matchers(), declared.person()
+    every: list[Matcher] = matchers if person is None else [*matchers, person]
+    found = _matched(source, columns, every)
+    codes = {one.name: one.encode(column) for one, column in zip(matchers, found, strict=False)}
+    for name, code in codes.items():
+        if declared.complete and (code < 0).any():
+            raise DataError(source, f"a value of {name!r} is outside the domain")
+    if person is not None and declared.unit is not None:
+        codes = kept_codes(codes, person, person.encode(found[-1]), declared.unit)
+    return _histogram(declared, codes)
+
+
+def read_file(declared: Declaration, source: str) -> Counts:
+    """Read the lines of a delimited text file."""
+    matchers, person = declared.matchers(), declared.person()
+    codes = read_delimited(
+        source,
+        declared.lines,
+        matchers if person is None else [*matchers, person],
+        # Of persons, only rows that are kept count against the limit.
+        limit=declared.limit if person is None else None,
+        complete=len(matchers) if declared.complete else 0,
+        tell=declared.tell,
+    )
+    named = {matcher.name: code for matcher, code in zip(matchers, codes, strict=False)}
+    if person is not None and declared.unit is not None:
+        named = kept_codes(named, person, codes[-1], declared.unit)
+    return _histogram(declared, named)
+
+
+def read_parquet(declared: Declaration, source: str) -> Counts:
+    """Read the columns of Parquet files."""
+    require_narwhals()
+    return read_frame(declared, source, parquet_frame(source, _columns_of(declared)))
+
+
+def read_query(
+    declared: Declaration, source: str, connection: object, query: str, given: Parameters | None
+) -> Counts:
+    """Read the columns of what a query gives."""
+    require_narwhals()
+    return read_frame(declared, source, query_frame(connection, query, given))
+
+
+def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
+    """Read the columns of a frame, in its engine where it has one."""
+    require_narwhals()
+    from dpsdk.data.engine.keys import keys_of  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.pushed import pushed_of_codes  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.rows import all_rows, kept_rows  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
+
+    matchers, person = declared.matchers(), declared.person()
+    with hidden(source, _UNREADABLE):
+        table = opened(frame, _columns_of(declared), source)
+        if person is None or declared.unit is None:
+            rows = all_rows(table, keys_of(table, matchers))
+        else:
+            kind = kind_of_dtype(table.schema[person.name])
+            if kind is not None and (problem := person.mismatch(kind)):
+                raise DataError(source, problem)
+            keys = keys_of(table, matchers)
+            rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
+        if declared.collect == "marginals":
+            pushed = pushed_of_codes(rows.table(), matchers)
+            if declared.complete and pushed.outside:
+                raise DataError(source, "a row is outside the domain")
+            return pushed
+        codes, counts = rows.groups()
+    for name, code in codes.items():
+        if declared.complete and (code < 0).any():
+            raise DataError(source, f"a value of {name!r} is outside the domain")
+    return _histogram(declared, codes, counts)
+
+
+def read_counts(
+    declared: Declaration, source: str, counts: object, outside_rows: object
+) -> Histogram:
+    """Read the number of rows in each cell."""
+    domain = declared.domain
+    try:
+        array = np.asarray(counts)
+    except Exception:  # noqa: BLE001  # its text may quote values
+        raise DataError(source, "not an array") from None
+    if array.shape not in {domain.shape, (domain.size,)}:
+        expected = f"{domain.shape} or ({domain.size},)"
+        raise DataError(source, f"of shape {array.shape}, expected {expected}")
+    others = plain(outside_rows)
+    if not isinstance(others, int) or isinstance(others, bool) or others < 0:
+        raise DataError(source, "outside_rows is not a whole number, zero or more")
+    if array.dtype.kind not in "biuf":
+        raise DataError(source, "not whole numbers")
+    with np.errstate(all="ignore"):
+        flat: Floats = array.reshape(-1).astype(np.float64)
+        whole = np.isfinite(flat).all() and (flat >= 0).all() and (flat == np.rint(flat)).all()
+        total = flat.sum()
+    if not whole:
+        raise DataError(source, "not whole numbers, zero or more")
+    if total >= 2.0**53 or int(total) + others >= 2**53:
+        raise DataError(source, "too many rows to count exactly")
+    cells = np.flatnonzero(flat)
+    codes = np.unravel_index(cells, domain.shape)
+    named = {name: code.astype(np.int64) for name, code in zip(domain.names, codes, strict=True)}
+    return Histogram(domain, named, flat[cells], others)
+
+
+def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, Ints]:
+    """Return the cell numbers of public values along some attributes, -1 for those outside.
+
+    Parameters
+    ----------
+    columns
+        A mapping of names to arrays or lists, or a data frame; columns of other names are not read.
+    attributes
+        At least one. Values are read as a loader reads those of a table that is not clipped.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, of a type that nothing can be read from, or of another length.
+    MissingExtra
+        For a frame, if narwhals is not installed.
+    """
+    matchers = [matcher_of(attribute, TextFormat(), clip=False) for attribute in attributes]
+    if isinstance(columns, Mapping):
+        named = cast("Mapping[str, Array | list[object]]", columns)
+        found = _matched("the columns", named, matchers)
+    else:
+        require_narwhals()
+        from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
+
+        with hidden("the frame", _UNREADABLE):
+            names = [matcher.name for matcher in matchers]
+            frame = opened(columns, names).frame.collect()
+            found = [series_as_column(frame.get_column(name)) for name in names]
+        _check("the frame", found, matchers)
+    return {one.name: one.encode(column) for one, column in zip(matchers, found, strict=True)}
+
+
+def _columns_of(declared: Declaration) -> list[str]:
+    person = [] if declared.unit is None else [declared.unit.column]
+    return list(dict.fromkeys([*declared.domain.names, *person]))
+
+
+def _matched(
+    source: str, columns: Mapping[str, Array | list[object]], matchers: Sequence[Matcher]
+) -> list[Column]:
+    """Return the column of each matcher, of a type that can match, all of one length."""
+    try:
+        held = [name for name in columns if isinstance(name, str)]
+    except Exception:  # noqa: BLE001  # its text may quote values
+        raise DataError(source, "its columns have no names that can be read") from None
+    require_columns(source, held, [matcher.name for matcher in matchers])
+    found = [_column(source, columns, matcher.name) for matcher in matchers]
+    _check(source, found, matchers)
+    return found
+
+
+def _column(source: str, columns: Mapping[str, Array | list[object]], name: str) -> Column:
+    column: Column | None = None
+    needed = False
+    try:
+        # All calls of methods that may be another author's are in here.
+        given: object = columns[name]
+        needed = is_of_library(given)
+        column = _as_column(given)
+    except Exception:  # noqa: BLE001  # its text may quote values
+        column = None
+    if needed:
+        # Without it, the elements of some libraries are objects that match nothing.
+        require_narwhals()
+    if column is None:
+        raise DataError(source, f"column {name!r} cannot be read as a sequence of values")
+    if column.values.ndim != 1:
+        raise DataError(source, f"column {name!r} is not one-dimensional")
+    return column
+
+
+def _as_column(given: object) -> Column:
+    if not issubclass(type(given), list | tuple | range | np.ndarray):
+        series = series_column(given)
+        if series is not None:
+            return series
+    values, missing = array_column(given)
+    if values.dtype.kind == "M":
+        return moment_column(values, missing)
+    return Column(kind_of_array(values.dtype), values, missing)
+
+
+def _check(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> None:
+    for matcher, column in zip(matchers, columns, strict=True):
+        if problem := matcher.mismatch(column.kind):
+            raise DataError(source, problem)
+    for matcher, column in zip(matchers, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise DataError(source, f"column {matcher.name!r} is not as long as the others")
+
+
+def _histogram(
+    declared: Declaration, codes: Mapping[str, Ints], counts: Floats | None = None
+) -> Histogram:
+    domain = declared.domain
+    out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
+    for name, code in codes.items():
+        # Also what another thread wrote into an array while it was read.
+        out |= (code < 0) | (code >= domain[name].size)
+    inside = {name: code[~out] for name, code in codes.items()}
+    if counts is None:
+        return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))
+    return Histogram(domain, inside, counts[~out], int(counts[out].sum()))

@@ -4,13 +4,16 @@ from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock
 from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.convolution import Toeplitz
 from dpsdk.forms.design import Coordinates, Design
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Toeplitz, Weights
+from dpsdk.forms.factors import Factor, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.members import Members
 from dpsdk.forms.proximal import ProximalGapForm
+from dpsdk.forms.ranges import Groups, Identity, Prefix, Range, Ranges
+from dpsdk.forms.residuals import Residual
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.forms.solver import Minimum, minimise
@@ -44,6 +47,7 @@ __all__ = [
     "Prefix",
     "ProximalGapForm",
     "Range",
+    "Ranges",
     "Residual",
     "Sensitivity",
     "Simplex",

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
+from operator import index
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument
-from dpsdk.forms.factors import (
-    Factor,
-    Groups,
-    Identity,
-    Range,
-    Toeplitz,
-    Weights,
-    half_up,
-    to_weights,
-)
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.canonical import ONE, ZERO, head_text, table_text, to_number
+from dpsdk.forms.factors import MATRIX_LIMIT, Factor, is_own, owned, rounded_half_up, to_weights
+from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
+__all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "owned_block", "tally"]
 
 _CHUNK = 2**22
 
@@ -51,19 +47,30 @@ def numbered(codes: Iterable[Array], shape: Iterable[int], records: int) -> Ints
     return np.zeros(records, dtype=np.int64) if cells is None else cells
 
 
+def to_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of the attributes of a block."""
+    return tuple(names)
+
+
+def to_shape(shape: Iterable[int]) -> tuple[int, ...]:
+    """The sizes of the attributes of a block."""
+    return tuple([index(size) for size in shape])
+
+
+def every_cell(shape: tuple[int, ...]) -> list[Ints]:
+    """The numbers of all cells of a table, in C order, along each of its axes."""
+    return list(np.indices(shape).reshape(len(shape), math.prod(shape)))
+
+
 def _powered(weights: Floats, power: int) -> Floats:
     return weights * weights if power == 2 else np.abs(weights)
-
-
-def _plain(factor: Factor) -> Weights | Toeplitz:
-    """A factor whose weights can be others."""
-    return factor if isinstance(factor, Toeplitz) else Weights(factor.matrix())
 
 
 class Block(Lasting, ABC):
     """`rows` linear functions that depend on the attributes `names` only.
 
-    Functions are weights on the cells of these attributes; rows outside the domain weigh zero.
+    Functions are weights on the cells of these attributes; rows outside the domain weigh zero. A
+    block of another author gives `names`, `shape`, `rows` and `columns`, and is written out.
     """
 
     __slots__ = ()
@@ -75,15 +82,36 @@ class Block(Lasting, ABC):
     def rows(self) -> int:
         """The number of functions."""
 
-    @property
     @abstractmethod
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        """The weights (rows, m) at m cells, given by one array of cell numbers for each name."""
+
+    def written(self) -> Dense:
+        """The same functions with all their weights multiplied out.
+
+        Raises
+        ------
+        TooLarge
+            If these are more than 2^24 for a block of another author.
+        """
+        needed = self.rows * math.prod(self.shape)
+        if needed > MATRIX_LIMIT:
+            raise TooLarge("a block", needed, MATRIX_LIMIT, "weights", "use fewer attributes")
+        return Dense(self.names, self.shape, self.columns(every_cell(self.shape)))
+
+    @property
     def integral(self) -> bool:
         """Whether all weights are integers."""
+        return self.written().integral
 
     @property
     def nbytes(self) -> int:
         """Roughly how many bytes it takes, with its arrays."""
         return _BLOCK_BYTES
+
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and largest weight of each function over the cells of the domain."""
+        return self.written().extents()
 
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest weight of all."""
@@ -91,33 +119,79 @@ class Block(Lasting, ABC):
         return float(low.min()), float(high.max())
 
     @property
-    @abstractmethod
     def reach(self) -> float:
         """No product of weights of one record exceeds this on the way to an answer.
 
         Whatever is multiplied first: factors that shrink count as one. Infinite or NaN where floats
         do not hold it.
         """
+        return max(1.0, *map(abs, self.limits()))
 
-    @abstractmethod
-    def extents(self) -> tuple[Floats, Floats]:
-        """The smallest and largest weight of each function over the cells of the domain."""
+    @property
+    def partition(self) -> bool:
+        """Whether each record counts once, in exactly one function, as in a plain marginal."""
+        return False
 
-    @abstractmethod
+    @property
+    def counting(self) -> bool:
+        """Whether each function is a multiple of the indicator of a product of ranges."""
+        return False
+
+    @property
+    def ranges(self) -> tuple[Ints, Ints, Floats] | None:
+        """Of a block on one attribute the range that each function counts, and its weight.
+
+        Where these start and stop, and the weights; None if functions are of other kinds.
+        """
+        return None
+
+    def move(self, *, replace: bool, outside: bool) -> Move | None:
+        """How far one row moves the answers of this block alone, where a theorem says it."""
+        del replace, outside
+        return None
+
     def answer(self, table: Floats) -> Floats:
         """The functions summed over a table of counts with one axis for each name."""
+        return self.written().answer(table)
 
-    @abstractmethod
     def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
         """The functions summed over records: for each name its cell numbers, and counts."""
+        return self.answer(tally(numbered(codes, self.shape, len(counts)), counts, self.shape))
 
-    @abstractmethod
-    def columns(self, codes: Sequence[Ints]) -> Floats:
-        """The weights (rows, m) at m cells, given by one array of cell numbers for each name."""
+    def adjoint(self, numbers: Floats) -> Floats:
+        """The sum of the functions, each times a number, as a table with one axis a name."""
+        return self.written().adjoint(numbers)
 
-    @abstractmethod
     def column_norms(self, power: int) -> Floats:
         """The sum of |weight| ** power over the functions, an array with one axis a name."""
+        return self.written().column_norms(power)
+
+    @property
+    def uneven(self) -> int:
+        """Among how many factors the bits of a lattice are shared."""
+        return 1
+
+    @property
+    def slack(self) -> float:
+        """What floats may round off where its weights are multiplied out."""
+        return 0.0
+
+    def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
+        """The canonical text of each function, on attributes of these places in a domain."""
+        return self.written().texts(axes)
+
+
+def owned_block(block: Block) -> Block:
+    """A block that prices rest on: itself, or of another author its weights written out."""
+    if is_own(type(block)):
+        return block
+    if not isinstance(block, Block):
+        raise InvalidArgument("blocks", "blocks of dpsdk.forms", shown(block))
+    return Block.written(block)
+
+
+def _to_factors(factors: Iterable[Factor]) -> tuple[Factor, ...]:
+    return tuple([owned(factor) for factor in factors])
 
 
 @frozen
@@ -127,9 +201,9 @@ class Kronecker(Block):
     The functions are numbered in C order over the factors, which follow the domain's order.
     """
 
-    names: tuple[str, ...]
-    factors: tuple[Factor, ...]
-    scale: float = 1.0
+    names: tuple[str, ...] = field(converter=to_names)
+    factors: tuple[Factor, ...] = field(converter=_to_factors)
+    scale: float = field(default=1.0, converter=float)
 
     @classmethod
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
@@ -185,12 +259,36 @@ class Kronecker(Block):
             low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
         return low, high
 
+    @property
+    def partition(self) -> bool:
+        return self.scale == 1.0 and all(factor.partition for factor in self.factors)
+
+    @property
+    def counting(self) -> bool:
+        return all(factor.counting for factor in self.factors)
+
+    @property
+    def span(self) -> tuple[slice, ...] | None:
+        """The cells that a single function counts, where they are a box; None otherwise."""
+        sides = [factor.span for factor in self.factors]
+        return None if None in sides else tuple([side for side in sides if side is not None])
+
+    @property
+    def ranges(self) -> tuple[Ints, Ints, Floats] | None:
+        if len(self.factors) != 1 or (ends := self.factors[0].ranges) is None:
+            return None
+        return *ends, np.full(len(ends[0]), self.scale)
+
+    def move(self, *, replace: bool, outside: bool) -> Move | None:
+        if len(self.factors) != 1:
+            return None
+        return self.factors[0].move(self.scale, replace=replace, outside=outside)
+
     def answer(self, table: Floats) -> Floats:
-        result = table
-        box = [slice(f.start, f.stop) for f in self.factors if isinstance(f, Range)]
-        if len(box) == len(self.factors):
+        if (box := self.span) is not None:
             # A box is one slice, whose cells are added at once.
-            return np.array([float(table[tuple(box)].sum()) * self.scale])
+            return np.array([float(table[box].sum()) * self.scale])
+        result = table
         for axis, factor in enumerate(self.factors):
             result = factor.apply(result, axis)
         result = result.reshape(-1)
@@ -201,16 +299,19 @@ class Kronecker(Block):
         for name, factor, code in zip(self.names, self.factors, codes, strict=True):
             if factor.rows == 1:
                 counts = counts * factor.columns(code)[0]
-            elif isinstance(factor, Groups):
-                # Of a large attribute there may be few groups, and too many cells for a table.
-                remaining[name] = (Identity(factor.rows), code // factor.width)
             else:
-                remaining[name] = (factor, code)
+                remaining[name] = factor.coarsened(code)
         factors = tuple(factor for factor, _ in remaining.values())
         shape = tuple(factor.size for factor in factors)
         cells = numbered((code for _, code in remaining.values()), shape, len(counts))
         table = tally(cells, counts, shape)
         return Kronecker(tuple(remaining), factors, self.scale).answer(table)
+
+    def adjoint(self, numbers: Floats) -> Floats:
+        result = numbers.reshape([factor.rows for factor in self.factors])
+        for axis, factor in enumerate(self.factors):
+            result = factor.adjoint(result, axis)
+        return result * self.scale
 
     def columns(self, codes: Sequence[Ints]) -> Floats:
         width = len(codes[0]) if codes else 1
@@ -227,18 +328,14 @@ class Kronecker(Block):
 
     @property
     def uneven(self) -> int:
-        """How many of its factors have weights that are no integers."""
         return sum(not factor.integral for factor in self.factors)
 
     @property
     def slack(self) -> float:
-        """What floats may round off where its weights are multiplied out."""
         return 2.0**-52 * (len(self.factors) + 1) * abs(self.scale) * self._weight
 
     def written(self) -> Dense:
-        """The same functions with all their weights multiplied out."""
-        grid = np.indices(self.shape).reshape(len(self.shape), -1)
-        return Dense(self.names, self.shape, self.columns(list(grid)))
+        return Dense(self.names, self.shape, self.columns(every_cell(self.shape)))
 
     def rounded(self, bits: int) -> tuple[Kronecker, float]:
         """The block in integer units of 2**-bits, and the largest change, in the old unit.
@@ -252,31 +349,30 @@ class Kronecker(Block):
             scale = float(math.floor(wanted + 0.5))
             change = abs(scale - wanted) * 2.0**-bits
             return Kronecker(self.names, self.factors, scale), change * self._weight
+        factors = list(self.factors)
         if not self.scale.is_integer():
-            block, moved = self._absorbed(uneven[0]).rounded(bits)
+            factors[uneven[0]] = factors[uneven[0]].times(self.scale)
+            block, moved = Kronecker(self.names, factors).rounded(bits)
             return block, moved + self.slack
         share, extra = divmod(bits, len(uneven))
-        factors, changes = list(self.factors), [0.0] * len(self.factors)
+        changes = [0.0] * len(factors)
         for turn, number in enumerate(uneven):
-            factor = _plain(self.factors[number])
-            factors[number], changes[number] = factor.rounded(share + (turn < extra))
+            factors[number], changes[number] = factors[number].rounded(share + (turn < extra))
         largest = [max(map(abs, factor.limits())) for factor in self.factors]
         change = 0.0
         for number in uneven:
-            others = (largest[i] + changes[i] for i in range(len(self.factors)) if i != number)
+            others = (largest[i] + changes[i] for i in range(len(factors)) if i != number)
             change += changes[number] * math.prod(others)
-        return Kronecker(self.names, tuple(factors), self.scale), change * abs(self.scale)
+        return Kronecker(self.names, factors, self.scale), change * abs(self.scale)
 
     @property
     def _weight(self) -> float:
         """The largest absolute weight before the scale."""
         return math.prod(max(map(abs, factor.limits())) for factor in self.factors)
 
-    def _absorbed(self, number: int) -> Kronecker:
-        """The same block with its scale inside one factor."""
-        factors = list(self.factors)
-        factors[number] = _plain(factors[number]).times(self.scale)
-        return Kronecker(self.names, tuple(factors))
+    def times(self, scale: float) -> Kronecker:
+        """The same, each weight so many times as large."""
+        return Kronecker(self.names, self.factors, self.scale * scale)
 
     def row(self, number: int) -> Kronecker:
         """The block of one function of this one."""
@@ -284,20 +380,35 @@ class Kronecker(Block):
         for factor in reversed(self.factors):
             number, place = divmod(number, factor.rows)
             factors.append(factor.row(place))
-        return Kronecker(self.names, tuple(reversed(factors)), self.scale)
+        return Kronecker(self.names, factors[::-1], self.scale)
 
-    @property
-    def partition(self) -> bool:
-        """Whether each record counts once, in exactly one function, as in a plain marginal."""
-        return self.scale == 1.0 and all(isinstance(f, Identity | Groups) for f in self.factors)
+    def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
+        before = to_number(self.scale)
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        lines = [factor.lines(axis) for factor, axis in zip(self.factors, axes, strict=True)]
+        in_order = order == list(range(len(axes)))
+        plain = head_text(before)
+        for chosen in product(*lines):
+            head, number = plain, before
+            for own, _ in chosen:
+                if own != ONE:
+                    number = number[0] * own[0], number[1] + own[1]
+            if number is not before:
+                head = head_text(number)
+            if not number[0]:
+                yield head_text(ZERO)
+            elif in_order:
+                yield head + b"".join([text for _, text in chosen])
+            else:
+                yield head + b"".join([chosen[place][1] for place in order])
 
 
 @frozen
 class Dense(Block):
     """Any weights on the cells of a few attributes, an array (rows, cells)."""
 
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
+    names: tuple[str, ...] = field(converter=to_names)
+    shape: tuple[int, ...] = field(converter=to_shape)
     weights: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
 
     def __attrs_post_init__(self) -> None:
@@ -322,10 +433,6 @@ class Dense(Block):
     def _integral(self) -> bool:
         return all(bool((row == np.rint(row)).all()) for row in self.weights)
 
-    @property
-    def reach(self) -> float:
-        return max(1.0, *map(abs, self.limits()))
-
     def extents(self) -> tuple[Floats, Floats]:
         low, high = self._ends
         return low.copy(), high.copy()
@@ -334,13 +441,16 @@ class Dense(Block):
     def _ends(self) -> tuple[Floats, Floats]:
         return self.weights.min(axis=1), self.weights.max(axis=1)
 
+    def written(self) -> Dense:
+        return self
+
     def answer(self, table: Floats) -> Floats:
         result: Floats = self.weights @ table.reshape(-1)
         return result
 
-    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
-        flat = numbered(codes, self.shape, len(counts))
-        return self.answer(tally(flat, counts, self.shape))
+    def adjoint(self, numbers: Floats) -> Floats:
+        result: Floats = numbers @ self.weights
+        return result.reshape(self.shape)
 
     def columns(self, codes: Sequence[Ints]) -> Floats:
         if not codes:
@@ -353,13 +463,22 @@ class Dense(Block):
 
     def rounded(self, bits: int) -> tuple[Dense, float]:
         """The block in integer units of 2**-bits, and the largest change, in the old unit."""
-        weights = half_up(self.weights * 2.0**bits)
-        change = float(np.abs(weights * 2.0**-bits - self.weights).max())
+        weights, change = rounded_half_up(self.weights, bits)
         return Dense(self.names, self.shape, weights), change
+
+    def times(self, scale: float) -> Dense:
+        """The same, each weight so many times as large."""
+        return Dense(self.names, self.shape, self.weights * scale)
 
     def row(self, number: int) -> Dense:
         """The block of one function of this one."""
         return Dense(self.names, self.shape, self.weights[number : number + 1])
+
+    def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        places = [axes[place] for place in order]
+        for row in self.weights:
+            yield table_text(row.reshape(self.shape).transpose(order), places)
 
 
 @frozen(eq=False)
@@ -379,9 +498,9 @@ class Products(Block):
         matrices: list[Floats] = []
         for axis, size in enumerate(blocks[0].shape):
             factors = [block.factors[axis] for block in blocks]
-            ranges = [(f.start, f.stop) for f in factors if isinstance(f, Range)]
-            if len(ranges) == len(factors):
-                starts, stops = np.array(ranges).T
+            spans = [(span.start, span.stop) for f in factors if (span := f.span) is not None]
+            if len(spans) == len(factors):
+                starts, stops = np.array(spans).T
                 cells = np.arange(size)
                 inside = (cells >= starts[:, None]) & (cells < stops[:, None])
                 matrices.append(inside.astype(np.float64))
@@ -456,12 +575,16 @@ class Products(Block):
             result = result * matrix[:, code]
         return result
 
-    def column_norms(self, power: int) -> Floats:
+    def adjoint(self, numbers: Floats) -> Floats:
         total: Floats = np.zeros(self.shape).reshape(self.shape[0], -1)
+        first = self.matrices[0] * numbers[:, None]
         for chunk in self._chunks():
-            right: Floats = np.ones((len(self.matrices[0][chunk]), 1))
+            right: Floats = np.ones((len(first[chunk]), 1))
             for matrix in self.matrices[1:]:
-                piece = _powered(matrix[chunk], power)
-                right = (right[:, :, None] * piece[:, None, :]).reshape(len(right), -1)
-            total += _powered(self.matrices[0][chunk], power).T @ right
+                right = (right[:, :, None] * matrix[chunk][:, None, :]).reshape(len(right), -1)
+            total += first[chunk].T @ right
         return total.reshape(self.shape)
+
+    def column_norms(self, power: int) -> Floats:
+        powered = tuple([_powered(matrix, power) for matrix in self.matrices])
+        return Products(self.names, self.shape, powered).adjoint(np.ones(self.rows))

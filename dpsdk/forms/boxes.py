@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from dpsdk._arrays import kept_places
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
+from dpsdk.forms.blocks import Block, Dense, Kronecker, Products, to_names, to_shape
+from dpsdk.forms.canonical import ZERO, Line, head_text, interval_line, line_of, to_number
 from dpsdk.forms.corners import CORNER_LIMIT, Corners
-from dpsdk.forms.factors import Factor, Range, Weights, half_up, to_weights
+from dpsdk.forms.factors import Factor, Weights, rounded_half_up, to_weights
+from dpsdk.forms.ranges import Range, to_ends
 from dpsdk.forms.within import counted_within
 from dpsdk.typing import Array, Floats, Ints
 
@@ -24,15 +25,6 @@ _WRITTEN = 2**22
 """So many weights are written out at once where corners do not serve."""
 
 _Lines: TypeAlias = "tuple[Floats | None, ...]"
-
-
-def _to_ends(values: Array) -> Ints:
-    given = np.array(values)
-    if given.dtype.kind not in "iu":
-        raise InvalidArgument("starts and stops", "arrays of integers", f"{given.dtype}")
-    # Integers beyond 64 bits with a sign come out negative, and are refused as such.
-    result = given.astype(np.int64)
-    return kept_places(result)
 
 
 def _to_lines(lines: _Lines) -> _Lines:
@@ -62,10 +54,10 @@ class Boxes(Block):
         in every box. Left out, all count.
     """
 
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    starts: Ints = field(converter=_to_ends)
-    stops: Ints = field(converter=_to_ends)
+    names: tuple[str, ...] = field(converter=to_names)
+    shape: tuple[int, ...] = field(converter=to_shape)
+    starts: Ints = field(converter=to_ends)
+    stops: Ints = field(converter=to_ends)
     scales: Floats = field(converter=to_weights)
     lines: _Lines = field(default=(), converter=_to_lines)
 
@@ -93,11 +85,8 @@ class Boxes(Block):
     @classmethod
     def stack(cls, blocks: Sequence[Kronecker]) -> Boxes:
         """Gather one-row blocks of ranges that share their names."""
-        pairs = [
-            [(factor.start, factor.stop) for factor in block.factors if isinstance(factor, Range)]
-            for block in blocks
-        ]
-        ends = np.array(pairs, dtype=np.int64)
+        sides = [[(side.start, side.stop) for side in block.span or ()] for block in blocks]
+        ends = np.array(sides, dtype=np.int64)
         scales = np.array([block.scale for block in blocks])
         return cls(blocks[0].names, blocks[0].shape, ends[:, :, 0].T, ends[:, :, 1].T, scales)
 
@@ -114,6 +103,16 @@ class Boxes(Block):
     def whole(self) -> bool:
         """Whether every cell of every range counts."""
         return all(line is None for line in self.lines)
+
+    @property
+    def counting(self) -> bool:
+        return self.whole
+
+    @property
+    def ranges(self) -> tuple[Ints, Ints, Floats] | None:
+        if len(self.names) > 1 or not self.whole:
+            return None
+        return self.starts[0], self.stops[0], self.scales
 
     @property
     def integral(self) -> bool:
@@ -200,27 +199,35 @@ class Boxes(Block):
         weights: Floats = (inside * self.scales).T
         return weights
 
+    def adjoint(self, numbers: Floats) -> Floats:
+        return self._held(numbers * self.scales)
+
     def column_norms(self, power: int) -> Floats:
-        weights = self.scales * self.scales if power == 2 else np.abs(self.scales)
+        return self._held(self.scales * self.scales if power == 2 else np.abs(self.scales))
+
+    def _held(self, weights: Floats) -> Floats:
+        """For each cell the sum of the weights of the boxes in which it counts."""
         corners = Corners.best(self.shape, self.rows)
         if corners is None:
-            norms = np.zeros(self.shape)
-            for products in self.products():
-                norms += products.column_norms(power)
-            return norms
+            held = np.zeros(self.shape)
+            ones = evolve(self, scales=np.ones(self.rows))
+            for products in ones.products():
+                held += products.adjoint(weights[: products.rows])
+                weights = weights[products.rows :]
+            return held
         # Boxes are counted by what changes at their corners, then summed up again. An empty box
         # would add and take away at one corner, which may round off all others.
         kept = ~self._empty
         starts, stops = self.starts, self.stops
         if not kept.all():
             starts, stops, weights = starts[:, kept], stops[:, kept], weights[kept]
-        norms = np.zeros(self.shape)
+        held = np.zeros(self.shape)
         for part in self._parts(weights):
-            norms += corners.held(part, starts, stops)
+            held += corners.held(part, starts, stops)
         for axis, line in enumerate(self.lines):
             if line is not None:
-                norms *= _spread(line, axis, norms.ndim)
-        return norms
+                held *= _spread(line, axis, held.ndim)
+        return held
 
     def _parts(self, weights: Floats) -> list[Floats]:
         """Weights that add up to these, each small enough for exact sums where all are integers.
@@ -228,7 +235,7 @@ class Boxes(Block):
         What is added at one corner and taken away at another would else round off what lies
         between, by what all boxes weigh together and not by what a cell does.
         """
-        if not self.integral:
+        if not (weights == np.rint(weights)).all():
             return [weights]
         corners = min(2.0 ** len(self.names), CORNER_LIMIT)
         unit = 2.0 ** math.floor(math.log2(2.0**53 / (corners * self.rows)))
@@ -242,10 +249,13 @@ class Boxes(Block):
 
     def rounded(self, bits: int) -> tuple[Boxes, float]:
         """The block in integer units of 2**-bits, and the largest change, in the old unit."""
-        wanted = self.scales * 2.0**bits
-        scales = half_up(wanted)
-        change = float(np.abs(scales - wanted).max()) * 2.0**-bits
+        scales, change = rounded_half_up(self.scales, bits)
         return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines), change
+
+    def times(self, scale: float) -> Boxes:
+        """The same, each weight so many times as large."""
+        scales = self.scales * scale
+        return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines)
 
     def part(self, start: int, stop: int) -> Boxes:
         """The block of some consecutive functions of this one."""
@@ -289,6 +299,30 @@ class Boxes(Block):
         ends, runs = np.unique(np.concatenate([starts, stops, [0, size]]), return_inverse=True)
         return len(ends) - 1, runs[: self.rows], runs[self.rows : 2 * self.rows]
 
+    def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
+        sides: list[list[Line]] = []
+        for place in sorted(range(len(axes)), key=axes.__getitem__):
+            # Ranges, each written once, however many boxes share it.
+            pairs = np.stack([self.starts[place], self.stops[place]])
+            known, chosen = np.unique(pairs, axis=1, return_inverse=True)
+            found = [self._side(place, axes[place], *ends) for ends in known.T.tolist()]
+            sides.append([found[number] for number in chosen.reshape(-1).tolist()])
+        heads = {scale: to_number(scale) for scale in set(self.scales.tolist())}
+        texts = {scale: head_text(number) for scale, number in heads.items()}
+        for scale, *lines in zip(self.scales.tolist(), *sides, strict=True):
+            if not heads[scale][0] or any(own == ZERO for own, _ in lines):
+                yield head_text(ZERO)
+            else:
+                yield texts[scale] + b"".join([text for _, text in lines])
+
+    def _side(self, place: int, axis: int, start: int, stop: int) -> Line:
+        line, size = self.lines[place], self.shape[place]
+        if line is None or start >= stop:
+            return interval_line(axis, size, start, stop)
+        weights = np.zeros(size)
+        weights[start:stop] = line[start:stop]
+        return line_of(weights, axis)
+
     def row(self, number: int) -> Kronecker:
         """The block of one function of this one."""
         factors: list[Factor] = []
@@ -314,5 +348,4 @@ def _spread(line: Floats, axis: int, axes: int) -> Floats:
 def worth_boxing(block: Kronecker) -> bool:
     """Whether corners are fewer than cells, and few."""
     corners = 2 ** len(block.names)
-    plain = all(isinstance(factor, Range) for factor in block.factors)
-    return plain and corners <= min(CORNER_LIMIT, math.prod(block.shape))
+    return block.span is not None and corners <= min(CORNER_LIMIT, math.prod(block.shape))

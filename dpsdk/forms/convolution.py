@@ -1,4 +1,4 @@
-"""Convolutions along one axis, exact where all numbers are integers whose sums floats hold.
+"""Convolutions along one attribute, exact where all numbers are integers whose sums floats hold.
 
 A Fourier transform in floats rounds off. So integers are cut into digits, so small that all that
 may be rounded off in the product of two lines of digits is proven to stay below an eighth; products
@@ -10,10 +10,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.factors import (
+    FACTOR_BYTES,
+    PAIR_LIMIT,
+    Factor,
+    Weights,
+    rounded_half_up,
+    to_weights,
+)
+from dpsdk.forms.move import Move, of_functions, pair_bound
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["causal", "correlated", "fits"]
+__all__ = ["Toeplitz", "causal", "correlated", "fits"]
 
 EXACT = 2.0**53
 
@@ -25,6 +37,10 @@ _MOST_DIGIT = 16
 
 _CHUNK = 2**22
 """About so many numbers are transformed at a time."""
+
+
+_LOST = 2.0**-50
+"""More than sums of numbers in floats lose for each of these, relatively."""
 
 
 def fits(line: Floats, table: Floats) -> bool:
@@ -116,3 +132,130 @@ def _digits(values: Ints, bits: int, many: int) -> list[Floats]:
         found.append(digit.astype(np.float64))
         values = (values - digit) >> bits
     return found
+
+
+@frozen
+class Toeplitz(Factor):
+    """One function a cell: weighted sums of this cell and all before it, by their distance.
+
+    The cell itself weighs the first number of the line, the one before it the second, and so on:
+    the matrix (cells, cells) is lower triangular, and its first column is the line. It is not
+    written out, and evaluated in time that grows with the number of cells times its logarithm.
+
+    Parameters
+    ----------
+    line
+        As many finite numbers as there are cells.
+
+    Notes
+    -----
+    Sums of integers within 2**53 are exact: docs/explanation/proofs/convolution.md.
+    """
+
+    line: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.line.ndim != 1 or not len(self.line):
+            raise InvalidArgument("line", "a list of at least one number", shown(self.line.shape))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # read-only here, a field elsewhere
+        return len(self.line)
+
+    @property
+    def rows(self) -> int:
+        return len(self.line)
+
+    @property
+    def nbytes(self) -> int:
+        return FACTOR_BYTES + int(self.line.nbytes)
+
+    @property
+    def integral(self) -> bool:
+        return bool((self.line == np.rint(self.line)).all())
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low, high = np.minimum.accumulate(self.line), np.maximum.accumulate(self.line)
+        # All but the last function weigh some later cell by nothing.
+        low[:-1], high[:-1] = np.minimum(low[:-1], 0.0), np.maximum(high[:-1], 0.0)
+        return low, high
+
+    def row(self, number: int) -> Weights:
+        weights = np.zeros((1, self.size))
+        weights[0, : number + 1] = self.line[number::-1]
+        return Weights(weights)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        moved = np.ascontiguousarray(np.moveaxis(table, axis, -1))
+        result: Floats = np.moveaxis(causal(self.line, moved), -1, axis)
+        return result
+
+    def adjoint(self, table: Floats, axis: int) -> Floats:
+        return np.flip(self.apply(np.flip(table, axis), axis), axis)
+
+    def columns(self, codes: Ints) -> Floats:
+        places = np.arange(self.size)[:, None] - codes
+        result: Floats = np.where(places >= 0, self.line[np.maximum(places, 0)], 0.0)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        return self.row_norms(power)[::-1]
+
+    def row_norms(self, power: int) -> Floats:
+        sizes = np.abs(self.line) ** power if power else self.line != 0
+        result: Floats = np.cumsum(sizes, dtype=np.float64)
+        return result
+
+    def row_sums(self) -> Floats:
+        result: Floats = np.cumsum(self.line)
+        return result
+
+    def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
+        mean, squares = self.row_sums() / self.size, self.row_norms(2)
+        # What floats round off is added.
+        own = np.maximum(squares - self.size * mean**2, 0.0) + _LOST * self.size * squares
+        low, high = self.extents()
+        peaks: Floats = np.maximum(high - mean, mean - low)
+        return np.abs(mean), own, peaks, np.full(self.size, float(self.size))
+
+    def classes(self) -> Ints | None:
+        return None
+
+    def times(self, scale: float) -> Toeplitz:
+        return Toeplitz(self.line * scale)
+
+    def rounded(self, bits: int) -> tuple[Toeplitz, float]:
+        rounded, change = rounded_half_up(self.line, bits)
+        return Toeplitz(rounded), change
+
+    def move(self, scale: float, *, replace: bool, outside: bool) -> Move | None:
+        """Columns are one line, shifted; None for small ones of any signs, which are searched.
+
+        Two of them are the farther apart the more of them there is, so the worst pair has the first
+        column in it, and one more for each shift: proposition 12 of the note on sensitivity.
+        """
+        line = self.line
+        falls = bool((line >= 0).all() and (line[1:] <= line[:-1]).all())
+        whole = bool(self.integral and scale.is_integer())
+        if len(line) < 2 or (not (falls and whole) and len(line) <= PAIR_LIMIT):
+            return None
+        low, high = np.sort([ends * scale for ends in self.extents()], axis=0)
+        top = float(of_functions(low, high, replace=replace, outside=outside).max())
+        sums, squares = self.row_norms(1), self.row_norms(2)
+        l1, l2 = float(sums[-1]), float(squares[-1])
+        if not replace:
+            return Move(l1 * abs(scale), l2 * scale**2, top, exact=True)
+        near, exact = sums[-2::-1], True
+        if falls:
+            # What a shift leaves, and what it lowers; each column has less than the one before.
+            moves = 2 * sums[:-1] + near - sums[-1]
+            l1 = float(max(moves.max(), l1 if outside else 0.0))
+        else:
+            l1, exact = l1 + float(near[0]), False
+        if whole and fits(line, line):
+            distances = squares[-1] + squares[-2::-1] - 2 * correlated(line)[1:]
+            l2 = float(max(distances.max(), l2 if outside else 0.0))
+        else:
+            signed = bool((line < 0).any())
+            l2, exact = pair_bound(squares[-1:], squares[-2:-1], 2, signed=signed), False
+        return Move(l1 * abs(scale), l2 * scale**2, top, exact=exact)

@@ -10,24 +10,22 @@ from attrs import cmp_using, field, frozen
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms.convolution import causal
+from dpsdk.forms.canonical import Line, line_of
+from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = [
-    "Factor",
-    "Groups",
-    "Identity",
-    "Prefix",
-    "Range",
-    "Residual",
-    "Toeplitz",
-    "Weights",
-    "simplest",
-    "to_weights",
-]
+__all__ = ["Factor", "Weights", "half_up", "is_own", "owned", "rounded_half_up", "to_weights"]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
+
+FACTOR_BYTES = 128
+
+PAIR_LIMIT = 2**11
+"""The most cells whose columns are all compared with each other."""
+
+WEIGHT_LIMIT = 2**22
+"""The most weights that are written out to compare columns."""
 
 
 def to_weights(weights: Array) -> Floats:
@@ -41,26 +39,24 @@ def to_weights(weights: Array) -> Floats:
     return kept(result)
 
 
-def simplest(factor: Factor) -> Factor:
-    """Groups of one cell each as these cells, and a group of all cells as their range."""
-    if type(factor) is Groups and factor.width == 1:
-        return Identity(factor.size)
-    if type(factor) is Groups and factor.width == factor.size:
-        return Range(factor.size, 0, factor.size)
-    return factor
-
-
 def half_up(weights: Floats) -> Floats:
     """Round to integers, halves upwards, so that equal shifts of the input move it equally."""
     rounded: Floats = np.floor(weights + 0.5)
     return rounded
 
 
-_FACTOR_BYTES = 128
+def rounded_half_up(weights: Floats, bits: int) -> tuple[Floats, float]:
+    """Weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
+    rounded = half_up(weights * 2.0**bits)
+    return rounded, float(np.abs(rounded * 2.0**-bits - weights).max())
 
 
 class Factor(Lasting, ABC):
-    """Weights of `rows` functions on the `size` cells of one attribute."""
+    """Weights of `rows` functions on the `size` cells of one attribute.
+
+    A factor of another author gives `size`, `rows` and `columns`. All else follows from these, and
+    what it says otherwise is not asked where privacy rests on it: see `owned`.
+    """
 
     __slots__ = ()
     size: int
@@ -70,42 +66,9 @@ class Factor(Lasting, ABC):
     def rows(self) -> int:
         """The number of functions."""
 
-    @property
-    def integral(self) -> bool:
-        """Whether all weights are integers."""
-        return True
-
-    @property
-    def nbytes(self) -> int:
-        """Roughly how many bytes it takes."""
-        return _FACTOR_BYTES
-
-    @abstractmethod
-    def extents(self) -> tuple[Floats, Floats]:
-        """The smallest and the largest weight of each function; two arrays of length `rows`."""
-
-    def limits(self) -> tuple[float, float]:
-        """The smallest and the largest weight of all."""
-        low, high = self.extents()
-        return float(low.min()), float(high.max())
-
-    @property
-    def reach(self) -> float:
-        """No sum of weights of one record exceeds this while the factor is applied; at least 1."""
-        low, high = self.limits()
-        return max(-low, high, 1.0)
-
-    @abstractmethod
-    def apply(self, table: Floats, axis: int) -> Floats:
-        """Replace the axis of cells of a table by an axis of answers."""
-
     @abstractmethod
     def columns(self, codes: Ints) -> Floats:
         """The weights at the given cells, an array (rows, len(codes))."""
-
-    @abstractmethod
-    def row(self, number: int) -> Factor:
-        """The factor of one function of this one."""
 
     def matrix(self) -> Floats:
         """All weights, an array (rows, size).
@@ -121,207 +84,149 @@ class Factor(Lasting, ABC):
             raise TooLarge("a factor", needed, MATRIX_LIMIT, "weights", advice)
         return self.columns(np.arange(self.size))
 
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes."""
+        return FACTOR_BYTES
+
+    @property
+    def counting(self) -> bool:
+        """Whether each function is one on a range of cells, and zero elsewhere."""
+        return False
+
+    @property
+    def ranges(self) -> tuple[Ints, Ints] | None:
+        """Where the range of each function starts, and the first cell behind it, if `counting`."""
+        return None
+
+    @property
+    def span(self) -> slice | None:
+        """The cells that a single function counts, where they are a range; None otherwise."""
+        return None
+
+    @property
+    def partition(self) -> bool:
+        """Whether each cell counts once, in exactly one function."""
+        return False
+
+    @property
+    def integral(self) -> bool:
+        """Whether all weights are integers."""
+        weights = self.matrix()
+        return bool((weights == np.rint(weights)).all())
+
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest weight of each function; two arrays of length `rows`."""
+        weights = self.matrix()
+        return weights.min(axis=1), weights.max(axis=1)
+
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest weight of all."""
+        low, high = self.extents()
+        return float(low.min()), float(high.max())
+
+    @property
+    def reach(self) -> float:
+        """No sum of weights of one record exceeds this while the factor is applied; at least 1."""
+        low, high = self.limits()
+        return max(-low, high, 1.0)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        """Replace the axis of cells of a table by an axis of answers."""
+        return _times(self.matrix(), table, axis)
+
+    def adjoint(self, table: Floats, axis: int) -> Floats:
+        """Replace an axis of functions of a table by one of cells: the transpose of `apply`."""
+        return _times(self.matrix().T, table, axis)
+
     def column_norms(self, power: int) -> Floats:
         """The sum of |weight| ** power over the functions, for each cell."""
         result: Floats = (np.abs(self.matrix()) ** power).sum(axis=0)
         return result
 
+    def row_norms(self, power: int) -> Floats:
+        """The sum of |weight| ** power over the cells, for each function; of power 0 their number.
 
-@frozen
-class Identity(Factor):
-    """One function a cell: its indicator."""
-
-    size: int
-
-    @property
-    def rows(self) -> int:
-        return self.size
-
-    def extents(self) -> tuple[Floats, Floats]:
-        low, high = self.limits()
-        return np.full(self.size, low), np.full(self.size, high)
-
-    def limits(self) -> tuple[float, float]:
-        return float(self.size == 1), 1.0
-
-    def row(self, number: int) -> Range:
-        return Range(self.size, number, number + 1)
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        del axis
-        return table
-
-    def columns(self, codes: Ints) -> Floats:
-        result: Floats = (np.arange(self.size)[:, None] == codes).astype(np.float64)
+        Only weights other than zero count.
+        """
+        weights = self.matrix()
+        if power == 2:
+            squares: Floats = np.einsum("rn,rn->r", weights, weights)
+            return squares
+        result: Floats = (np.abs(weights) if power else weights != 0).sum(axis=1, dtype=np.float64)
         return result
 
-    def column_norms(self, power: int) -> Floats:
-        del power
-        return np.ones(self.size)
-
-
-@frozen
-class Groups(Factor):
-    """One function for each run of `width` neighbouring cells, of which the last may be shorter."""
-
-    size: int
-    width: int
-
-    def __attrs_post_init__(self) -> None:
-        if not 1 <= self.width <= self.size:
-            expected = f"from 1 to the {self.size} cells that there are"
-            raise InvalidArgument("width", expected, str(self.width))
-
-    @property
-    def rows(self) -> int:
-        return -(-self.size // self.width)
-
-    def extents(self) -> tuple[Floats, Floats]:
-        low, high = self.limits()
-        return np.full(self.rows, low), np.full(self.rows, high)
-
-    def limits(self) -> tuple[float, float]:
-        return float(self.width == self.size), 1.0
-
-    def row(self, number: int) -> Range:
-        start = number * self.width
-        return Range(self.size, start, min(start + self.width, self.size))
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        starts = np.arange(0, self.size, self.width)
-        result: Floats = np.add.reduceat(table, starts, axis=axis)
+    def row_sums(self) -> Floats:
+        """The sum of the weights of each function."""
+        result: Floats = self.matrix().sum(axis=1)
         return result
 
-    def columns(self, codes: Ints) -> Floats:
-        groups = codes // self.width
-        result: Floats = (np.arange(self.rows)[:, None] == groups).astype(np.float64)
-        return result
+    def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """The absolute mean of the weights of each function, and how far they are from their mean.
 
-    def column_norms(self, power: int) -> Floats:
-        del power
-        return np.ones(self.size)
+        The sum of the squares of these deviations, the largest, and how many are not zero. Arrays
+        of length `rows`, or of one where all functions are alike.
+        """
+        weights = self.matrix()
+        mean = weights.mean(axis=1)
+        beside = weights - mean[:, None]
+        squares: Floats = np.einsum("rs,rs->r", beside, beside)
+        counts = (beside != 0).sum(axis=1).astype(np.float64)
+        return np.abs(mean), squares, np.abs(beside).max(axis=1), counts
 
+    def largest_norms(self) -> tuple[float, float]:
+        """The largest sum of absolute weights of a column, and of squares."""
+        return float(self.column_norms(1).max()), float(self.column_norms(2).max())
 
-@frozen
-class Prefix(Factor):
-    """One function a cell: the indicator of this cell and all before it."""
+    def products(self) -> tuple[float, float]:
+        """The least and the largest scalar product of two columns, or bounds of them."""
+        if self.size <= PAIR_LIMIT and self.rows * self.size <= WEIGHT_LIMIT:
+            weights = self.matrix()
+            gram = weights.T @ weights
+            return float(gram.min()), float(gram.max())
+        largest = self.largest_norms()[1]
+        return (0.0 if self.limits()[0] >= 0 else -largest), largest
 
-    size: int
+    def move(self, scale: float, *, replace: bool, outside: bool) -> Move | None:
+        """How far one row moves the answers of this factor alone, where a theorem says it."""
+        del scale, replace, outside
+        return None
 
-    @property
-    def rows(self) -> int:
-        return self.size
+    def row(self, number: int) -> Factor:
+        """The factor of one function of this one."""
+        return Weights(self.matrix()[number : number + 1])
 
-    def extents(self) -> tuple[Floats, Floats]:
-        low = np.zeros(self.size)
-        low[-1] = 1.0
-        return low, np.ones(self.size)
-
-    def row(self, number: int) -> Range:
-        return Range(self.size, 0, number + 1)
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        result: Floats = np.cumsum(table, axis=axis)
-        return result
-
-    def columns(self, codes: Ints) -> Floats:
-        result: Floats = (np.arange(self.size)[:, None] >= codes).astype(np.float64)
-        return result
-
-    def column_norms(self, power: int) -> Floats:
-        del power
-        return np.arange(self.size, 0, -1, dtype=np.float64)
-
-
-@frozen
-class Residual(Factor):
-    """One function a cell: its count times the number of cells, less the count of all of them.
-
-    The matrix is n I - J, of integers: n times the projection on what sums to zero. Of one cell
-    nothing is left, and its function is zero.
-    """
-
-    size: int
-
-    @property
-    def rows(self) -> int:
-        return self.size
-
-    def extents(self) -> tuple[Floats, Floats]:
-        low, high = self.limits()
-        return np.full(self.size, low), np.full(self.size, high)
-
-    def limits(self) -> tuple[float, float]:
-        return (-1.0, self.size - 1.0) if self.size > 1 else (0.0, 0.0)
-
-    @property
-    def reach(self) -> float:
-        # Counts are multiplied before their sum is taken off.
-        return float(self.size)
-
-    def row(self, number: int) -> Weights:
-        return Weights(self._at(np.arange(number, number + 1), np.arange(self.size)))
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        result: Floats = table * float(self.size)
-        result -= table.sum(axis=axis, keepdims=True)
-        return result
-
-    def columns(self, codes: Ints) -> Floats:
-        return self._at(np.arange(self.size), codes)
-
-    def _at(self, rows: Ints, codes: Ints) -> Floats:
-        result: Floats = np.where(rows[:, None] == codes, self.size - 1.0, -1.0)
-        return result if self.size > 1 else np.zeros_like(result)
-
-    def column_norms(self, power: int) -> Floats:
-        others = self.size - 1.0
-        return np.full(self.size, others * (self.size if power == 2 else 2))
-
-
-@frozen
-class Range(Factor):
-    """The indicator of the cells from `start` up to, not including, `stop`."""
-
-    size: int
-    start: int
-    stop: int
-
-    def __attrs_post_init__(self) -> None:
-        # A slice would read a negative end from the back.
-        if not 0 <= self.start <= self.stop <= self.size:
-            expected = f"0 <= start <= stop <= {self.size}"
-            raise InvalidArgument("start and stop", expected, f"{self.start} and {self.stop}")
-
-    @property
-    def rows(self) -> int:
-        return 1
-
-    def extents(self) -> tuple[Floats, Floats]:
-        low, high = self.limits()
-        return np.array([low]), np.array([high])
-
-    def limits(self) -> tuple[float, float]:
-        full = self.start <= 0 and self.stop >= self.size
-        return float(full), float(self.start < self.stop)
-
-    def row(self, number: int) -> Range:
-        del number
+    def simplified(self) -> Factor:
+        """An equal factor of the simplest class."""
         return self
 
-    def apply(self, table: Floats, axis: int) -> Floats:
-        index = (slice(None),) * axis + (slice(self.start, self.stop),)
-        result: Floats = table[index].sum(axis=axis, keepdims=True)
-        return result
+    def coarsened(self, codes: Ints) -> tuple[Factor, Ints]:
+        """A factor of fewer cells, where it tells not all apart, and cell numbers among these."""
+        return self, codes
 
-    def columns(self, codes: Ints) -> Floats:
-        inside = (codes >= self.start) & (codes < self.stop)
-        return inside.astype(np.float64)[None, :]
+    def classes(self) -> Ints | None:
+        """A number for each cell, the same where all functions weigh alike; None if all differ."""
+        if self.rows >= self.size:
+            return None
+        return np.unique(self.matrix(), axis=1, return_inverse=True)[1].reshape(-1)
 
-    def column_norms(self, power: int) -> Floats:
-        del power
-        indicator: Floats = self.matrix()[0]
-        return indicator
+    def counts(self, start: int, stop: int) -> bool:
+        """Whether some function is known to be one on these cells, at least one, and else zero."""
+        del start, stop
+        return False
+
+    def times(self, scale: float) -> Factor:
+        """The same, each weight so many times as large."""
+        return Weights(self.matrix() * scale)
+
+    def rounded(self, bits: int) -> tuple[Factor, float]:
+        """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
+        rounded, change = rounded_half_up(self.matrix(), bits)
+        return Weights(rounded), change
+
+    def lines(self, axis: int) -> list[Line]:
+        """The canonical text of each function, on the attribute of that place in a domain."""
+        return [line_of(row, axis) for row in self.matrix()]
 
 
 @frozen
@@ -345,21 +250,7 @@ class Weights(Factor):
 
     @property
     def nbytes(self) -> int:
-        return _FACTOR_BYTES + int(self.weights.nbytes)
-
-    @property
-    def integral(self) -> bool:
-        return bool((self.weights == np.rint(self.weights)).all())
-
-    def extents(self) -> tuple[Floats, Floats]:
-        return self.weights.min(axis=1), self.weights.max(axis=1)
-
-    def row(self, number: int) -> Weights:
-        return Weights(self.weights[number : number + 1])
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        result: Floats = np.moveaxis(np.tensordot(self.weights, table, axes=(1, axis)), 0, axis)
-        return result
+        return FACTOR_BYTES + int(self.weights.nbytes)
 
     def columns(self, codes: Ints) -> Floats:
         return self.weights[:, codes]
@@ -367,91 +258,43 @@ class Weights(Factor):
     def matrix(self) -> Floats:
         return self.weights
 
-    def times(self, scale: float) -> Weights:
-        """The same, each so many times as large."""
-        return Weights(self.weights * scale)
 
-    def rounded(self, bits: int) -> tuple[Weights, float]:
-        """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
-        rounded, change = _rounded(self.weights, bits)
-        return Weights(rounded), change
+def _times(matrix: Floats, table: Floats, axis: int) -> Floats:
+    result: Floats = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
+    return result
 
 
-@frozen
-class Toeplitz(Factor):
-    """One function a cell: weighted sums of this cell and all before it, by their distance.
+_own: set[type] = set()
+"""The classes of this package that were met so far."""
 
-    The cell itself weighs the first number of the line, the one before it the second, and so on:
-    the matrix (cells, cells) is lower triangular, and its first column is the line. It is not
-    written out, and evaluated in time that grows with the number of cells times its logarithm.
 
-    Parameters
-    ----------
-    line
-        As many finite numbers as there are cells.
+def is_own(kind: type) -> bool:
+    """Whether a class is one of this package, whose extremes are proven."""
+    if kind in _own:
+        return True
+    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        _own.add(kind)
+        return True
+    return False
 
-    Notes
-    -----
-    Sums of integers within 2**53 are exact: docs/explanation/proofs/convolution.md.
+
+def owned(factor: Factor) -> Factor:
+    """A factor that prices rest on: itself, or of another author its exact weights written out.
+
+    Raises
+    ------
+    InvalidArgument
+        If it does not give as many finite weights as its size and rows say.
+    TooLarge
+        If there are more than 2^24 of them.
     """
-
-    line: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
-
-    def __attrs_post_init__(self) -> None:
-        if self.line.ndim != 1 or not len(self.line):
-            raise InvalidArgument("line", "a list of at least one number", shown(self.line.shape))
-
-    @property
-    def size(self) -> int:  # type: ignore[override]  # read-only here, a field elsewhere
-        return len(self.line)
-
-    @property
-    def rows(self) -> int:
-        return len(self.line)
-
-    @property
-    def nbytes(self) -> int:
-        return _FACTOR_BYTES + int(self.line.nbytes)
-
-    @property
-    def integral(self) -> bool:
-        return bool((self.line == np.rint(self.line)).all())
-
-    def extents(self) -> tuple[Floats, Floats]:
-        low, high = np.minimum.accumulate(self.line), np.maximum.accumulate(self.line)
-        # All but the last function weigh some later cell by nothing.
-        low[:-1], high[:-1] = np.minimum(low[:-1], 0.0), np.maximum(high[:-1], 0.0)
-        return low, high
-
-    def row(self, number: int) -> Weights:
-        weights = np.zeros((1, self.size))
-        weights[0, : number + 1] = self.line[number::-1]
-        return Weights(weights)
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        moved = np.ascontiguousarray(np.moveaxis(table, axis, -1))
-        result: Floats = np.moveaxis(causal(self.line, moved), -1, axis)
-        return result
-
-    def columns(self, codes: Ints) -> Floats:
-        places = np.arange(self.size)[:, None] - codes
-        result: Floats = np.where(places >= 0, self.line[np.maximum(places, 0)], 0.0)
-        return result
-
-    def column_norms(self, power: int) -> Floats:
-        result: Floats = np.cumsum(np.abs(self.line) ** power)[::-1]
-        return result
-
-    def times(self, scale: float) -> Toeplitz:
-        """The same, each so many times as large."""
-        return Toeplitz(self.line * scale)
-
-    def rounded(self, bits: int) -> tuple[Toeplitz, float]:
-        """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
-        rounded, change = _rounded(self.line, bits)
-        return Toeplitz(rounded), change
-
-
-def _rounded(weights: Floats, bits: int) -> tuple[Floats, float]:
-    rounded = half_up(weights * 2.0**bits)
-    return rounded, float(np.abs(rounded * 2.0**-bits - weights).max())
+    if is_own(type(factor)):
+        return factor
+    if not isinstance(factor, Factor):
+        raise InvalidArgument("factors", "factors of dpsdk.forms", shown(factor))
+    shape = factor.rows, factor.size
+    weights = Weights(Factor.matrix(factor))
+    if weights.weights.shape != shape:
+        expected = f"weights of shape {shape}, as its size says"
+        raise InvalidArgument("factors", expected, f"shape {weights.weights.shape}")
+    return weights

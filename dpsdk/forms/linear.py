@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -13,7 +13,7 @@ from attrs import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
-from dpsdk.forms.blocks import Block, Kronecker, Products
+from dpsdk.forms.blocks import Block, Kronecker, Products, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, worth_boxing
 from dpsdk.forms.identity import of_form, of_functions
 from dpsdk.typing import Floats, Ints
@@ -54,11 +54,11 @@ class Counts(Protocol):
         ...
 
 
-def _to_blocks(blocks: Iterable[FormBlock]) -> tuple[FormBlock, ...]:
-    kept = tuple(blocks)
-    if not kept:
+def _to_blocks(blocks: Iterable[Block]) -> tuple[FormBlock, ...]:
+    own = tuple([owned_block(block) for block in blocks])
+    if not own:
         raise InvalidArgument("blocks", "at least one block", "none")
-    return kept
+    return cast("tuple[FormBlock, ...]", own)
 
 
 @frozen(eq=False)
@@ -81,6 +81,11 @@ class LinearForm(Form):
     blocks: tuple[FormBlock, ...] = field(converter=_to_blocks)
 
     def __attrs_post_init__(self) -> None:
+        for names, shape in {(block.names, block.shape) for block in self.blocks}:
+            sizes = tuple([self.domain[name].size for name in names])
+            if shape != sizes or len(set(names)) != len(names):
+                expected = f"of shape {sizes}, one axis a name"
+                raise InvalidArgument("blocks", expected, f"shape {shape}")
         if self.rows > ROW_LIMIT:
             raise TooLarge("the workload", self.rows, ROW_LIMIT, "numbers", "ask for fewer at once")
 
@@ -162,14 +167,14 @@ class LinearForm(Form):
     @cached_property
     def uneven(self) -> int:
         """Among how many factors of a block the bits of a lattice are shared, at the most."""
-        return max(block.uneven if isinstance(block, Kronecker) else 1 for block in self._joined)
+        return max(block.uneven for block in self._joined)
 
     @cached_property
     def _joined(self) -> tuple[FormBlock, ...]:
         """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
         written = self._written
         return tuple(
-            block.written() if isinstance(block, Kronecker) and place in written else block
+            block.written() if place in written else block
             for place, block in enumerate(self.blocks)
         )
 
@@ -178,7 +183,7 @@ class LinearForm(Form):
         """The places of the blocks that are multiplied out, with the bytes that each takes then."""
         room, written = _WRITTEN_LIMIT, dict[int, int]()
         for place, block in enumerate(self.blocks):
-            if isinstance(block, Kronecker) and block.uneven > 1:
+            if block.uneven > 1:
                 needed = block.rows * math.prod(block.shape)
                 if needed <= room:
                     room -= needed
@@ -189,7 +194,7 @@ class LinearForm(Form):
     def _slacks(self) -> tuple[float, ...]:
         """What floats rounded off in those that were multiplied out."""
         return tuple(
-            block.slack if isinstance(block, Kronecker) and joined is not block else 0.0
+            0.0 if joined is block else block.slack
             for block, joined in zip(self.blocks, self._joined, strict=True)
         )
 

@@ -12,16 +12,7 @@ from attrs import frozen
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock
-from dpsdk.forms.factors import (
-    Factor,
-    Groups,
-    Identity,
-    Prefix,
-    Range,
-    Residual,
-    Toeplitz,
-    simplest,
-)
+from dpsdk.forms.factors import MATRIX_LIMIT, Factor
 from dpsdk.forms.identity import of_functions
 from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Array
@@ -38,7 +29,7 @@ _Ends: TypeAlias = tuple[int, int]
 _Box: TypeAlias = dict[str, _Ends]
 """The cells where a function is one: ends along each attribute, of those that it depends on."""
 
-_Key: TypeAlias = tuple[object, ...]
+_Key: TypeAlias = frozenset[tuple[str, Factor]]
 
 
 @frozen(eq=False)
@@ -101,56 +92,27 @@ class Members:
         return known
 
     def _in_wide(self, box: _Box) -> bool:
-        return any(
+        return all(start < stop for start, stop in box.values()) and any(
             box.keys() <= offered.keys()
             and all(
-                _offers(factor, box.get(name, (0, factor.size))) for name, factor in offered.items()
+                factor.counts(*box.get(name, (0, factor.size))) for name, factor in offered.items()
             )
             for offered in self._wide
         )
 
 
 def _key(block: FormBlock) -> _Key | None:
-    """What tells blocks of structured factors apart; None for others, and for scaled ones."""
-    if type(block) is not Kronecker or block.scale != 1.0:
+    """What tells products of large factors apart; None for other blocks, and for scaled ones."""
+    if not isinstance(block, Kronecker) or block.scale != 1.0:
         return None
-    parts: list[_Key] = []
-    for name, factor in sorted(_offered(block).items()):
-        if type(factor) is Range:
-            parts.append((name, "range", factor.size, factor.start, factor.stop))
-        elif type(factor) is Identity or type(factor) is Prefix:
-            parts.append((name, type(factor).__name__, factor.size))
-        elif type(factor) is Groups:
-            parts.append((name, "groups", factor.size, factor.width))
-        elif type(factor) is Toeplitz:
-            parts.append((name, "line", factor.line.tobytes()))
-        else:
-            return None
     # In the order of the attributes of a block its functions come in, which plays no part here.
-    return tuple(parts)
+    return frozenset(_offered(block).items())
 
 
 def _offered(block: Kronecker) -> dict[str, Factor]:
     """The factors of a block, without those that weigh every cell alike."""
-    return {
-        name: factor
-        for name, factor in zip(block.names, map(simplest, block.factors), strict=True)
-        if not (type(factor) is Range and (factor.start, factor.stop) == (0, factor.size))
-    }
-
-
-def _offers(factor: Factor, ends: _Ends) -> bool:
-    """Whether some function of a factor is one on these cells alone."""
-    start, stop = ends
-    if start >= stop:
-        return False
-    if type(factor) is Prefix:
-        return start == 0
-    if type(factor) is Identity:
-        return stop - start == 1
-    if type(factor) is Groups:
-        return start % factor.width == 0 and stop == min(start + factor.width, factor.size)
-    return type(factor) is Range and (factor.start, factor.stop) == ends
+    factors = zip(block.names, [factor.simplified() for factor in block.factors], strict=True)
+    return {name: own for name, own in factors if own.span != slice(0, own.size)}
 
 
 def _boxes(block: FormBlock) -> Iterator[_Box | None]:
@@ -175,18 +137,11 @@ def _boxes(block: FormBlock) -> Iterator[_Box | None]:
 
 
 def _ends(factor: Factor) -> Sequence[_Ends | None]:
-    if type(factor) is Range:
-        return [(factor.start, factor.stop)]
-    if type(factor) is Identity:
-        return [(cell, cell + 1) for cell in range(factor.size)]
-    if type(factor) is Prefix:
-        return [(0, cell + 1) for cell in range(factor.size)]
-    if type(factor) is Groups:
-        starts = range(0, factor.size, factor.width)
-        return [(start, min(start + factor.width, factor.size)) for start in starts]
-    if type(factor) is Residual:  # none of its functions is one on some cells, and zero elsewhere
-        return [None] * factor.size
-    return [_of_weights(weights) for weights in np.asarray(factor.matrix())]
+    if (ranges := factor.ranges) is not None:
+        return list(zip(*[ends.tolist() for ends in ranges], strict=True))
+    if factor.rows * factor.size > MATRIX_LIMIT:
+        return [None] * factor.rows
+    return [_of_weights(weights) for weights in factor.matrix()]
 
 
 def _of_weights(weights: Array) -> _Ends | None:

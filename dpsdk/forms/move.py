@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk.forms.blocks import Block
 from dpsdk.typing import Floats
 
-__all__ = ["Move", "by_rows", "one_function", "pair_bound"]
+if TYPE_CHECKING:
+    from dpsdk.forms.blocks import Block
+
+__all__ = ["Move", "by_rows", "of_functions", "one_function", "pair_bound"]
 
 
 @frozen(cache_hash=True)
@@ -30,11 +33,18 @@ class Move:
         return Move(l1, l2, min(self.maximum, other.maximum), exact)
 
 
+def of_functions(low: Floats, high: Floats, *, replace: bool, outside: bool) -> Floats:
+    """How far one row moves each function, from its smallest and largest weight."""
+    if outside:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    moves: Floats = high - low if replace else np.maximum(np.abs(low), np.abs(high))
+    return moves
+
+
 def one_function(low: float, high: float, *, replace: bool, outside: bool) -> Move:
     """One function, from its smallest to its largest weight: proposition 2, exact."""
-    if outside:
-        low, high = min(low, 0.0), max(high, 0.0)
-    move = high - low if replace else max(abs(low), abs(high))
+    ends = np.array([low]), np.array([high])
+    move = float(of_functions(*ends, replace=replace, outside=outside)[0])
     return Move(move, move * move, move, exact=True)
 
 
@@ -42,10 +52,7 @@ def by_rows(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
     """Every function at its own worst: an upper bound, and exact for the maximum."""
     l1 = l2 = top = 0.0
     for block in blocks:
-        low, high = block.extents()
-        if outside:
-            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        moves = high - low if replace else np.maximum(np.abs(low), np.abs(high))
+        moves = of_functions(*block.extents(), replace=replace, outside=outside)
         l1, l2 = l1 + float(moves.sum()), l2 + float((moves**2).sum())
         top = max(top, float(moves.max()))
     return Move(l1, l2, top, exact=False)

@@ -16,13 +16,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from operator import index
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
-from dpsdk.typing import Floats
+from dpsdk.forms.canonical import Line, line_of
+from dpsdk.forms.factors import Factor, Weights
+from dpsdk.typing import Floats, Ints
 
-__all__ = ["Moves", "Names", "centred", "closure", "composed", "decomposed", "moves", "subsets"]
+__all__ = [
+    "Moves",
+    "Names",
+    "Residual",
+    "centred",
+    "closure",
+    "composed",
+    "decomposed",
+    "moves",
+    "subsets",
+]
 
 Names = tuple[str, ...]
 
@@ -30,6 +43,78 @@ ATTRIBUTES_LIMIT = 20
 """The labels in which two rows may agree are tried in all combinations for so many attributes."""
 
 _EXACT = 2**53
+
+
+@frozen
+class Residual(Factor):
+    """One function a cell: its count times the number of cells, less the count of all of them.
+
+    The matrix is n I - J, of integers: n times the projection on what sums to zero. Of one cell
+    nothing is left, and its function is zero.
+    """
+
+    size: int = field(converter=index)
+
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    @property
+    def integral(self) -> bool:
+        return True
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low, high = self.limits()
+        return np.full(self.size, low), np.full(self.size, high)
+
+    def limits(self) -> tuple[float, float]:
+        return (-1.0, self.size - 1.0) if self.size > 1 else (0.0, 0.0)
+
+    @property
+    def reach(self) -> float:
+        # Counts are multiplied before their sum is taken off.
+        return float(self.size)
+
+    def row(self, number: int) -> Weights:
+        return Weights(self._at(np.arange(number, number + 1), np.arange(self.size)))
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        result: Floats = table * float(self.size)
+        result -= table.sum(axis=axis, keepdims=True)
+        return result
+
+    def adjoint(self, table: Floats, axis: int) -> Floats:
+        return self.apply(table, axis)
+
+    def columns(self, codes: Ints) -> Floats:
+        return self._at(np.arange(self.size), codes)
+
+    def _at(self, rows: Ints, codes: Ints) -> Floats:
+        result: Floats = np.where(rows[:, None] == codes, self.size - 1.0, -1.0)
+        return result if self.size > 1 else np.zeros_like(result)
+
+    def column_norms(self, power: int) -> Floats:
+        others = self.size - 1.0
+        return np.full(self.size, others * (self.size if power == 2 else 2))
+
+    def row_norms(self, power: int) -> Floats:
+        if not power:
+            return np.full(self.size, float(self.size if self.size > 1 else 0))
+        return self.column_norms(power)
+
+    def row_sums(self) -> Floats:
+        return np.zeros(self.size)
+
+    def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
+        others = np.array([self.size - 1.0])
+        return np.zeros(1), others * self.size, others, np.array([self.size * (self.size > 1.0)])
+
+    def classes(self) -> Ints | None:
+        return None if self.size > 1 else np.zeros(1, dtype=np.int64)
+
+    def lines(self, axis: int) -> list[Line]:
+        cells = np.arange(self.size)
+        return [line_of(self._at(cells[cell : cell + 1], cells)[0], axis) for cell in cells]
 
 
 def subsets(names: Names) -> list[Names]:

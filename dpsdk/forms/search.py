@@ -9,16 +9,11 @@ import numpy as np
 
 from dpsdk.forms.blocks import Block
 from dpsdk.forms.diameter import Columns, by_signs, diameter, few_signs
+from dpsdk.forms.factors import PAIR_LIMIT, WEIGHT_LIMIT
 from dpsdk.forms.move import Move, pair_bound
 from dpsdk.typing import Floats
 
-__all__ = ["PAIR_LIMIT", "WEIGHT_LIMIT", "search"]
-
-WEIGHT_LIMIT = 2**22
-"""The most weights that a search for the worst pair of cells writes out."""
-
-PAIR_LIMIT = 2**11
-"""The most cells that a search for the worst pair compares with each other."""
+__all__ = ["search"]
 
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""

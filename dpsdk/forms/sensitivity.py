@@ -21,13 +21,12 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
-from dpsdk.forms.factors import Residual
 from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
-from dpsdk.forms.residuals import moves
+from dpsdk.forms.residuals import Residual, moves
 from dpsdk.forms.search import search
-from dpsdk.forms.structured import marginals, masked_marginal, product, shifts
+from dpsdk.forms.structured import marginals, masked_marginal, product
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 
@@ -146,11 +145,11 @@ def _rounded_up(
 def _stack(
     blocks: Sequence[Block], powers: tuple[int, ...], *, replace: bool, outside: bool
 ) -> Move:
-    if all(isinstance(block, Kronecker) and block.partition for block in blocks):
+    if all(block.partition for block in blocks):
         return marginals(blocks, replace=replace, outside=outside)
     if len(blocks) == 1 and (move := masked_marginal(blocks[0], replace=replace)) is not None:
         return move
-    if len(blocks) == 1 and (move := shifts(blocks[0], replace=replace, outside=outside)):
+    if len(blocks) == 1 and (move := blocks[0].move(replace=replace, outside=outside)):
         return move
     bound = by_rows(blocks, replace=replace, outside=outside)
     sizes = {
@@ -203,7 +202,7 @@ def _residuals(
     for block in form.blocks:
         if not isinstance(block, Kronecker) or not block.scale.is_integer():
             return None
-        if any(type(factor) is not Residual for factor in block.factors):
+        if any(not isinstance(factor, Residual) for factor in block.factors):
             return None
         scales.append(int(block.scale))
     sets = [block.names for block in form.blocks]

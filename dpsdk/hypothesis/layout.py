@@ -15,7 +15,7 @@ from attrs import frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm, Range, Residual, Toeplitz, Weights
+from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -102,7 +102,7 @@ def check_written(form: LinearForm) -> None:
     """
     for block in form.blocks:
         if isinstance(block, Kronecker):
-            real = [f.size for f in block.factors if isinstance(f, Residual | Toeplitz | Weights)]
+            real = [f.size for f in block.factors if not f.counting]
             if math.prod(real) > _WRITTEN_LIMIT:
                 for row in range(block.rows):
                     function_of(LinearForm(form.domain, [block.row(row)]))
@@ -161,15 +161,12 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
     height = block.scale
     runs: list[list[slice]] = [[slice(0, size)] for size in domain.shape]
     real: dict[int, Floats] = {}
-    for name, given in zip(block.names, block.factors, strict=True):
+    for name, factor in zip(block.names, block.factors, strict=True):
         axis = domain.position(name)
-        factor = given.row(0) if isinstance(given, Toeplitz) else given
-        if isinstance(factor, Range):
-            runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
-        elif isinstance(factor, Residual):  # one function, and so one cell
-            return _nowhere()
-        elif isinstance(factor, Weights):
-            weights = factor.weights[0]
+        if (span := factor.span) is not None:
+            runs[axis] = [span] if span.start < span.stop else []
+        else:
+            weights = factor.matrix()[0]
             runs[axis] = _runs(weights)
             values = weights[weights != 0]
             if len(values) and (values == values[0]).all():

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._memo import Memo
-from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm, Range
+from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.chains import parent_of, summed
@@ -82,7 +82,7 @@ class Marginals:
 
     def _answer(self, block: Block, cells: Cells) -> Floats:
         axes = tuple(self._axes[name] for name in block.names)
-        if isinstance(block, Kronecker) and any(isinstance(f, Range) for f in block.factors):
+        if isinstance(block, Kronecker) and any(f.span is not None for f in block.factors):
             return self._cut(block, axes, cells)
         if isinstance(block, Dense) and axes == tuple(range(len(self._shape))):
             return _dense(block, cells)
@@ -111,8 +111,8 @@ class Marginals:
         box = [slice(None)] * len(self._shape)
         kept: list[int] = []
         for place, (axis, factor) in enumerate(zip(axes, block.factors, strict=True)):
-            if isinstance(factor, Range):
-                box[axis] = slice(factor.start, factor.stop)
+            if (span := factor.span) is not None:
+                box[axis] = span
             else:
                 kept.append(place)
         left = [axes[place] for place in kept]
@@ -205,6 +205,6 @@ def _parts_of(form: LinearForm, shape: tuple[int, ...]) -> Parts:
 def _touched(block: Kronecker) -> int:
     """How many cells of its own attributes a function is summed over."""
     return math.prod(
-        factor.stop - factor.start if isinstance(factor, Range) else factor.size
+        factor.size if (span := factor.span) is None else span.stop - span.start
         for factor in block.factors
     )

@@ -12,7 +12,7 @@ from typing_extensions import override
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Block, Boxes, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import Block, Identity, Kronecker, LinearForm
 from dpsdk.forms.linear import TABLE_LIMIT
 from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
@@ -189,21 +189,13 @@ class PiecewiseHypothesis(Hypothesis):
         return answers
 
     def _answer(self, block: Block) -> Floats:
-        if isinstance(block, Boxes) and block.whole:
-            below = self._below(np.stack([block.starts[0], block.stops[0]]))
-            answers: Floats = (below[1] - below[0]) * block.scales
+        if isinstance(block, Kronecker) and block.factors == (Identity(self.domain.size),):
+            return block.scale * self._at(np.arange(self.domain.size))
+        if (ranges := block.ranges) is not None:
+            starts, stops, scales = ranges
+            below = self._below(np.stack([starts, stops]))
+            answers: Floats = (below[1] - below[0]) * scales
             return answers
-        if isinstance(block, Kronecker):
-            match block.factors:
-                case (Prefix(size),):
-                    return block.scale * self._below(np.arange(1, size + 1))
-                case (Identity(size),):
-                    return block.scale * self._at(np.arange(size))
-                case (Groups(size, width),):
-                    ends = np.append(np.arange(0, size, width), size)
-                    return block.scale * np.diff(self._below(ends))
-                case _:
-                    pass
         if self.domain.size > TABLE_LIMIT:
             raise _unfit(f"other functions over more than {TABLE_LIMIT} cells")
         return block.answer(self.table(block.names))
@@ -211,7 +203,7 @@ class PiecewiseHypothesis(Hypothesis):
     @override
     def check(self, form: LinearForm) -> None:
         self._check(form)
-        if not all(map(_of_ranges, form.blocks)):
+        if not all(block.counting for block in form.blocks):
             raise _unfit(_OTHERS)
 
     @override
@@ -389,29 +381,14 @@ def _lengths(starts: Ints, size: int) -> Ints:
 
 def _range_of(block: Block) -> tuple[int, int, float] | None:
     """The range and the weight that a block of one function gives it, if it is such."""
-    if isinstance(block, Boxes) and block.rows == 1:
-        block = block.row(0)
-    if not isinstance(block, Kronecker) or block.rows != 1:
+    if block.rows != 1:
         return None
-    match block.factors:
-        case ():
-            return 0, SIZE_LIMIT, block.scale
-        case (Range() as factor,):
-            return factor.start, factor.stop, block.scale
-        case (Identity(size) | Prefix(size) | Groups(size),):
-            # One cell, or one group of all.
-            return 0, size, block.scale
-        case _:
-            return None
-
-
-def _of_ranges(block: Block) -> bool:
-    """Whether each function of a block is a multiple of a range."""
-    if isinstance(block, Boxes):
-        return block.whole
-    if not isinstance(block, Kronecker):
-        return False
-    return all(isinstance(factor, Identity | Prefix | Range | Groups) for factor in block.factors)
+    if not block.names:
+        return 0, SIZE_LIMIT, float(block.columns([])[0, 0])
+    if (ranges := block.ranges) is None:
+        return None
+    starts, stops, scales = ranges
+    return int(starts[0]), int(stops[0]), float(scales[0])
 
 
 _OTHERS = "functions other than ranges"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from dpsdk._checks import shown
 from dpsdk._memo import Memo
@@ -26,18 +26,13 @@ from dpsdk.forms import (
     Dense,
     Factor,
     FormBlock,
-    Groups,
-    Identity,
     Kronecker,
     LinearForm,
-    Prefix,
     Range,
-    Residual,
     Sensitivity,
-    Toeplitz,
-    Weights,
     sensitivity,
 )
+from dpsdk.forms.factors import is_own
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.typing import Real
@@ -249,32 +244,10 @@ class _Copying:
         known = self._factors.get(id(factor))
         if known is not None:
             return known[1], known[2]
-        largest = 1.0
-        copy: Factor
-        if type(factor) is Weights:
-            copy = Weights(_plain_array(factor.weights))
-            largest = max(1.0, float(np.abs(copy.weights).max()))
-        elif type(factor) is Toeplitz:
-            copy = Toeplitz(_plain_array(factor.line))
-            largest = max(1.0, float(np.abs(copy.line).max()))
-        elif type(factor) is Identity or type(factor) is Prefix:
-            size = factor.size
-            if type(size) is not int:
-                raise _foreign(type(size))
-            copy = type(factor)(size)
-        elif type(factor) is Residual:
-            size = factor.size
-            if type(size) is not int:
-                raise _foreign(type(size))
-            copy = Residual(size)
-            largest = copy.reach
-        elif type(factor) is Groups:
-            size, width = factor.size, factor.width
-            if not type(size) is type(width) is int:
-                raise _foreign(type(size), type(width))
-            copy = Groups(size, width)
-        else:
+        if not is_own(type(factor)):
             raise _foreign(type(factor))
+        copy = evolve(factor)  # type: ignore[misc]  # all factors of the package are attrs
+        largest = copy.reach
         # The original is kept meanwhile, so that its identity stays its own.
         self._factors[id(factor)] = factor, copy, largest
         return copy, largest

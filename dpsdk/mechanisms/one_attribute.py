@@ -18,12 +18,7 @@ from dpsdk.forms import (
     Boxes,
     Facts,
     FormBlock,
-    Groups,
-    Identity,
-    Kronecker,
     LinearForm,
-    Prefix,
-    Range,
 )
 from dpsdk.kernel import Noise, Terms
 from dpsdk.kernel.terms import facts_of
@@ -107,26 +102,10 @@ def runs_of(block: FormBlock, size: int) -> _Runs | None:
 
     None if it is none of the blocks that are known to count runs.
     """
-    if isinstance(block, Boxes) and block.whole and len(block.names) == 1:
-        return block.starts[0], block.stops[0], block.scales
-    if not isinstance(block, Kronecker):
-        return None
-    match block.factors:
-        case ():
-            starts, stops = np.zeros(1, dtype=np.int64), np.array([size])
-        case (Identity(),):
-            starts = np.arange(size)
-            stops = starts + 1
-        case (Prefix(),):
-            starts, stops = np.zeros(size, dtype=np.int64), np.arange(1, size + 1)
-        case (Range(_, start, stop),):
-            starts, stops = np.array([start]), np.array([stop])
-        case (Groups(_, width),):
-            starts = np.arange(0, size, width)
-            stops = np.minimum(starts + width, size)
-        case _:
-            return None
-    return starts, stops, np.full(len(starts), block.scale)
+    if not block.names:
+        weights = block.columns([])[:, 0]
+        return np.zeros(block.rows, dtype=np.int64), np.full(block.rows, size), weights
+    return block.ranges
 
 
 def _parts(blocks: Sequence[tuple[Ints, FormBlock]], size: int) -> Iterator[Floats]:

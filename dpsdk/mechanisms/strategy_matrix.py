@@ -15,14 +15,10 @@ from dpsdk.forms import (
     Boxes,
     Dense,
     FormBlock,
-    Groups,
     Identity,
     Kronecker,
     LinearForm,
-    Prefix,
     Range,
-    Residual,
-    Toeplitz,
     Weights,
 )
 from dpsdk.forms.blocks import Block, Products
@@ -83,26 +79,8 @@ class Cells:
 
 def combine_factor(factor: Factor) -> Combination:
     """The weights of a factor on cells with independent noise; ones are counted, not written."""
-    match factor:
-        case Identity(size):
-            lengths = np.ones(size)
-        case Prefix(size):
-            lengths = np.arange(1.0, size + 1)
-        case Range(_, start, stop):
-            lengths = np.array([float(stop - start)])
-        case Groups(size, width):
-            lengths = np.full(factor.rows, float(width))
-            lengths[-1] = size - width * (factor.rows - 1)
-        case Toeplitz(line):
-            peaks: Floats = np.maximum.accumulate(np.abs(line))
-            return Combination(np.cumsum(line**2), peaks, np.cumsum(line != 0).astype(np.float64))
-        case Residual(size):
-            # One cell weighs size - 1, and the others -1.
-            others, ones = np.full(size, size - 1.0), np.ones(size)
-            return Combination(others * size, others, ones * size * (size > 1))
-        case _:
-            return Combination.of(factor.matrix())
-    return Combination.of_ones(lengths)
+    low, high = factor.extents()
+    return Combination(factor.row_norms(2), np.maximum(-low, high), factor.row_norms(0))
 
 
 def inverted(weights: Floats) -> Floats | None:

@@ -10,15 +10,13 @@ from itertools import combinations
 from attrs import field, frozen
 
 from dpsdk.domain import Domain
-from dpsdk.forms import Boxes, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import Boxes, Kronecker, LinearForm
 from dpsdk.forms.blocks import Block
 from dpsdk.queries import Marginal, Workload
 
 __all__ = ["Shape", "tables_of"]
 
 Names = tuple[str, ...]
-
-_RUNS = (Identity, Groups, Prefix, Range)
 
 
 @frozen(eq=False)
@@ -69,7 +67,7 @@ class Shape:
     @cached_property
     def tables(self) -> bool:
         """Whether every row counts once in each block, as in marginals."""
-        return all(isinstance(one, Kronecker) and one.partition for one in self.form.blocks)
+        return all(one.partition for one in self.form.blocks)
 
     @property
     def several(self) -> bool:
@@ -82,11 +80,7 @@ class Shape:
     @cached_property
     def runs(self) -> bool:
         """Whether it counts runs of cells, such as thresholds and intervals, times what it may."""
-        return all(
-            isinstance(one, Boxes)
-            or (isinstance(one, Kronecker) and all(isinstance(f, _RUNS) for f in one.factors))
-            for one in self.form.blocks
-        )
+        return all(isinstance(one, Boxes) or one.counting for one in self.form.blocks)
 
     @cached_property
     def shares(self) -> bool:

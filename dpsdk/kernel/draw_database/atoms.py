@@ -13,17 +13,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import (
-    Groups,
-    Identity,
-    Kronecker,
-    LinearForm,
-    Prefix,
-    Range,
-    Residual,
-    Toeplitz,
-    Weights,
-)
+from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT, Counts
 from dpsdk.noise import NoiseSource
@@ -220,28 +210,17 @@ def _on_lattice(form: LinearForm, setting: Setting) -> tuple[LinearForm, int, fl
 
 def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
     """Numbers from 0 for the cells of an attribute; cells that differ for some factor differ."""
-    cuts = np.zeros(size, dtype=bool)
     classes = np.zeros(size, dtype=np.int64)
     for block in form.blocks:
         if name not in block.names:
             continue
         factor = block.factors[block.names.index(name)] if isinstance(block, Kronecker) else None
-        if isinstance(factor, Range):
-            cuts[[at for at in (factor.start, factor.stop) if at < size]] = True
-        elif isinstance(factor, Groups):
-            cuts[:: factor.width] = True
-        elif isinstance(factor, Weights) and factor.rows < size:
-            signs = np.vstack([classes[None, :], factor.weights])
-            classes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
-        elif factor is None or isinstance(
-            factor, Identity | Prefix | Residual | Toeplitz | Weights
-        ):
+        own = None if factor is None else factor.classes()
+        if own is None:
             return np.arange(size)
-        else:
-            raise InvalidArgument("form", "made of the factors of dpsdk.forms", "a foreign factor")
-    between = np.cumsum(cuts)
-    pairs = classes * (int(between[-1]) + 1) + between
-    return np.unique(pairs, return_inverse=True)[1].reshape(-1)
+        pairs = classes * (int(own.max()) + 1) + own
+        classes = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+    return classes
 
 
 def _columns(

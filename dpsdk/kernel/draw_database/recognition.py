@@ -9,8 +9,7 @@ import numpy as np
 from attrs import define, field
 
 from dpsdk.domain import Domain
-from dpsdk.forms import Factor, Groups, Identity, Kronecker, LinearForm, Prefix, Range
-from dpsdk.forms.factors import simplest
+from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.cells import Pieces, Side, Table
@@ -53,21 +52,18 @@ class _Ranges:
 
     def take(self, factor: Factor) -> bool:
         """Add the functions of a factor; False if they are no ranges."""
-        if isinstance(factor, Identity):
+        if factor == Identity(self.size):
             self.every_cell = True
-        elif isinstance(factor, Prefix):
+        elif factor == Prefix(self.size):
             self.every_prefix = True
-        elif isinstance(factor, Range):
-            self.some.add((factor.start, factor.stop))
-        elif isinstance(factor, Groups):
-            if factor.rows > _GROUP_LIMIT:
-                return False
-            rows = map(factor.row, range(factor.rows))
-            self.some.update((row.start, row.stop) for row in rows)
+        elif (ranges := factor.ranges) is None:
+            read = _read(factor)
+            self.some.update(read or ())
+            return read is not None
+        elif factor.rows > _GROUP_LIMIT:
+            return False
         else:
-            ranges = _read(factor)
-            self.some.update(ranges or ())
-            return ranges is not None
+            self.some.update(zip(*[ends.tolist() for ends in ranges], strict=True))
         return True
 
     def settle(self) -> bool:
@@ -126,8 +122,10 @@ class _Asked:
             return False
         pairs = [
             (name, factor)
-            for name, factor in zip(block.names, map(simplest, block.factors), strict=True)
-            if not (isinstance(factor, Range) and factor.stop - factor.start == factor.size)
+            for name, factor in zip(
+                block.names, [factor.simplified() for factor in block.factors], strict=True
+            )
+            if factor.span != slice(0, factor.size)
         ]
         if not pairs:
             self.whole = True
@@ -168,10 +166,10 @@ class _Asked:
 def _sides(pairs: list[tuple[str, Factor]]) -> Iterator[Side]:
     """The sides of a table, of those factors that can be one."""
     for name, factor in pairs:
-        if isinstance(factor, Identity):
+        if factor == Identity(factor.size):
             yield Side(name, factor.size, True, 0, factor.size)
-        elif isinstance(factor, Range) and factor.start < factor.stop:
-            yield Side(name, factor.size, False, factor.start, factor.stop)
+        elif (span := factor.span) is not None and span.start < span.stop:
+            yield Side(name, factor.size, False, span.start, span.stop)
 
 
 def _read(factor: Factor) -> list[tuple[int, int]] | None:

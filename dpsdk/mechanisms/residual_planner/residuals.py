@@ -16,14 +16,8 @@ from dpsdk.forms import (
     Boxes,
     Facts,
     FormBlock,
-    Groups,
-    Identity,
     Kronecker,
     LinearForm,
-    Prefix,
-    Range,
-    Residual,
-    Toeplitz,
 )
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
@@ -38,9 +32,6 @@ __all__ = ["MovedAccuracy", "ResidualPlan", "Residuals"]
 
 _BATCHED = 2**16
 """Residuals of up to so many numbers in all are centred together."""
-
-_LOST = 2.0**-50
-"""More than sums of numbers in floats lose for each of these, relatively."""
 
 _MOST = 2**20
 """So many weights are written out at a time."""
@@ -307,51 +298,4 @@ class _Line:
 
     @classmethod
     def of(cls, factor: Factor) -> _Line:
-        size = float(factor.size)
-        match factor:
-            case Identity():
-                return cls._ones(np.ones(1), size)
-            case Prefix():
-                return cls._ones(np.arange(1.0, size + 1), size)
-            case Range(_, start, stop):
-                return cls._ones(np.array([float(stop - start)]), size)
-            case Groups(_, width):
-                lengths = np.full(factor.rows, float(width))
-                lengths[-1] = size - width * (factor.rows - 1)
-                return cls._ones(lengths, size)
-            case Residual():
-                others = np.array([size - 1])
-                return cls(np.zeros(1), others * size, others, others * size)
-            case Toeplitz(line):
-                return cls._shifted(line, *factor.extents())
-            case _:
-                pass
-        weights = factor.matrix()
-        beside = weights - weights.mean(axis=1, keepdims=True)
-        return cls(
-            np.abs(weights.mean(axis=1)),
-            np.einsum("rs,rs->r", beside, beside),
-            np.abs(beside).max(axis=1),
-            (beside != 0).sum(axis=1).astype(np.float64),
-        )
-
-    @classmethod
-    def _shifted(cls, line: Floats, low: Floats, high: Floats) -> _Line:
-        """Sums of cells by their distance; what floats round off is added to squared lengths."""
-        size = len(line)
-        mean, squares = np.cumsum(line) / size, np.cumsum(line**2)
-        own = np.maximum(squares - size * mean**2, 0.0) + _LOST * size * squares
-        peak: Floats = np.maximum(high - mean, mean - low)
-        return cls(np.abs(mean), own, peak, np.full(size, float(size)))
-
-    @classmethod
-    def _ones(cls, lengths: Floats, size: float) -> _Line:
-        """So many ones."""
-        mean = lengths / size
-        within = (lengths > 0) & (lengths < size)
-        return cls(
-            mean,
-            lengths * (size - lengths) / size,
-            np.where(within, np.maximum(mean, 1 - mean), 0.0),
-            np.where(within, size, 0.0),
-        )
+        return cls(*factor.deviations())

@@ -7,7 +7,7 @@ import pytest
 
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Kronecker, LinearForm, Toeplitz, convolution, sensitivity, structured
+from dpsdk.forms import Kronecker, LinearForm, Toeplitz, convolution, sensitivity
 from dpsdk.forms.convolution import EXACT, causal, correlated
 from worlds import facts
 
@@ -80,7 +80,7 @@ def columns_of(form, outside):
 @pytest.mark.parametrize("pairs", [2**11, 1])
 @pytest.mark.parametrize("seed", range(40))
 def test_no_two_columns_are_farther_apart_than_is_said(seed, pairs, monkeypatch):
-    monkeypatch.setattr(structured, "PAIR_LIMIT", pairs)
+    monkeypatch.setattr(convolution, "PAIR_LIMIT", pairs)
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 9))
     line = (

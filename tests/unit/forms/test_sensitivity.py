@@ -18,9 +18,9 @@ from dpsdk.forms import (
     Range,
     Weights,
     diameter,
+    factors,
     search,
     sensitivity,
-    structured,
 )
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, prepare
@@ -33,7 +33,7 @@ RELATIONS = list(itertools.product(Neighbors, [True, False]))
 
 def limited(monkeypatch, name, value):
     """A limit of the search, in all modules that know of it."""
-    holders = [one for one in (module, search, structured, diameter) if hasattr(one, name)]
+    holders = [one for one in (module, search, factors, diameter) if hasattr(one, name)]
     assert holders
     for one in holders:
         monkeypatch.setattr(one, name, value)

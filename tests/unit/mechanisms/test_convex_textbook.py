@@ -110,7 +110,7 @@ def test_planning_finds_the_rows_for_an_alpha_and_the_alpha_for_rows():
     rows, small = mechanism.rows_for(terms()), terms(10**3)
     assert mechanism.rows_for(small) == rows  # whatever the table has
     assert 0.0999 <= mechanism.alpha_for(at_rows(small, rows)) <= 0.1001
-    asked = mechanism._asked(terms())
+    asked = mechanism._promise(terms())
     assert figure(0.1, asked, at_rows(small, rows)) is not None
     assert figure(0.1, asked, at_rows(small, int(rows * 0.99))) is None
     assert rows < mechanism.printed_rows(small) / 5
@@ -493,7 +493,7 @@ def test_constants_of_sketches_are_checked_and_planned_for():
     assert on_sketches(alpha=0.1).printed_rows(terms()) == math.inf
     # A sketch of each model is for β / 2k, and Figure 3 for β / 2.
     assert mechanism.distortion == distortion(600, SKETCHED.vectors, 0.1 / 2 / 20)
-    assert mechanism._asked(terms()).beta == 0.05
+    assert mechanism._promise(terms()).beta == 0.05
     quote = mechanism.quote(QUERY.lower(DOMAIN), terms())
     assert quote.bound(0.1).error == 0.6
     for wrong in (

@@ -39,11 +39,15 @@ __all__ = [
     "tilting",
 ]
 
-_UNCHECKED = (
-    "the hypothesis answered, and nobody looked, since the updates or the budget are used up"
+_UNCHECKED = NoAccuracy(
+    "the hypothesis answered, and nobody looked, since the updates or the budget are used up",
+    "open a channel with more updates",
 )
 
-_FLAT = "the hypothesis has no curvature at its model, by which a gradient could correct it"
+_FLAT = NoAccuracy(
+    "the hypothesis has no curvature at its model, by which a gradient could correct it",
+    "use a loss with more curvature, or a closer start",
+)
 
 _DOUBT = 0.05
 """With at most this probability an update may take the hypothesis farther from the table."""
@@ -93,7 +97,7 @@ class GuardedStrategy(ModelStream):
         check_model(rounded, kernel, self._schedule.noise)
         theta, gap = form.minimise(self._hypothesis)
         if self._spent or self._watch.tops >= self._schedule.updates:
-            return _from_hypothesis(theta, gap, _unchecked())
+            return _from_hypothesis(theta, gap, _UNCHECKED)
         found = watched(form, theta, self._hypothesis, self._facts, rounded)
         self._hypothesis.check(found.gradient)
         run = self._watch.tops + 1
@@ -106,7 +110,7 @@ class GuardedStrategy(ModelStream):
                 if self._raises:
                     raise
                 self._spent = True
-                return _from_hypothesis(theta, gap, _unchecked())
+                return _from_hypothesis(theta, gap, _UNCHECKED)
         accuracy = excess_below(found, form, self._schedule, self._facts, run)
         return _from_hypothesis(theta, gap, accuracy)
 
@@ -124,7 +128,7 @@ class GuardedStrategy(ModelStream):
         self._learn(found, result.theta - theta, gradient, noise)
         accuracy: Accuracy = PredictedExcess(result.predicted)
         if not result.predicted:
-            accuracy = NoAccuracy(_FLAT, "use a loss with more curvature, or a closer start")
+            accuracy = _FLAT
         return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
 
     def _learn(
@@ -148,11 +152,6 @@ class GuardedStrategy(ModelStream):
             if near < 2.0:  # else whatever the hypothesis says is near enough
                 replay.remember(tilt.form, value, near)
         replay.run(self._hypothesis)
-
-
-def _unchecked() -> NoAccuracy:
-    """A new one each time, since whoever gets it may write into it."""
-    return NoAccuracy(_UNCHECKED, "open a channel with more updates")
 
 
 def _from_hypothesis(theta: Floats, gap: float, accuracy: Accuracy) -> Measurement:

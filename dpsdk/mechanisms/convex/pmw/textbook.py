@@ -35,8 +35,8 @@ from dpsdk.mechanisms.convex.pmw.strategy import (
     tilting,
 )
 from dpsdk.mechanisms.convex.pmw.theorem import (
-    Asked,
     Figure,
+    Promise,
     figure,
     least_alpha,
     least_rows,
@@ -45,7 +45,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Floats
 
 __all__ = ["PromisedExcess", "TextbookConvexPMW"]
 
@@ -55,12 +55,14 @@ _SLACK = 1 + 2.0**-20
 _CONSTANTS = ("dimension", "lipschitz", "smoothness", "radius", "farthest")
 _SKETCHED = ("vectors", "slope", "bend", "norm", "radius")
 
+_UNPROMISED = NoAccuracy(
+    "the hypothesis answered after the promise ended: the budget or its queries are used up, or a "
+    "solver, a constant of the loss or an update was not what it counts on",
+    "open a channel for more queries",
+)
+
 _FAINT = 1e-100
 """A ridge that is fainter is none, and floats may not divide by it."""
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value)
 
 
 def _start(value: StartLike | None) -> Start:
@@ -73,10 +75,6 @@ def _alpha(value: float) -> float:
     if not 0.0 < number < math.inf:
         raise InvalidArgument("alpha", "a positive number", shown(value))
     return number
-
-
-def _beta(value: float) -> float:
-    return to_beta(value)
 
 
 def _queries(value: int) -> int:
@@ -114,9 +112,9 @@ class TextbookConvexPMW(ModelsMechanism):
     page = "explanation/proofs/convex-pmw.md"
 
     epsilon: Fraction = field(converter=to_epsilon)
-    delta: Fraction = field(converter=_delta)
+    delta: Fraction = field(converter=to_delta)
     alpha: float = field(converter=_alpha)
-    beta: float = field(converter=_beta)
+    beta: float = field(converter=to_beta)
     queries: int = field(converter=_queries)
     problem: Problem | SketchedProblem
     oracle: NoisyDescent = field(factory=NoisyDescent.textbook)
@@ -170,17 +168,17 @@ class TextbookConvexPMW(ModelsMechanism):
 
     def alpha_for(self, terms: Terms) -> float | None:
         """The least error that Figure 3 keeps over such a table; None if none is below S."""
-        least = least_alpha(self._asked(terms), terms)
+        least = least_alpha(self._promise(terms), terms)
         return None if least is None else least + self.lost
 
     def rows_for(self, terms: Terms) -> int | None:
         """The least number of public rows at which `alpha` is kept; None below 2^50."""
-        return least_rows(self.alpha - self.lost, self._asked(terms), terms)
+        return least_rows(self.alpha - self.lost, self._promise(terms), terms)
 
     def printed_rows(self, terms: Terms) -> float:
         """What Theorem 3.8 asks for by its own constants, with the factors that print left out."""
         alpha = self.alpha - self.lost
-        return printed_rows(alpha, self._asked(terms)) if alpha > 0.0 else math.inf
+        return printed_rows(alpha, self._promise(terms)) if alpha > 0.0 else math.inf
 
     def figure(self, terms: Terms) -> Figure:
         """How a channel would spend and decide. Public.
@@ -195,7 +193,7 @@ class TextbookConvexPMW(ModelsMechanism):
         facts = facts_of(terms)
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
-        asked = self._asked(terms)
+        asked = self._promise(terms)
         found = figure(self.alpha - self.lost, asked, terms)
         if found is None:
             least = self.alpha_for(terms)
@@ -251,10 +249,10 @@ class TextbookConvexPMW(ModelsMechanism):
         sketch = Sketch.textbook(beta=self.beta / self.queries, size=given.size)
         return sketch.sketched(form, seed)
 
-    def _asked(self, terms: Terms) -> Asked:
+    def _promise(self, terms: Terms) -> Promise:
         potential = self.start.kl_cap(facts_of(terms))
         beta = self.beta / 2 if isinstance(self.problem, SketchedProblem) else self.beta
-        return Asked(
+        return Promise(
             self.epsilon, self.delta, beta, self.queries, self.constants, self.oracle, potential
         )
 
@@ -318,13 +316,13 @@ class Textbook(ModelStream):
         found = np.append(theta, gap)
         number = max(self._asked, self._drawn)
         if own > plan.solver or number > mechanism.queries or self._spent:
-            return Measurement(found, _unpromised(), "hypothesis")
+            return Measurement(found, _UNPROMISED, "hypothesis")
         span = form.constants.range + self._constants.of_ridge
         promised: Accuracy = PromisedExcess(mechanism.alpha, mechanism.beta, span)
         if self._watch.tops >= plan.updates:
             # A top that was interrupted taught nothing, so that there may be more to learn.
             learnt = self._learnt >= plan.updates
-            return Measurement(found, promised if learnt else _unpromised(), "hypothesis")
+            return Measurement(found, promised if learnt else _UNPROMISED, "hypothesis")
         rows = float(max(self._facts.rows or 1, 1))
         try:
             if self._watch.first_above(asked, plan.threshold * rows, kernel=kernel) is None:
@@ -338,9 +336,9 @@ class Textbook(ModelStream):
             if mechanism.when_spent == "raise":
                 raise
             self._spent = True
-            return Measurement(found, _unpromised(), "hypothesis")
+            return Measurement(found, _UNPROMISED, "hypothesis")
         # The descent says whether it ran as its bound counts on.
-        known = promised if known is promised else _unpromised()
+        known = promised if known is promised else _UNPROMISED
         return Measurement(np.append(answer, 0.0), known, "measured")
 
     def _check_gap(self, asked: ProximalGapForm) -> None:
@@ -363,12 +361,3 @@ class Textbook(ModelStream):
         tilt = tilting(gradient, way)
         if tilt is not None:
             self._hypothesis.shift(tilt.form, -self._plan.step * tilt.scale)
-
-
-def _unpromised() -> NoAccuracy:
-    """A new one each time, since whoever gets it may write into it."""
-    why = (
-        "the hypothesis answered after the promise ended: the budget or its queries are used up, "
-        "or a solver, a constant of the loss or an update was not what it counts on"
-    )
-    return NoAccuracy(why, "open a channel for more queries")

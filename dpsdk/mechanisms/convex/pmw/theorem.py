@@ -20,7 +20,7 @@ from dpsdk.mechanisms.convex.descent_bounds import Descent, Problem, Runs
 from dpsdk.mechanisms.convex.noise import Concentration
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 
-__all__ = ["Asked", "Figure", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]
+__all__ = ["Figure", "Promise", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]
 
 _SOLVER = Fraction(1, 100)
 """This part of α is for solvers on the hypothesis, and as much for roundings of a gap."""
@@ -36,32 +36,18 @@ _STEPS = 60
 
 
 @frozen
-class Asked:
-    """What is to be promised, to whom, and for what.
-
-    Parameters
-    ----------
-    epsilon, delta
-        What the stream may cost.
-    beta
-        The probability that some answer is farther off.
-    queries
-        The number of models.
-    problem
-        The public constants that every model has.
-    oracle
-        A′, which answers where the hypothesis does not.
-    potential
-        The largest relative entropy of a table from the first hypothesis.
-    """
+class Promise:
+    """A promised error, and the constants of the models that it is promised for."""
 
     epsilon: Fraction
     delta: Fraction
     beta: float
+    """The probability that some answer is farther off."""
     queries: int
     problem: Problem
     oracle: NoisyDescent
     potential: float
+    """The largest relative entropy of a table from the first hypothesis."""
 
     @property
     def scale(self) -> float:
@@ -71,77 +57,61 @@ class Asked:
 
 @frozen
 class Figure:
-    """How Figure 3 spends and decides, for an error alpha that it keeps.
-
-    Parameters
-    ----------
-    alpha
-        What is promised, in the unit of the average loss.
-    updates
-        T = 64 S² K / α², rounded up, with K the potential, ln|X| from the uniform start.
-    step
-        η = √(K / T) / S: the factor 1 / S is missing in print.
-    threshold
-        Of the gap of a model: three quarters of α.
-    solver
-        By how much θ̂ may exceed the hypothesis's minimum.
-    unit
-        The sensitivity of the gap of a record that is counted on, 2 S.
-    learning
-        By how much the noise of a measured gradient may lessen what an update gains.
-    watching, noise
-        Of the gaps, and of a measured gradient.
-    concentration, bias
-        What noise and rounding of an average gradient are counted on to be.
-    oracle
-        What an answer of A′ may cost, in ρ.
-    runs, descent
-        The descent that A′ is, planned for the constants of all models, so that its bound holds for
-        each of them.
-    """
+    """How Figure 3 spends and decides, for an error alpha that it keeps."""
 
     alpha: float
+    """What is promised, in the unit of the average loss."""
     updates: int
+    """T = 64 S² K / α², rounded up, with K the potential, ln|X| from the uniform start."""
     step: float
+    """η = √(K / T) / S: the factor 1 / S is missing in print."""
     threshold: float
+    """Of the gap of a model: three quarters of α."""
     solver: float
+    """By how much θ̂ may exceed the hypothesis's minimum."""
     unit: float
+    """The sensitivity of the gap of a record that is counted on, 2 S."""
     learning: float
+    """By how much the noise of a measured gradient may lessen what an update gains."""
     watching: Watching
     noise: GaussianNoise
+    """Of a measured gradient."""
     concentration: Concentration
     bias: float
+    """What noise and rounding of an average gradient are counted on to be."""
     oracle: Fraction
+    """What an answer of A′ may cost, in ρ."""
     runs: Runs
     descent: Descent
+    """The descent that A′ is, planned for the constants of all models, so that its bound holds."""
 
 
-def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
+def figure(alpha: float, promise: Promise, terms: Terms) -> Figure | None:
     """The constants for an error, if it is kept; None if some noise may be too large for it."""
     facts = terms.facts
-    rows, scale = max(facts.rows or 1, 1), asked.scale
+    rows, scale = max(facts.rows or 1, 1), promise.scale
     if not alpha > 0.0:
         return None
     ratio = scale / alpha
-    wanted = 64 * ratio * ratio * asked.potential
+    wanted = 64 * ratio * ratio * promise.potential
     if not wanted < math.inf:  # nor is it NaN
         return None
     updates = max(1, math.ceil(wanted))
-    each = equal_share(zcdp_start(asked.epsilon, asked.delta), updates)
+    each = equal_share(zcdp_start(promise.epsilon, promise.delta), updates)
     try:
         watching = split_watch(split_pure(each * _WATCH))
         noise = GaussianNoise(equal_share(each * _GRADIENT))
         watching.price(terms)
-        concentration, bias = Runs(noise, 1).concentration(asked.problem, facts, rows)
-        unit, part = 2 * scale, asked.beta / 6
+        concentration, bias = Runs(noise, 1).concentration(promise.problem, facts, rows)
+        unit, part = 2 * scale, promise.beta / 6
         below = watching.below(part, facts, updates) * unit / rows
-        above = watching.above(part, facts, asked.queries) * unit / rows
+        above = watching.above(part, facts, promise.queries) * unit / rows
         share = equal_share(each * _ORACLE)
-        runs, descent = asked.oracle.planned(asked.problem, terms, share)
+        runs, descent = promise.oracle.planned(promise.problem, terms, share)
         found = Figure(
             alpha,
             updates,
-            math.sqrt(asked.potential / updates) / scale,
+            math.sqrt(promise.potential / updates) / scale,
             0.75 * alpha,
             float(_SOLVER) * alpha,
             unit,
@@ -154,14 +124,14 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
             runs,
             descent,
         )
-        t = math.log(3 * updates * concentration.events / asked.beta)
-        length = math.sqrt(concentration.mean_square(t, 1, asked.problem.dimension)) + bias
-        learning = _lost(length, asked.problem)
-        own = descent.error(asked.beta / (3 * updates))
+        t = math.log(3 * updates * concentration.events / promise.beta)
+        length = math.sqrt(concentration.mean_square(t, 1, promise.problem.dimension)) + bias
+        learning = _lost(length, promise.problem)
+        own = descent.error(promise.beta / (3 * updates))
     except (InvalidArgument, ArithmeticError):
         return None
     quarter = alpha / 4
-    one = asked.problem
+    one = promise.problem
     slack = 2 * found.solver + _FLOATS * one.ridge * one.farthest * one.diameter
     kept = max(below + slack, above + slack, learning + slack) <= quarter and own <= alpha
     return evolve(found, learning=learning) if kept else None
@@ -173,15 +143,15 @@ def _lost(length: float, problem: Problem) -> float:
     return min(lost, length**2 / (2.0 * problem.ridge)) if problem.ridge else lost
 
 
-def least_alpha(asked: Asked, terms: Terms) -> float | None:
+def least_alpha(promise: Promise, terms: Terms) -> float | None:
     """The least error that Figure 3 keeps, to a thousandth; None if none below S."""
-    high = asked.scale
-    if figure(high, asked, terms) is None:
+    high = promise.scale
+    if figure(high, promise, terms) is None:
         return None
     low = high * 2.0**-40
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
-        if figure(middle, asked, terms) is None:
+        if figure(middle, promise, terms) is None:
             low = middle
         else:
             high = middle
@@ -198,30 +168,30 @@ def at_rows(terms: Terms, rows: int) -> Terms:
     ))  # fmt: skip
 
 
-def least_rows(alpha: float, asked: Asked, terms: Terms) -> int | None:
+def least_rows(alpha: float, promise: Promise, terms: Terms) -> int | None:
     """The least number of rows at which an error is kept, to a thousandth; None below 2^50."""
     high = 1
-    while figure(alpha, asked, at_rows(terms, high)) is None:
+    while figure(alpha, promise, at_rows(terms, high)) is None:
         high *= 4
         if high > _MOST_ROWS:
             return None
     low = high // 4
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
-        if figure(alpha, asked, at_rows(terms, middle)) is None:
+        if figure(alpha, promise, at_rows(terms, middle)) is None:
             low = middle
         else:
             high = middle
     return high
 
 
-def printed_rows(alpha: float, asked: Asked) -> float:
+def printed_rows(alpha: float, promise: Promise) -> float:
     """4096 S² √(K ln(4/δ)) ln(8kT/β) / (εα²): Theorem 3.8 with what its print leaves out.
 
     Of the sparse vector alone, without the rows that A′ needs for itself.
     """
-    scale = asked.scale / alpha
-    updates = 64 * scale * scale * asked.potential
-    root = math.sqrt(asked.potential * math.log(4 / float(asked.delta)))
-    logs = math.log(8 * asked.queries * max(updates, 1.0) / asked.beta)
-    return 4096 * scale * scale * root * logs / float(asked.epsilon)
+    scale = promise.scale / alpha
+    updates = 64 * scale * scale * promise.potential
+    root = math.sqrt(promise.potential * math.log(4 / float(promise.delta)))
+    logs = math.log(8 * promise.queries * max(updates, 1.0) / promise.beta)
+    return 4096 * scale * scale * root * logs / float(promise.epsilon)

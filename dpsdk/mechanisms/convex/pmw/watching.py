@@ -1,4 +1,4 @@
-"""What a guarded stream of models lets `watch` compare: coordinates of the gradient.
+"""The coordinates of a gradient, which a guarded stream of models lets `watch` compare.
 
 A model that is best for the hypothesis has a gradient there that nothing descends from. If the
 table's gradient at the same θ̂ is close to it in every coordinate, the model is good for the table,
@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import field, frozen
 
-from dpsdk._arrays import kept, kept_places
+from dpsdk._arrays import ByNumbers, kept, kept_places
 from dpsdk._checks import shown
 from dpsdk.accuracy import NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
@@ -38,39 +38,26 @@ _DAMPINGS = (1e-4, 1e-2, 1.0)
 
 @frozen(eq=False)
 class Watched:
-    """A gradient at a public θ̂, its coordinates as gaps, and what they leave open.
-
-    Parameters
-    ----------
-    gradient
-        The gradient of the summed loss at θ̂, as a linear form.
-    measures
-        What is measured if a coordinate is off: the same, of the loss with its kinks rounded.
-    own
-        The average gradient over the hypothesis.
-    hessian
-        The hypothesis's Hessian there, of the loss with its kinks rounded.
-    gap
-        The coordinates; None where no row moves any.
-    ranges
-        Of each gap, what one of it is worth in the gradient.
-    places
-        Of each gap, the coordinate that it is of; with a cell outside there are two of one.
-    narrow
-        How long the rest of the gradient's difference can be.
-    certificate
-        By how much θ̂ may exceed the hypothesis's minimum, by the same gradient.
-    """
+    """A gradient at a public θ̂, its coordinates as gaps, and what they leave open."""
 
     gradient: LinearForm
+    """That of the summed loss at θ̂."""
     measures: LinearForm
+    """What is measured if a coordinate is off: the same, of the loss with its kinks rounded."""
     own: Floats
+    """The average gradient over the hypothesis."""
     hessian: Floats
+    """The hypothesis's Hessian there, of the loss with its kinks rounded."""
     gap: GapForm | None
+    """The coordinates; None where no row moves any."""
     ranges: Floats
+    """Of each gap, what one of it is worth in the gradient."""
     places: Ints
+    """Of each gap, the coordinate that it is of; with a cell outside there are two of one."""
     narrow: float
+    """How long the rest of the gradient's difference can be."""
     certificate: float
+    """By how much θ̂ may exceed the hypothesis's minimum, by the same gradient."""
 
 
 def watched(
@@ -98,32 +85,29 @@ def watched(
     _, hessian = smoothed.expand(tables, theta)
     _, vectors = np.linalg.eigh(hessian)
     along: Floats = vectors.T @ block.weights
+    functions, low = along, along.min(axis=1)
     if facts.outside or tables.outside:
         # A record outside, of the table or the hypothesis, has a gradient of zero, and weights of
         # gaps are zero there: so each sign is a function of its own, zero where the other is not.
-        parts = [np.maximum(along, 0.0), np.maximum(-along, 0.0)]
-        low = np.zeros(2 * len(along))
-        functions = np.concatenate(parts)
-    else:
-        functions, low = along, along.min(axis=1)
+        functions = np.concatenate([np.maximum(along, 0.0), np.maximum(-along, 0.0)])
+        low = np.zeros(len(functions))
     places = np.tile(np.arange(len(along)), len(functions) // len(along))
     ranges = functions.max(axis=1) - low
-    kept = ranges > _NARROW * max(float(ranges.max()), 1e-300)
-    narrow = float(np.linalg.norm(np.bincount(places[~kept], ranges[~kept], len(along))))
+    wide = ranges > _NARROW * max(float(ranges.max()), 1e-300)
+    narrow = float(np.linalg.norm(np.bincount(places[~wide], ranges[~wide], len(along))))
     # Rounding is allowed for in proportion to what is summed.
     size = float(np.abs(block.weights).max()) * math.sqrt(len(theta))
-    diameter = form.over.diameter(len(theta))
-    slack = _ROUNDING * size * diameter
+    slack = _ROUNDING * size * form.over.diameter(len(theta))
     certificate = max(form.over.gap(theta, own), 0.0) + slack
     gap: GapForm | None = None
-    if kept.any():
-        weights = (functions[kept] - low[kept, None]) / ranges[kept, None]
+    if wide.any():
+        weights = (functions[wide] - low[wide, None]) / ranges[wide, None]
         np.clip(weights, 0.0, 1.0, out=weights)
         rates = np.clip(weights @ table, 0.0, 1.0)
         whole = LinearForm(form.domain, [Dense(block.names, block.shape, weights)])
         gap = GapForm.around(whole, rates)
     return Watched(
-        gradient, measures, own, hessian, gap, ranges[kept], places[kept], narrow, certificate
+        gradient, measures, own, hessian, gap, ranges[wide], places[wide], narrow, certificate
     )
 
 
@@ -152,8 +136,8 @@ class WatchedExcess(ScalarAccuracy):
     certificate: float
     diameter: float
     narrow: float
-    ranges: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
-    places: Ints = field(converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False)
+    ranges: Floats = field(converter=kept, eq=ByNumbers)
+    places: Ints = field(converter=kept_places, eq=ByNumbers)
     span: float = math.inf
     kind: str = field(init=False, default="exact tail of the noise of thresholds, and convexity")
     standing: Standing = field(init=False, default="proven")
@@ -170,20 +154,20 @@ class WatchedExcess(ScalarAccuracy):
 
 
 def excess_below(
-    found: Watched, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
+    model: Watched, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
 ) -> WatchedExcess:
     """How far off a model is that was called good enough."""
-    drift = 0.0 if found.gap is None else drift_of(schedule.watching, found.gap.form, facts)
+    drift = 0.0 if model.gap is None else drift_of(schedule.watching, model.gap.form, facts)
     return WatchedExcess(
-        schedule.copied(),
+        schedule,
         facts,
         run,
         drift,
-        found.certificate,
+        model.certificate,
         form.over.diameter(form.dimension),
-        found.narrow,
-        found.ranges,
-        found.places,
+        model.narrow,
+        model.ranges,
+        model.places,
         form.constants.range,
     )
 

@@ -56,6 +56,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if not wanted and OUTSIDE.search(text) else None
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the run took of the machine, which each tier has a limit of."""
+    used = sum(os.times()[:4])  # of this process and of its children, which have ended
+    terminalreporter.write_line(f"{used:.0f} CPU seconds, user and system, of all processes")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not in the default tier, unless a tier, a file or a test was asked for."""

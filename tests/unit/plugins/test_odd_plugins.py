@@ -60,12 +60,6 @@ Mine.__new__ = lambda cls: object()
 Mine.__module__ = "dpsdk.mechanisms"
 """,
     "no class": "Mine = Mine()",
-    "a class that is none": """
-class Meta(type(Mine)):
-    def __getattribute__(cls, name):
-        raise SystemExit(3)
-class Mine(Mine, metaclass=Meta): pass
-""",
     "the end of the program": "raise SystemExit(3)",
 }
 

@@ -1,4 +1,4 @@
-"""Arrays in frozen values: they stay as they are, and so do those of every copy."""
+"""Arrays in frozen values: copied when they are made, and read-only from then on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ N = TypeVar("N", bound=np.generic)
 
 
 def kept(array: Floats) -> Floats:
-    """A copy that stays as it is."""
-    return _sealed(array)
+    """A read-only copy."""
+    return _copied(array)
 
 
 def kept_places(array: Ints) -> Ints:
     """As `kept`, of integers."""
-    return _sealed(array)
+    return _copied(array)
 
 
 def same_numbers(one: Floats, other: Floats) -> bool:
@@ -48,11 +48,9 @@ class ByNumbers:
 
 
 class Lasting:
-    """A frozen class of attrs whose arrays stay as they are in copies too.
+    """A frozen class of attrs whose arrays stay read-only in copies and pickles too.
 
-    Whether by `copy.copy`, `copy.deepcopy` or `pickle`, of every protocol: numpy itself forgets in
-    a copy that nobody could write into an array. A subclass sees to it when it is initialised, as
-    by `kept`.
+    numpy itself forgets that in a copy. A subclass makes them so when it is initialised, by `kept`.
     """
 
     __slots__ = ()
@@ -73,35 +71,24 @@ class _Restorable(Protocol):
 def _restored(
     make: Callable[..., _Restorable], given: tuple[object, ...], state: object
 ) -> _Restorable:
-    """A value with what it held when it was copied, but that nobody can write into its arrays."""
+    """A value with what it held when it was copied, its arrays read-only."""
     value = make(*given)
-    value.__setstate__(_still(state))
+    _seal(state)
+    value.__setstate__(state)
     return value
 
 
-def _still(state: object) -> object:
-    """What a value holds, with arrays that nobody can write into."""
-    if type(state) is dict:
-        return {name: _still(one) for name, one in cast("dict[str, object]", state).items()}
-    if type(state) is tuple:
-        return tuple([_still(one) for one in cast("tuple[object, ...]", state)])
-    if type(state) is np.ndarray:
-        array: Array = state
-        return array if array.dtype.hasobject or _stays(array) else _sealed(array)
-    return state
+def _seal(state: object) -> None:
+    if isinstance(state, dict):
+        state = tuple(cast("dict[str, object]", state).values())
+    if isinstance(state, tuple):
+        for part in cast("tuple[object, ...]", state):
+            _seal(part)
+    elif isinstance(state, np.ndarray):
+        state.flags.writeable = False
 
 
-def _stays(array: Array) -> bool:
-    """Whether nobody can write into an array, nor make it such that one could."""
-    part: object = array
-    while type(part) is np.ndarray:
-        whole: Array = part
-        if whole.flags.writeable:
-            return False
-        part = whole.base
-    return type(part) is bytes
-
-
-def _sealed(array: npt.NDArray[N]) -> npt.NDArray[N]:
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
+def _copied(array: npt.NDArray[N]) -> npt.NDArray[N]:
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy

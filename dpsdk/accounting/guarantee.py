@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Self
+from typing import Self, TypeVar
 
 from attrs import field, frozen
 
@@ -27,7 +27,7 @@ from dpsdk._records import (
 )
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.codec import AMOUNT, INTEGER, ListOf, Nested, OrNone, written
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = [
@@ -39,7 +39,11 @@ __all__ = [
     "DiscreteLaplaceGuarantee",
     "Guarantee",
     "PureGuarantee",
+    "check_guarantee",
 ]
+
+
+G = TypeVar("G", bound="Guarantee")
 
 
 def _nonnegative(parameter: str, value: Real) -> Fraction:
@@ -133,7 +137,7 @@ GUARANTEE = Nested[Guarantee]("a guarantee", Guarantee)
 
 
 @written("guarantee.pure", {"epsilon": AMOUNT})
-@frozen
+@frozen(cache_hash=True)
 class PureGuarantee(Guarantee):
     """Pure ε-differential privacy, whatever the mechanism.
 
@@ -155,7 +159,7 @@ class PureGuarantee(Guarantee):
 
 
 @written("guarantee.discrete-laplace", {"scale": AMOUNT, "shift": INTEGER})
-@frozen
+@frozen(cache_hash=True)
 class DiscreteLaplaceGuarantee(Guarantee):
     """Independent discrete Laplace noise on every entry of an integer vector.
 
@@ -203,7 +207,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         "claim": OrNone(ListOf(AMOUNT, least=2, most=2)),
     },
 )
-@frozen
+@frozen(cache_hash=True)
 class DiscreteGaussianGuarantee(Guarantee):
     """Independent discrete Gaussian noise on every entry of an integer vector.
 
@@ -256,7 +260,7 @@ class DiscreteGaussianGuarantee(Guarantee):
 
 
 @written("guarantee.bounded-range", {"eta": AMOUNT})
-@frozen
+@frozen(cache_hash=True)
 class BoundedRangeGuarantee(Guarantee):
     """Privacy losses of any two outcomes differ by at most `eta`: the exponential mechanism.
 
@@ -285,7 +289,7 @@ class BoundedRangeGuarantee(Guarantee):
 
 
 @written("guarantee.approximate", {"epsilon": AMOUNT, "delta": AMOUNT})
-@frozen
+@frozen(cache_hash=True)
 class ApproximateGuarantee(Guarantee):
     """(ε, δ)-differential privacy, whatever the mechanism.
 
@@ -333,3 +337,27 @@ GUARANTEES.add(BoundedRangeGuarantee, "guarantee.bounded-range.1", {"eta": FRACT
 GUARANTEES.add(
     ApproximateGuarantee, "guarantee.approximate.1", {"epsilon": FRACTION, "delta": FRACTION}
 )
+
+_KNOWN = frozenset(
+    {
+        ApproximateGuarantee,
+        BoundedRangeGuarantee,
+        DiscreteGaussianGuarantee,
+        DiscreteLaplaceGuarantee,
+        PureGuarantee,
+    }
+)
+
+
+def check_guarantee(guarantee: G) -> G:
+    """Give a guarantee back if theorems speak of its very class.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        For any other class, also one below a known one, which may mean anything.
+    """
+    if type(guarantee) not in _KNOWN:
+        name = type(guarantee).__name__
+        raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
+    return guarantee

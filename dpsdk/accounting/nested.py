@@ -16,7 +16,6 @@ from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.comparison import share_of
 from dpsdk.accounting.filters.composition import Runs, State, is_open
-from dpsdk.accounting.filters.copies import own_budget
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.books import (
     Account,
@@ -40,7 +39,7 @@ from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent, without_run
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
-__all__ = ["PartOdometer", "ScopeOdometer", "ours"]
+__all__ = ["PartOdometer", "ScopeOdometer"]
 
 _NONE = Fraction(0)
 
@@ -97,12 +96,12 @@ class ScopeOdometer(Odometer):
         # A scope that was dropped gives back what it had set aside.
         own = self._keeper.hold(fresh, partial(dropped, number=fresh))
         if isinstance(cap, Budget):
-            self._budget = own_budget(cap)
+            self._budget = cap
             self._cap = str(self._budget)
             self._begun = self._composition.begin(self._budget)
         else:
             share = _share(cap)
-            self._budget = own_budget(outer._budget)
+            self._budget = outer._budget
             self._cap = f"{as_text(share * 100)}% of {outer._budget}"
             self._begun = share_of(outer._begun, share)
         paying = outer._payer.accounts
@@ -162,7 +161,7 @@ class ScopeOdometer(Odometer):
         seen._keeper = outer._keeper
         seen._session = outer._session
         seen._numbers = outer._numbers
-        seen._budget = own_budget(outer._budget)
+        seen._budget = outer._budget
         seen._begun = account.start
         seen._cap = _cap_in_words(account.start, outer._begun, outer._budget)
         seen._payer = Payer((number, *account.outer))
@@ -320,11 +319,6 @@ class PartOdometer(Odometer):
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
         count = sum(one.payer == self._payer for one in self._charges(books))
         return self._summed(lines, count, "")
-
-
-def ours(odometer: Odometer) -> bool:
-    """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
-    return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
 
 
 def _check_same(

@@ -9,12 +9,10 @@ from typing import NoReturn, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_name
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import book_copy
-from dpsdk.accounting.declared.anytime import Anytime, own_anytime
+from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.any_of import default_composition
 from dpsdk.accounting.filters.composition import Composition, Runs, counted
-from dpsdk.accounting.filters.copies import own_budget, own_composition
-from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
 from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
@@ -92,9 +90,7 @@ class Odometer(Statement):
         dataset: Dataset = NO_DATASET,
         clock: Clock = system_clock,
     ) -> None:
-        cap = own_budget(budget)
-        filtering = None if composition is None else own_composition(composition)
-        bound = None if anytime is None else own_anytime(anytime)
+        cap, filtering, bound = budget, composition, anytime
         kept = MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name)
         self._keeper = Keeper(kept, clock)
         if self._keeper.durable and filtering is not None:
@@ -109,9 +105,9 @@ class Odometer(Statement):
 
         books = self._keeper.transact(decide).books
         binding = binding_of(books)
-        self._budget = own_budget(binding.budget)
-        self._composition = own_composition(binding.composition)
-        self._anytime = None if binding.anytime is None else own_anytime(binding.anytime)
+        self._budget = binding.budget
+        self._composition = binding.composition
+        self._anytime = binding.anytime
         self._begun = binding.start
         self._payer = SESSION
         self._session = books.sessions
@@ -156,7 +152,7 @@ class Odometer(Statement):
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((book_copy(guarantee),), label, request_id, witness)
+        return self._take((check_guarantee(guarantee),), label, request_id, witness)
 
     def charge_all(
         self,
@@ -193,7 +189,7 @@ class Odometer(Statement):
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        runs = tuple(map(book_copy, guarantees))
+        runs = tuple(map(check_guarantee, guarantees))
         if not runs:
             return ()
         last = self._take(runs, label, request_id, witness)
@@ -213,7 +209,7 @@ class Odometer(Statement):
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        priced = tuple((book_copy(run), count) for run, count in counted(runs))
+        priced = tuple((check_guarantee(run), count) for run, count in counted(runs))
         books = self._keeper.read()
         self._check_open(books)
         if self._rounds(books, priced) != 0:

@@ -12,7 +12,6 @@ from dpsdk._checks import shown, to_name
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.figures import spent_of
 from dpsdk.accounting.filters.composition import Composition
-from dpsdk.accounting.filters.copies import client_composition, own_budget
 from dpsdk.accounting.ledger.books import Books, concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import Line
@@ -112,12 +111,12 @@ class Payment:
     @property
     def composition(self) -> Composition:
         """How costs add up in the session."""
-        return client_composition(self._composition)
+        return self._composition
 
     @property
     def budget(self) -> Budget:
         """What the session may spend in all."""
-        return own_budget(self._budget)
+        return self._budget
 
     @property
     def before(self) -> Spent | None:

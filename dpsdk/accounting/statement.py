@@ -10,12 +10,10 @@ from itertools import chain
 from dpsdk._checks import to_probability
 from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.figures import readings_of, spent_of
-from dpsdk.accounting.filters.comparison import lessened, own_state, serves
+from dpsdk.accounting.filters.comparison import lessened, serves
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.accounting.filters.copies import client_composition, own_budget
 from dpsdk.accounting.filters.reserves import (
     Aside,
     gaussian_of,
@@ -24,9 +22,9 @@ from dpsdk.accounting.filters.reserves import (
     largest_rhos,
     rounds_beside,
 )
-from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
+from dpsdk.accounting.guarantee import Guarantee, PureGuarantee, check_guarantee
 from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
-from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer, shown_copies
+from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.refusals import refusal
@@ -50,22 +48,22 @@ class Statement:
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
-        return own_budget(self._budget)
+        return self._budget
 
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return client_composition(self._composition)
+        return self._composition
 
     @property
     def state(self) -> State:
         """The filter's state at this moment; where there are several, one as far as each."""
-        return own_state(self._line(self._keeper.read()).state)
+        return self._line(self._keeper.read()).state
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        return shown_copies(self._charges(self._keeper.read()))
+        return tuple(self._charges(self._keeper.read()))
 
     @property
     def count(self) -> int:
@@ -107,7 +105,7 @@ class Statement:
     def balance(self) -> Balance:
         """What can still be spent at this moment, to plan with."""
         states = dict.fromkeys(self._binding(self._keeper.read()))
-        return Balance(self.composition, self.budget, tuple(map(own_state, states)))
+        return Balance(self.composition, self.budget, tuple(states))
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.
@@ -152,7 +150,7 @@ class Statement:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        priced = tuple((book_copy(run), count) for run, count in counted(runs))
+        priced = tuple((check_guarantee(run), count) for run, count in counted(runs))
         books = self._keeper.read()
         self._check_open(books)
         return self._rounds(books, priced)
@@ -171,7 +169,7 @@ class Statement:
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""
-        return shown_copies(
+        return tuple(
             charge
             for charge in self._keeper.charges(since)
             if charge.question == question and charge.session == self._session
@@ -182,7 +180,7 @@ class Statement:
         session = self._session
         return tuple(
             [
-                client_copy(charge.guarantee)
+                charge.guarantee
                 for charge in self._keeper.charges(since)
                 if charge.question == question and charge.session == session
             ]
@@ -190,7 +188,7 @@ class Statement:
 
     def ledger_charges(self) -> tuple[Charge, ...]:
         """The charges of all sessions, scopes and parts on the ledger, in order."""
-        return shown_copies(self._keeper.charges())
+        return tuple(self._keeper.charges())
 
     @property
     def since(self) -> int:

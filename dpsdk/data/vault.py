@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 
-from dpsdk._beside import Beside
+from dpsdk._identity_map import IdentityMap
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms.facts import Facts, Setting
 
 __all__ = ["in_engine", "keep", "open_histogram", "setting_of"]
 
-_kept: Beside[tuple[Counts, Setting]] = Beside()
+_kept: IdentityMap[tuple[Counts, Setting]] = IdentityMap()
 
 
 def keep(owner: object, counts: Counts, facts: Facts | Setting) -> None:

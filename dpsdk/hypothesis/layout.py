@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm
@@ -66,7 +66,7 @@ class Function:
         return 512 * (1 + len(self.boxes)) + sum([a.nbytes for a in arrays if a is not None])
 
 
-_known: Memo[Function] = Memo(most=2**14, most_bytes=2**28)
+_known: IdentityMap[Function] = IdentityMap(most=2**14, most_bytes=2**28)
 
 
 def function_of(form: LinearForm) -> Function:

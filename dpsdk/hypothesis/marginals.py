@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
@@ -30,7 +30,7 @@ _STACKED_WEIGHTS = 2**22
 Parts: TypeAlias = tuple[tuple[Block, "slice | Ints", bool], ...]
 """Blocks, the places of their answers, and whether they are answered from a marginal table."""
 
-_known: Memo[Parts] = Memo(most=2**10, most_bytes=2**28)
+_known: IdentityMap[Parts] = IdentityMap(most=2**10, most_bytes=2**28)
 
 
 class Marginals:

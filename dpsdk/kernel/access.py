@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from datetime import datetime
-from threading import get_ident
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
-from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Composition, Dataset, Guarantee, Odometer
-from dpsdk.accounting.copies import book_copy, checked_copy
+from dpsdk.accounting import Dataset, Guarantee, Odometer, Trusted
 from dpsdk.accounting.filters.composition import Runs, counted
-from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.clock import system_clock, told
-from dpsdk.accounting.nested import ours
-from dpsdk.accounting.payment import Around
+from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
-from dpsdk.data.vault import in_engine, open_histogram, setting_of
+from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import (
     AlreadyCharged,
     BudgetExceeded,
@@ -34,121 +26,18 @@ from dpsdk.errors import (
     ReleaseFailed,
 )
 from dpsdk.forms import Facts
-from dpsdk.forms.facts import Neighbors, Setting
-from dpsdk.kernel.allowance import Allowance, granted, paid_by
-from dpsdk.kernel.loan import check_not_lent
-from dpsdk.kernel.primitive import Due, Vouched
-from dpsdk.kernel.trust import NOBODY, Trust, Vouching, naming
+from dpsdk.forms.facts import Neighbors
+from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.primitive import check_not_lent
+from dpsdk.kernel.question import Question, behind_wall, whose
+from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.trust import NOBODY, Trust, naming
 from dpsdk.noise import NoiseSource, PublicGenerator
-from dpsdk.observe import Charged, Event, Observer, Progress, Refused
+from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = [
-    "DEEP",
-    "Access",
-    "HasAccess",
-    "Question",
-    "access_of",
-    "dataset_of",
-    "make_room",
-    "whose",
-]
+__all__ = ["Access", "HasAccess", "access_of", "dataset_of"]
 
 R = TypeVar("R")
-
-
-class Question(Lifetime):
-    """One question to a mechanism, or the opening of a channel, while it is worked on.
-
-    When it was answered it is closed: from then on nothing is charged for it.
-
-    Parameters
-    ----------
-    asked
-        What its charges are labelled with.
-    outer
-        What it was asked of, which may be closed before.
-    since
-        How many charges the session had before.
-    observed
-        Whether somebody wants to be told of what happens.
-    """
-
-    __slots__ = (
-        "answered",
-        "around",
-        "asked",
-        "events",
-        "listener",
-        "observed",
-        "request",
-        "since",
-        "steps",
-        "stop",
-        "thread",
-    )
-
-    def __init__(self, asked: Asked, outer: Lifetime, since: int, *, observed: bool) -> None:
-        super().__init__(asked, outer)
-        self.asked: Asked = asked
-        self.since: int = since
-        self.observed: bool = observed
-        self.answered: bool = False
-        self.around: Around | None = None
-        """The books before its first charge and after its last one, while it goes on."""
-        self.request: str | None = asked.request
-        """Names the request that the next charge is for; its other charges follow from that one."""
-        self.events: list[Event] = []
-        """What an observer is told when it is over, or when it has progressed."""
-        self.listener: Callable[[Question], None] | None = None
-        """Tells the observer what there is to tell, in the thread that asked."""
-        self.stop: Callable[[Progress], object] | None = None
-        """Says, in the thread that asked, whether the work should stop at what was done."""
-        if observed:
-            self.thread: int = get_ident()
-            self.steps: dict[str, int] = {}
-            """How far each unit of work was when it was last told."""
-
-    def charged(self, before: Books, after: Books) -> None:
-        """Keep what the books were before the first charge and after the last one."""
-        self.around = (before if self.around is None else self.around[0], after)
-
-
-def whose(asked: Asked) -> tuple[str, str, datetime | None]:
-    """What an event says of whom it concerns, and when: scope, request and the time."""
-    return asked.scope, asked.request or "", told(system_clock)
-
-
-_HEADROOM = 64
-"""No primitive calls deeper than this, but for those that ask for more."""
-
-DEEP = 256
-
-
-def _nested(deep: int) -> tuple[object, ...]:
-    nest: tuple[object, ...] = ()
-    for _ in range(deep):
-        nest = (nest,)
-    return nest
-
-
-_NEST, _OTHER = ({deep: _nested(deep) for deep in (_HEADROOM, DEEP)} for _ in range(2))
-
-
-def make_room(calls: int = _HEADROOM) -> None:
-    """Fail if fewer calls than that, or than `DEEP`, could be nested here.
-
-    Some interpreters count calls of C together with frames, others frames alone. Comparing nested
-    tuples takes as many of the former, in a fraction of the time that as many frames would take.
-    """
-    if _NEST[calls] != _OTHER[calls]:  # equal, unless comparing them went too deep
-        raise RecursionError
-    depth = sys.getrecursionlimit() - calls
-    try:
-        sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  # documented
-    except ValueError:  # the stack is not that deep
-        return
-    message = "a release needs room for more calls than are left"
-    raise RecursionError(message)
 
 
 @frozen(eq=False)
@@ -162,15 +51,13 @@ class _Shared:
     noise: NoiseSource
     mechanism: str
     observer: Observer | None
-    setting: Setting
     process: int
-    trusted: bool
-    """Whether the odometer may be given what the kernel itself works with."""
-    vouching: Vouching
-    room: int
-    """How many nested calls a release may take."""
-    paid: set[int]
+    trust: Trust
+    terms: Terms
+    paid: set[int] = field(factory=set[int])
     """The numbers of the questions that something was charged for."""
+    relied: set[str] = field(factory=set[str])
+    """The names of trusted classes whose runs were paid for."""
 
 
 @final
@@ -191,12 +78,11 @@ class Access:
         observer: Observer | None,
         trust: Trust = NOBODY,
     ) -> None:
-        setting, process, known = setting_of(data), os.getpid(), ours(odometer)
-        room = DEEP if in_engine(data) else _HEADROOM
+        setting_of(data)  # refuses what is no table, or was closed
+        terms = Terms(data.facts, odometer.composition, trust.names)
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, known,
-            Vouching(trust), room, set(),
-        )  # fmt: skip
+            object(), data, odometer, noise, mechanism, observer, os.getpid(), trust, terms
+        )
         self._question: Question | None = None
 
     def on(self, question: Question) -> Access:
@@ -216,10 +102,6 @@ class Access:
         """
         if root is not self._shared.root:
             raise InvalidArgument(parameter, "of the same channel", "one of another channel")
-
-    def check_allowance(self, allowance: Allowance) -> None:
-        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
-        paid_by(allowance, self._shared.root)
 
     @property
     def question(self) -> Question | None:
@@ -248,26 +130,29 @@ class Access:
 
     @property
     def facts(self) -> Facts:
-        """The public facts of the table, as they are handed out."""
-        return self._shared.data.facts
+        """The public facts of the table."""
+        return self._shared.terms.facts
 
     @property
-    def setting(self) -> Setting:
-        """The same as they were when the table was made. Prices and readings rest on it."""
-        return self._shared.setting
-
-    def composition(self) -> Composition:
-        """The filter that decides what fits; a copy each time."""
-        return self._shared.odometer.composition
+    def terms(self) -> Terms:
+        """What requests are priced by."""
+        return self._shared.terms
 
     def public_generator(self) -> PublicGenerator:
         """A new generator for what is public, of the session's source."""
         return self._shared.noise.public_generator()
 
     @property
-    def vouching(self) -> Vouching:
-        """Which classes of other authors may run, and which did."""
-        return self._shared.vouching
+    def trust(self) -> Trust:
+        """The classes of other authors that may run."""
+        return self._shared.trust
+
+    @property
+    def relied(self) -> tuple[Trusted, ...]:
+        """The trusted classes whose runs were paid for, and which answers may rest on."""
+        relied = self._shared.relied
+        names = self._shared.trust.names
+        return tuple([one for one in names if one.name in relied]) if relied else ()
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.
@@ -277,10 +162,10 @@ class Access:
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
-        runs = tuple(map(book_copy, guarantees))
-        return granted(self._shared.root, tuple(zip(runs, self._pay(runs), strict=True)))
+        runs = tuple(map(check_guarantee, guarantees))
+        return Allowance.of(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
-    def charge(self, due: Due[object], allowance: Allowance | None = None) -> int:
+    def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number.
 
         Raises
@@ -290,25 +175,22 @@ class Access:
         Closed
             If the question is over, or the channel, scope, part or session closed.
         InvalidArgument
-            If the allowance is of another channel, or given for a class that is trusted by name.
+            If the allowance is of another channel.
         """
         if allowance is not None:
             self.check_allowance(allowance)
-            if type(due) is Vouched:
-                expected = "left out for a run of another author, whose name is on its own charge"
-                raise InvalidArgument("allowance", expected, due.name)
-            if not due.guarantee.free:
+            if not guarantee.free:
                 self._ready()
-                paid = paid_by(allowance, self._shared.root, due.guarantee)
+                paid = allowance.use(guarantee)
                 if paid is not None:
                     return paid
-        trusted = (due.name,) if type(due) is Vouched else ()
-        return self._pay((due.guarantee,), trusted)[-1]
+        return self.charge_all((guarantee,))[-1]
 
-    def charge_all(self, dues: Sequence[Due[object]]) -> tuple[int, ...]:
-        """Pay for several runs, all of them or none. Raises as `charge` does."""
-        names = {due.name for due in dues if type(due) is Vouched}
-        return self._pay(tuple([due.guarantee for due in dues]), names)
+    def check_allowance(self, allowance: Allowance) -> None:
+        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
+        if not isinstance(allowance, Allowance):
+            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
+        allowance.check(self._shared.root)
 
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole.
@@ -335,52 +217,46 @@ class Access:
                 self._refused(question.asked, first)
             raise
 
-    def _pay(
+    def charge_all(
         self, guarantees: tuple[Guarantee, ...], trusted: Collection[str] = ()
     ) -> tuple[int, ...]:
-        """Charge them for the question, with the names of those whose word is taken for them."""
+        """Pay for several runs, all of them or none, for the question that is worked on.
+
+        Their labels have the names of those whose word is taken for them. Raises as `charge` does.
+        """
         self._ready()
         if not guarantees:
             return ()
-        if not self._shared.trusted:
-            guarantees = tuple(map(checked_copy, guarantees))
-        question, mechanism = self._question, self._shared.mechanism
+        shared, question, mechanism = self._shared, self._question, self._shared.mechanism
         asked = question.asked if question is not None else self._unasked()
         if question is not None:
             # Before it is charged, so that no interrupt leaves a charge out.
-            self._shared.paid.add(asked.number)
+            shared.paid.add(asked.number)
         if trusted:
             mechanism = naming(mechanism, trusted)
             asked = asked._replace(mechanism=mechanism)
+        request = None if question is None else question.request
+        witness = None if question is None else question.charged
         try:
-            request = None if question is None else question.request
-            # An odometer of another author need not know of witnesses.
-            told = (question.charged,) if question is not None and self._shared.trusted else ()
-            if question is not None and request is not None:
-                pay = self._shared.odometer.charge_all
-                numbers: tuple[int, ...] = pay(guarantees, asked, *told, request_id=request)
-                question.request = None
-            elif len(guarantees) == 1:
-                numbers = (self._shared.odometer.charge(guarantees[0], asked, *told),)
-            else:
-                numbers = self._shared.odometer.charge_all(guarantees, asked, *told)
+            numbers = shared.odometer.charge_all(guarantees, asked, witness, request_id=request)
         except BudgetExceeded:
             self._refused(asked, guarantees[0])
             raise
-        if trusted:
-            self._shared.vouching.rely(trusted)
+        if question is not None:
+            question.request = None
+        shared.relied.update(trusted)
         if self._observed:
-            scope, request, now = whose(asked)
+            scope, name, now = whose(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
-                what = number, asked.query, mechanism, checked_copy(guarantee)
-                self._tell(Charged(*what, scope=scope, request_id=request, at=now))
+                what = number, asked.query, mechanism, guarantee
+                self._tell(Charged(*what, scope=scope, request_id=name, at=now))
         return numbers
 
     def _refused(self, asked: Asked, guarantee: Guarantee) -> None:
         """Tell the observer of what did not fit."""
         if self._observed:
             scope, request, now = whose(asked)
-            what = asked.query, asked.mechanism, checked_copy(guarantee)
+            what = asked.query, asked.mechanism, guarantee
             self._tell(Refused(*what, scope=scope, request_id=request, at=now))
 
     def _unasked(self) -> Asked:
@@ -400,13 +276,11 @@ class Access:
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.
 
-        A process that was forked would spend what was paid once a second time. And near the limit
-        of recursion a draw would fail or not by what it draws, so there must be room for any.
+        A process that was forked would spend what was paid once a second time.
         """
         self._check_process()
         check_not_lent()
         self.check()
-        make_room(self._shared.room)
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:
@@ -449,6 +323,7 @@ class Access:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
             # Whatever numpy was told to do about errors: that one occurred might depend on data.
+            behind_wall.on = True
             with np.errstate(all="ignore"):
                 return (work(self._shared.noise, lambda: open_histogram(self._shared.data)),), None
         except KeyboardInterrupt:
@@ -457,6 +332,8 @@ class Access:
             return None, SystemExit()
         except BaseException:  # noqa: BLE001  # see above
             return None, None
+        finally:
+            behind_wall.on = False
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying")
@@ -479,8 +356,7 @@ def access_of(kernel: HasAccess) -> Access:
         If it is no kernel.
     """
     access: object = getattr(kernel, "_access", None)
-    # A class below this one could say that it had charged.
-    if type(access) is not Access:
+    if not isinstance(access, Access):
         raise InvalidArgument("kernel", "a kernel", type(kernel).__name__)
     return access
 

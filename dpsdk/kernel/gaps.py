@@ -1,4 +1,4 @@
-"""Gaps on a lattice, in the kernel's own values: one gate for every kind that `watch` compares."""
+"""Gaps on a lattice: one gate for every kind that `watch` compares."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from attrs import frozen
 
+from dpsdk._arrays import Lasting, kept_places
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Ball,
     Box,
-    ConvexSet,
     Facts,
     Gap,
     GapForm,
@@ -24,11 +23,16 @@ from dpsdk.forms import (
     ProximalGapForm,
     Simplex,
 )
-from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.steps import Steps, written
-from dpsdk.kernel.copies import OwnForm, own_form
-from dpsdk.kernel.lattice import exact, finest, on_given_lattice, on_lattice
+from dpsdk.kernel.lattice import (
+    PreparedForm,
+    exact,
+    finest,
+    on_given_lattice,
+    on_lattice,
+    prepare_form,
+)
 from dpsdk.typing import Floats, Ints
 
 __all__ = [
@@ -38,10 +42,9 @@ __all__ = [
     "ProximalGaps",
     "RoundedForm",
     "in_rows",
-    "own_gaps",
-    "own_linear",
-    "own_proximal",
-    "proximal_of",
+    "prepare_gaps",
+    "prepare_linear",
+    "prepare_proximal",
 ]
 
 RoundedForm: TypeAlias = LinearForm | ProximalGapForm
@@ -99,7 +102,7 @@ class LatticeGaps(Protocol):
 
 
 @frozen(eq=False)
-class LinearGaps:
+class LinearGaps(Lasting):
     """Linear functions of the rows minus public answers."""
 
     source: LinearForm
@@ -110,7 +113,7 @@ class LinearGaps:
     steps: float
     change: float
     """By how much rounding changed a weight at the most."""
-    own: OwnForm
+    own: PreparedForm
     """The functions before they were put on the lattice."""
 
     @property
@@ -135,27 +138,23 @@ class LinearGaps:
         return np.abs(gaps) if self.absolute else gaps
 
 
-def own_linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> LinearGaps:
-    """The kernel's own copy of gaps of linear functions. Raises as `own_gaps` does.
-
-    The numbers are copied first, and checked then: they might have changed since the gap did.
-    """
-    own = own_form(gap.form, setting, domain)
-    copy = GapForm(own.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
+def prepare_linear(gap: GapForm, facts: Facts, bits: int) -> LinearGaps:
+    """Put gaps of linear functions onto a lattice. Raises as `prepare_gaps` does."""
+    own = prepare_form(gap.form, facts)
     lattice, change = on_given_lattice(own, bits, "gap")
     low, high = lattice.limits
     unit = 2.0**bits
     if not (low >= 0 and high <= unit):
         raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
-    if float(np.abs(copy.offsets).max()) * unit > FARTHEST:
+    if float(np.abs(gap.offsets).max()) * unit > FARTHEST:
         raise InvalidArgument("offsets", in_rows(unit), "some beyond that")
     return LinearGaps(
         lattice,
-        np.floor(copy.rates * unit + 0.5).astype(np.int64),
-        np.floor(copy.offsets * unit + 0.5).astype(np.int64),
-        copy.absolute,
-        copy.numeric,
-        unit / copy.sensitivity,
+        kept_places(np.floor(gap.rates * unit + 0.5).astype(np.int64)),
+        kept_places(np.floor(gap.offsets * unit + 0.5).astype(np.int64)),
+        gap.absolute,
+        gap.numeric,
+        unit / gap.sensitivity,
         change,
         own,
     )
@@ -214,40 +213,36 @@ class ProximalGaps:
         return np.array([max(-_TOP, min(gap, _TOP))], dtype=np.int64)
 
 
-def own_proximal(gap: ProximalGapForm, setting: Setting, domain: Domain, bits: int) -> ProximalGaps:
-    """The kernel's own copy of a proximal gap. Raises as `own_gaps` does.
+def prepare_proximal(gap: ProximalGapForm, facts: Facts, bits: int) -> ProximalGaps:
+    """Put a proximal gap onto a lattice. Raises as `prepare_gaps` does.
 
     The gradient goes onto the finest lattice on which all rows add up exactly; how far a record
     moves the gap follows from what it is there.
     """
-    own = own_form(gap.gradient, setting, domain)
-    theta, over, strength = gap.theta, _own_set(gap.over), gap.strength
-    shift = gap.shift
-    plain = shift is None or type(shift) is np.ndarray
-    if type(theta) is not np.ndarray or type(strength) is not float or not plain:
-        kinds = f"{type(theta).__name__}, {type(strength).__name__} and {type(shift).__name__}"
-        raise InvalidArgument("gap", "of plain numbers", kinds)
-    copy = ProximalGapForm(own.form, theta, over, strength, shift)
+    if type(gap.over) not in (Ball, Box, Simplex):
+        raise InvalidArgument("gap", "a Ball, Box or Simplex", type(gap.over).__name__)
+    own = prepare_form(gap.gradient, facts)
+    setting = own.setting
     room = math.log2(EXACT / (max(setting.row_limit, 1) * own.form.reach))
     unit, lattice, change = on_lattice(own, finest(math.floor(room)))
-    ways = copy.steps
-    added, whole = _whole_shift(copy.shift, unit)
-    if copy.shift is not None and added is not None:
-        change += float(np.abs(np.ldexp(added, -unit) - copy.shift).max())
-    own_shift = b"" if added is None else added.tobytes()
-    key = ("proximal", unit, copy.theta.tobytes(), over, copy.strength, own_shift)
-    moved = own.prices.get(key)
-    if not isinstance(moved, float):
+    added, whole = _whole_shift(gap.shift, unit)
+    if gap.shift is not None and added is not None:
+        change += float(np.abs(np.ldexp(added, -unit) - gap.shift).max())
+
+    def moved() -> float:
         # Of the integers as they are, at a price in the same unit.
-        finer = Steps(copy.theta, over, copy.strength * 2.0**unit)
+        finer = Steps(gap.theta, gap.over, gap.strength * 2.0**unit)
         replaced, outside = setting.replaced, setting.outside
         integers = written(lattice)
         found = finer.moved(integers, replaced=replaced, outside=outside, shift=added) * 2.0**-unit
         # What nothing moves has a unit still, and what hardly does one of so many steps as floats
         # hold.
-        moved = max(found, _LEAST_MOVED) if found else 1.0
-        own.prices.keep(key, moved)
-    return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved), whole)
+        return max(found, _LEAST_MOVED) if found else 1.0
+
+    shift = b"" if added is None else added.tobytes()
+    key = ("proximal", unit, gap.theta.tobytes(), gap.over, gap.strength, shift)
+    most = own.once(key, moved)
+    return ProximalGaps(lattice, unit, gap.steps, most, change, 2**bits / Fraction(most), whole)
 
 
 def _whole_shift(shift: Floats | None, unit: int) -> tuple[Floats | None, tuple[int, ...]]:
@@ -261,39 +256,14 @@ def _whole_shift(shift: Floats | None, unit: int) -> tuple[Floats | None, tuple[
     return whole, tuple([int(one) for one in whole.tolist()])
 
 
-def proximal_of(gap: ProximalGapForm, facts: Facts, bits: int) -> ProximalGaps:
-    """What the kernel makes of a proximal gap for tables of such facts. Raises as `own_gaps`."""
-    return own_proximal(gap, Setting.of(facts), facts.domain, bits)
+_Reader: TypeAlias = Callable[[Any, Facts, int], LatticeGaps]
 
-
-def _own_set(over: ConvexSet) -> ConvexSet:
-    """A copy in plain numbers, which is checked as it is made."""
-    kind = type(over)
-    if kind is Simplex:
-        return Simplex()
-    if isinstance(over, Ball) and kind is Ball and type(over.radius) is float:
-        return Ball(over.radius)
-    if isinstance(over, Box) and kind is Box:
-        return Box(_own_side(over.low), _own_side(over.high))
-    expected = "a Ball, Box or Simplex of plain numbers"
-    raise InvalidArgument("gap", expected, kind.__name__)
-
-
-def _own_side(side: float | tuple[float, ...]) -> float | tuple[float, ...]:
-    numbers = side if isinstance(side, tuple) else (side,)
-    if type(side) not in (tuple, float) or any(type(number) is not float for number in numbers):
-        raise InvalidArgument("gap", "a Ball, Box or Simplex of plain numbers", "others")
-    return side
-
-
-_Reader: TypeAlias = Callable[[Any, Setting, Domain, int], LatticeGaps]
-
-_KINDS: dict[type[Gap], _Reader] = {GapForm: own_linear, ProximalGapForm: own_proximal}
+_KINDS: dict[type[Gap], _Reader] = {GapForm: prepare_linear, ProximalGapForm: prepare_proximal}
 """How the gaps of each kind go onto the lattice. What is not in here is refused."""
 
 
-def own_gaps(gap: Gap, setting: Setting, domain: Domain, bits: int) -> LatticeGaps:
-    """The kernel's own copy of gaps, on the lattice that a watch uses.
+def prepare_gaps(gap: Gap, facts: Facts, bits: int) -> LatticeGaps:
+    """Put gaps onto the lattice that a watch uses.
 
     Raises
     ------
@@ -301,12 +271,11 @@ def own_gaps(gap: Gap, setting: Setting, domain: Domain, bits: int) -> LatticeGa
         If the gap is of no kind of the package, does not fit the table, or could not be summed
         exactly.
     """
-    given = type(gap)
-    for kind, reader in _KINDS.items():
-        if kind is given:
-            return reader(gap, setting, domain, bits)
-    names = " or ".join(f"a {kind.__name__}" for kind in _KINDS)
-    raise InvalidArgument("gap", f"{names}, of that very class", given.__name__)
+    reader = _KINDS.get(type(gap))
+    if reader is None:
+        names = " or ".join(f"a {kind.__name__}" for kind in _KINDS)
+        raise InvalidArgument("gap", f"{names}, of that very class", type(gap).__name__)
+    return reader(gap, facts, bits)
 
 
 def in_rows(unit: float) -> str:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast, final, overload
+from typing import NoReturn, TypeVar, final, overload
 
 from dpsdk.accounting import Budget, Guarantee, Odometer, Trusted
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
-from dpsdk.domain import Domain
-from dpsdk.errors import Redacted
+from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, GapForm, LinearForm
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.draw_database.choose import Limits
-from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw_due
-from dpsdk.kernel.look import Look, Reference, prepare_look
-from dpsdk.kernel.measure import Measure, Noise, prepare_measure
-from dpsdk.kernel.primitive import Due, Request, vouched
-from dpsdk.kernel.progress import report
-from dpsdk.kernel.residuals import MeasureResiduals, prepare_residuals
-from dpsdk.kernel.select import Select, prepare_select
+from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase
+from dpsdk.kernel.look import Look, Reference
+from dpsdk.kernel.measure import Measure, Noise
+from dpsdk.kernel.primitive import Primitive, Request, TrustedRun, price_trusted
+from dpsdk.kernel.residuals import MeasureResiduals
+from dpsdk.kernel.select import Select
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import Trust
 from dpsdk.kernel.watch import Watch, Watching
@@ -37,19 +34,8 @@ R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
-_Prepare: TypeAlias = Callable[[Any, Setting, Domain], Due[object]]
-
-_OWN: tuple[tuple[type, _Prepare], ...] = (
-    (Measure, prepare_measure),
-    (MeasureResiduals, prepare_residuals),
-    (Select, prepare_select),
-    (Look, prepare_look),
-    (DrawDatabase, draw_due),
-)
-"""The requests of this package, and how each becomes what is about to be run.
-
-That is made of the request and of the kernel's own setting and domain, and holds copies alone.
-"""
+_OWN: frozenset[type] = frozenset({Measure, MeasureResiduals, Select, Look, DrawDatabase})
+"""The requests of this package."""
 
 
 @final
@@ -154,13 +140,15 @@ class Kernel(HasAccess):
         Closed
             If the question is over.
         """
-        return report(self._access, done, total, unit)
+        access = self._access
+        access.check()
+        question = access.question
+        return question is not None and question.report(access.mechanism, done, total, unit)
 
     @property
     def terms(self) -> Terms:
-        """The facts, how costs add up, and who is trusted; a copy."""
-        access = self._access
-        return Terms.asking(access.facts, access.composition, access.vouching.trust.names)
+        """The facts, how costs add up, and who is trusted."""
+        return self._access.terms
 
     def run(self, request: Request[R], /, *, allowance: Allowance | None = None) -> R:
         """Price a request, pay for it, and only then do what it asks for.
@@ -179,15 +167,21 @@ class Kernel(HasAccess):
         InvalidArgument
             If the request does not fit the table. Nothing was charged.
         Untrusted
-            If it is of a class of another author that nobody named, or that was changed since.
-            Nothing was charged.
+            If it is of a class of another author that nobody named. Nothing was charged.
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         ReleaseFailed
             If something fails after the charge. Why is not told, since that may depend on data.
         """
-        due = self._due(request)
-        return self._access.read(self._access.charge(due, allowance), due.run)
+        access, priced = self._access, self._price(request)
+        if not isinstance(priced, TrustedRun):
+            charge = access.charge(priced.guarantee, allowance)
+        elif allowance is None:
+            charge = access.charge_all((priced.guarantee,), (priced.name,))[-1]
+        else:
+            expected = "left out for a run of another author, whose name is on its own charge"
+            raise InvalidArgument("allowance", expected, priced.name)
+        return access.read(charge, priced.run)
 
     @overload
     def run_all(self, requests: tuple[Request[R], Request[S]], /) -> tuple[R, S]: ...
@@ -213,25 +207,19 @@ class Kernel(HasAccess):
         ReleaseFailed
             If one fails after the charge. All of them stay charged.
         """
-        dues = [self._due(request) for request in requests]
-        charges = self._access.charge_all(dues)
+        access, priced = self._access, [self._price(request) for request in requests]
+        names = {run.name for run in priced if isinstance(run, TrustedRun)}
+        charges = access.charge_all(tuple([run.guarantee for run in priced]), names)
         return tuple(
-            [self._access.read(charge, due.run) for due, charge in zip(dues, charges, strict=True)]
+            [access.read(charge, run.run) for run, charge in zip(priced, charges, strict=True)]
         )
 
-    def _due(self, request: Request[R]) -> Due[R]:
-        """The one gate: own requests, by their very class, and those that somebody vouched for."""
-        access, given = self._access, type(request)
-        for kind, prepare in _OWN:
-            if kind is given:  # and not one that calls itself equal
-                return cast("Due[R]", prepare(request, access.setting, access.facts.domain))
-        return vouched(request, access.vouching.trust, self._own_terms)
-
-    def _own_terms(self) -> Terms:
-        """The same terms, of facts that nobody else holds."""
+    def _price(self, request: Request[R]) -> Primitive[R] | TrustedRun[R]:
+        """Price requests of the package, and those of classes that somebody vouched for."""
         access = self._access
-        facts = access.vouching.facts(access.facts, access.setting)
-        return Terms.asking(facts, access.composition, access.vouching.trust.names)
+        if type(request) in _OWN:
+            return request.price(access.terms)
+        return price_trusted(request, access.trust, access.terms)
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None

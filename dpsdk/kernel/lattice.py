@@ -1,4 +1,4 @@
-"""The steps onto the lattice that all primitives share: from weights to integers that add exactly.
+"""Forms as primitives read them: checked against a table, and put onto a lattice of integers.
 
 A form goes onto a lattice of step 2**-bits before anything is summed. How fine it is follows from
 the form, the noise and public facts only; it is never so fine that a sum could leave the integers
@@ -8,21 +8,132 @@ that floats hold, and that is proven before anything is charged.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import numpy as np
+from attrs import define, field
 
+from dpsdk._identity_map import IdentityMap
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import LinearForm
+from dpsdk.forms import Facts, LinearForm, Sensitivity
+from dpsdk.forms import sensitivity as sensitivity_of
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.copies import OwnForm
+from dpsdk.kernel.terms import setting_for
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_given_lattice", "on_lattice"]
+__all__ = [
+    "PreparedForm",
+    "allowed_bits",
+    "exact",
+    "exact_one",
+    "finest",
+    "on_given_lattice",
+    "on_lattice",
+    "prepare_form",
+]
+
+V = TypeVar("V")
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
 
 _LEFT = "a sum left the integers that floats hold"
+
+_RESULTS = ((2**14, 64), (2**19, 8), (math.inf, 4))
+"""Of forms of up to so many bytes, so many prices and so many lattices are cached."""
+
+_FORMS = 2**12
+_FORM_BYTES = 2**29
+_SETTINGS = 8
+
+
+@define(eq=False)
+class PreparedForm:
+    """A form that fits tables of one setting, and what was worked out of it."""
+
+    form: LinearForm
+    setting: Setting
+    _most: int
+    _prices: dict[object, object] = field(factory=dict[object, object], repr=False)
+    _lattices: dict[int, tuple[LinearForm, float]] = field(
+        factory=dict[int, tuple[LinearForm, float]], repr=False
+    )
+    _moves: dict[int, Sensitivity] = field(factory=dict[int, Sensitivity], repr=False)
+
+    def once(self, key: object, work: Callable[[], V]) -> V:
+        """What some work gives, done once for each key as long as there is room."""
+        known = self._prices.get(key)
+        if known is None:
+            if len(self._prices) >= self._most:
+                self._prices.clear()
+            known = self._prices[key] = work()
+        return cast("V", known)
+
+    def sensitivity(self, power: int) -> Sensitivity:
+        """How far the rows of one person can move the answers, before weights are on a lattice.
+
+        In the norm of that power, which alone is searched for.
+        """
+        known = self._moves.get(power)
+        if known is None:
+            known = self._moves[power] = sensitivity_of(self.form, self.setting, power=power)
+        return known
+
+    def lattice(self, bits: int) -> tuple[LinearForm, float]:
+        """The form in integer units of 2**-bits, and the largest change of a weight."""
+        known = self._lattices.get(bits)
+        if known is None:
+            if len(self._lattices) >= self._most:
+                self._lattices.clear()
+            known = self._lattices[bits] = self.form.rounded(bits)
+        return known
+
+    def reaches(self, lattice: LinearForm) -> float:
+        """The largest number on the way to an answer over 2**53; at 1, sums may round off.
+
+        Infinite where floats do not hold it.
+        """
+        share = lattice.reach * max(self.setting.row_limit, 1) / EXACT
+        return share if math.isfinite(share) else math.inf
+
+
+_prepared: IdentityMap[tuple[PreparedForm, ...]] = IdentityMap(_FORMS, _FORM_BYTES)
+"""Each form as prepared for several settings, the last one first."""
+
+
+def prepare_form(form: LinearForm, facts: Facts) -> PreparedForm:
+    """Check that a form fits a table, and that its sums are exact there.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form is over another domain, or has weights whose products could not be summed
+        exactly.
+    """
+    if type(form) is not LinearForm:
+        raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
+    setting = setting_for(facts)
+    known = _prepared.get(form) or ()
+    for one in known:
+        if one.setting is setting or one.setting == setting:
+            return one
+    if form.domain is not facts.domain and form.domain != facts.domain:
+        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    for reach in {block.reach for block in form.blocks}:
+        # On a lattice each weight is at least what it is here, up to half a step.
+        if not reach * max(setting.row_limit, 1) < EXACT:
+            raise _too_large("weights", reach)
+    # Another object with the same blocks, which does not keep the form alive.
+    own = LinearForm(form.domain, form.blocks)
+    size = own.lattice_nbytes
+    most = next(most for limit, most in _RESULTS if size <= limit)
+    prepared = PreparedForm(own, setting, most)
+    entries = (prepared, *known[: _SETTINGS - 1])
+    # Each with its groups and all the lattices that it may come to hold.
+    _prepared.keep(form, entries, len(entries) * size * (2 + most))
+    return prepared
 
 
 def finest(wanted: float, least: int = 0) -> int:
@@ -35,7 +146,7 @@ def allowed_bits(row_limit: int) -> int:
     return math.floor(math.log2(EXACT / max(row_limit, 1))) - 1
 
 
-def on_lattice(own: OwnForm, bits: int) -> tuple[int, LinearForm, float]:
+def on_lattice(own: PreparedForm, bits: int) -> tuple[int, LinearForm, float]:
     """A form in integer units of 2**-bits, and the largest change of a weight.
 
     With so many bits, or as many as exact sums allow. Rounding moves a weight by half a step at the
@@ -54,12 +165,12 @@ def on_lattice(own: OwnForm, bits: int) -> tuple[int, LinearForm, float]:
         if excess < 1.0:
             return bits, lattice, change
         if not bits:
-            raise _too_large("weights", lattice)
+            raise _too_large("weights", lattice.reach)
         step = math.ceil(math.log2(excess)) if excess < math.inf else bits
         bits = max(0, bits - max(1, step))
 
 
-def on_given_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
+def on_given_lattice(own: PreparedForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
     """The same with just so many bits, for what shares a lattice with others.
 
     Raises
@@ -69,13 +180,13 @@ def on_given_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearFor
     """
     lattice, change = own.lattice(bits)
     if not own.reaches(lattice) < 1.0:
-        raise _too_large(parameter, lattice)
+        raise _too_large(parameter, lattice.reach)
     return lattice, change
 
 
-def _too_large(parameter: str, lattice: LinearForm) -> InvalidArgument:
+def _too_large(parameter: str, reach: float) -> InvalidArgument:
     expected = "small enough that rows times weight stay within 2**53"
-    return InvalidArgument(parameter, expected, f"up to {lattice.reach:.3g} a row")
+    return InvalidArgument(parameter, expected, f"up to {reach:.3g} a row")
 
 
 def exact(answers: Floats) -> Ints:

@@ -21,22 +21,20 @@ from attrs import cmp_using, field, frozen
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_array, to_integer, to_name
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.copies import client_copy
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Facts, Sensitivity
+from dpsdk.forms import Sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import ROW_LIMIT
-from dpsdk.kernel.measure import Noise, calibrated, copied
+from dpsdk.kernel.measure import Noise, calibrated, check_noise
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.kernel.terms import Terms, facts_of, setting_for
 from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.release import Measurement
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Look", "LookPricing", "Reference", "prepare_look"]
+__all__ = ["Look", "LookPricing", "Reference"]
 
 _MOST_BITS = 40
 
@@ -176,10 +174,14 @@ class Look(Request[Measurement[NoiseAccuracy]]):
         TooLarge
             For more cells than one request may have.
         """
-        facts = facts_of(terms)
-        own = prepare_look(self, Setting.of(facts), facts.domain)
-        guarantee = client_copy(own.guarantee)
-        return LookPricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
+        check_noise(self.noise)
+        setting = setting_for(facts_of(terms))
+        names = tuple([reference.names for reference in self.references])
+        tables = _whole_tables(self.references, self.bits, setting)
+        move = _move([table.size for table in tables], self.bits, setting)
+        law, guarantee = calibrated(self.noise, move)
+        rows = setting.rows if guarantee.free else None
+        return LookPricing(self.bits, law, guarantee, names, tables, rows)
 
     @staticmethod
     def guarantee_for(
@@ -213,13 +215,13 @@ class Look(Request[Measurement[NoiseAccuracy]]):
         ]
         if not sizes:
             raise InvalidArgument("attributes", "those of at least one table", "none")
-        move = _move(sizes, _to_bits(bits), Setting.of(facts))
-        return client_copy(calibrated(copied(noise), move)[1])
+        check_noise(noise)
+        return calibrated(noise, _move(sizes, _to_bits(bits), setting_for(facts)))[1]
 
 
 @frozen(eq=False)
 class LookPricing:
-    """What `look` would do, all public: the grid, the noise, what it guarantees. It is a copy.
+    """What `look` would do, all public: the grid, the noise, what it guarantees.
 
     `law` is that of the noise of each distance, in steps of 2**-`bits` rows.
     """
@@ -227,50 +229,31 @@ class LookPricing:
     bits: int
     law: NoiseLaw
     guarantee: Guarantee
-    accuracy: NoiseAccuracy
-    _asked: Look = field(repr=False)
-    _facts: Facts = field(repr=False)
-
-    def run(
-        self, noise: NoiseSource, opened: Callable[[], Counts], /
-    ) -> Measurement[NoiseAccuracy]:
-        """Look, as the kernel would if it were asked for the same now."""
-        own = prepare_look(self._asked, Setting.of(self._facts), self._facts.domain)
-        return own.run(noise, opened)
-
-
-@frozen(eq=False)
-class Looking:
-    """What `look` is about to do, in the kernel's own values. They are not handed out."""
-
-    names: tuple[tuple[str, ...], ...]
-    tables: tuple[_Whole, ...]
+    _names: tuple[tuple[str, ...], ...] = field(repr=False)
+    _tables: tuple[_Whole, ...] = field(repr=False)
     """In whole steps, flat; the same for all tables that are neighbours."""
-    bits: int
-    law: NoiseLaw
-    guarantee: Guarantee
-    rows: int | None
+    _rows: int | None = field(repr=False)
     """The number of rows, where it is public and all that there is to tell."""
 
     @property
     def accuracy(self) -> NoiseAccuracy:
         """How far the distances may be off; there is nothing that rounding adds."""
-        return NoiseAccuracy(self.law, len(self.tables), 2.0**-self.bits, 0.0)
+        return NoiseAccuracy(self.law, len(self._tables), 2.0**-self.bits, 0.0)
 
     def run(
         self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
         """Draw the noise, read, and compare cell by cell, in integers."""
-        if self.rows is not None:
-            counts = np.array([self.rows], dtype=np.int64)
-            distances = [self._distance(counts, table) for table in self.tables]
+        if self._rows is not None:
+            counts = np.array([self._rows], dtype=np.int64)
+            distances = [self._distance(counts, table) for table in self._tables]
             noisy = np.array(distances, dtype=np.int64)
         else:
-            drawn = noise.draw(self.law, len(self.tables))
+            drawn = noise.draw(self.law, len(self._tables))
             histogram = opened()
             distances = [
                 self._distance(histogram.counted(names).reshape(-1).astype(np.int64), table)
-                for names, table in zip(self.names, self.tables, strict=True)
+                for names, table in zip(self._names, self._tables, strict=True)
             ]
             noisy = np.clip(np.array(distances, dtype=np.int64) + drawn, -_SATURATION, _SATURATION)
         values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
@@ -281,42 +264,19 @@ class Looking:
         return int(np.abs(gaps, out=gaps).sum())
 
 
-def prepare_look(asked: Look, setting: Setting, domain: Domain) -> Looking:
-    """What `look` is to do, from copies of all that it is asked. Raises as `price` does."""
-    del domain  # the setting has all that is needed of it
-    noise, bits = copied(asked.noise), _to_bits(asked.bits)
-    names, tables = _own_tables(asked.references, bits, setting)
-    law, guarantee = calibrated(noise, _move([table.size for table in tables], bits, setting))
-    rows = setting.rows if guarantee.free else None
-    return Looking(names, tables, bits, law, guarantee, rows)
-
-
-def _own_tables(
+def _whole_tables(
     references: tuple[Reference, ...], bits: int, setting: Setting
-) -> tuple[tuple[tuple[str, ...], ...], tuple[_Whole, ...]]:
-    """Copies of the tables in whole steps, made once, before any of them is checked."""
-    if type(references) is not tuple or not references:
-        raise InvalidArgument("references", "at least one", shown(references))
+) -> tuple[_Whole, ...]:
+    """The tables in whole steps."""
     if len(references) > ROW_LIMIT:
         advice = "look at fewer at once"
         raise TooLarge("a look", len(references), ROW_LIMIT, "references", advice)
-    names: list[tuple[str, ...]] = []
-    sizes: list[int] = []
-    flat: list[Floats] = []
-    for reference in references:
-        if type(reference) is not Reference:
-            raise InvalidArgument("references", "of the class Reference", shown(type(reference)))
-        called, table = reference.names, reference.table
-        sizes.append(_cells_of(called, table, setting))
-        names.append(called)
-        flat.append(table.reshape(-1))
+    sizes = [_cells_of(reference.names, reference.table, setting) for reference in references]
     cells = sum(sizes)
     if cells > _CELL_LIMIT:
         raise TooLarge("a look", cells, _CELL_LIMIT, "cells", "share the references out")
-    own = np.concatenate(flat)
-    if own.size != cells:
-        raise InvalidArgument("references", "tables that keep their shapes", "one that changed")
-    steps = _to_grid(own, bits)
+    flat = np.concatenate([reference.table.reshape(-1) for reference in references])
+    steps = _to_grid(flat, bits)
     _check(steps)
     largest = float(steps.max())
     # In floats first, since integers might not hold it.
@@ -328,7 +288,7 @@ def _own_tables(
     total = max([_total(table) for table in tables])
     if (max(setting.row_limit, 1) << bits) + total >= _FARTHEST:
         raise _beyond(bits)
-    return tuple(names), tables
+    return tables
 
 
 def _total(table: _Whole) -> int:
@@ -340,13 +300,10 @@ def _total(table: _Whole) -> int:
 
 def _cells_of(names: tuple[str, ...], table: Floats, setting: Setting) -> int:
     """How many cells a table of these attributes has, and so this one."""
-    plain = type(names) is tuple and all(type(name) is str for name in names)
-    if not plain or type(table) is not np.ndarray or table.dtype != np.float64:
-        raise InvalidArgument("references", "made of texts and an array of float64", "others")
     if any(name not in setting.sizes for name in names):
         raise InvalidArgument("references", "of attributes of the domain", shown(names))
     sizes = tuple([setting.sizes[name] for name in names])
-    if sizes != table.shape or len(set(names)) != len(names):
+    if sizes != table.shape:
         expected = f"of shape {sizes}, as the attributes {shown(names)} are"
         raise InvalidArgument("references", expected, f"shape {table.shape}")
     return math.prod(sizes)

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_fraction, to_positive
 from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
@@ -26,18 +27,22 @@ from dpsdk.accounting import (
     PureGuarantee,
     zcdp_epsilon,
 )
-from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.prices.claims import claim_holds, claim_rho
 from dpsdk.accounting.prices.covering import cover_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.forms import LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.sensitivity import of_one_function
-from dpsdk.kernel.copies import OwnForm, numbers, own_form
-from dpsdk.kernel.lattice import exact, exact_one, finest, on_lattice
+from dpsdk.kernel.lattice import (
+    PreparedForm,
+    exact,
+    exact_one,
+    finest,
+    on_lattice,
+    prepare_form,
+)
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
@@ -49,13 +54,10 @@ __all__ = [
     "LaplaceNoise",
     "Measure",
     "Noise",
-    "Prepared",
     "Pricing",
     "calibrated",
-    "copied",
+    "check_noise",
     "gaussian_for",
-    "prepare",
-    "prepare_measure",
 ]
 
 _SATURATION = 2**62 - 1 - 2**53
@@ -154,25 +156,49 @@ Noise: TypeAlias = LaplaceNoise | GaussianNoise
 
 
 @frozen(eq=False)
-class Pricing:
+class Pricing(Lasting):
     """What `measure` would do for a form, all public: the lattice, the noise, what it guarantees.
 
     Weights are in units of 2**-`bits`; `law` is that of the noise of each number, in such units.
-    It is a copy: the kernel does not look at it again.
     """
 
     bits: int
     law: NoiseLaw
     guarantee: Guarantee
-    accuracy: NoiseAccuracy
-    _asked: Measure = field(repr=False)
-    _facts: Facts = field(repr=False)
+    _form: LinearForm = field(repr=False)
+    """The form in integer lattice units."""
+    _bias: float = field(repr=False)
+    _constant: Floats | None = field(repr=False)
+    """The answers, in lattice units, where no row changes them."""
+
+    @property
+    def accuracy(self) -> NoiseAccuracy:
+        """How far off the answers are."""
+        return NoiseAccuracy(self.law, self._form.rows, 2.0**-self.bits, self._bias)
 
     def run(
         self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
-        """Measure, as the kernel would if it were asked for the same now."""
-        return _prepared(self._asked, self._facts).run(noise, opened)
+        """Draw, read and add; in that order, so that no draw's time depends on what is read.
+
+        What no row changes is not read, nor is there noise on it.
+        """
+        answers = self._constant
+        if answers is not None:
+            drawn = np.zeros(self._form.rows, dtype=np.int64)
+        else:
+            drawn = noise.draw(self.law, self._form.rows)
+            answers = self._form.evaluate(opened())
+        return Measurement(self._settle(answers, drawn), self.accuracy)
+
+    def _settle(self, answers: Floats, noise: Ints) -> Floats:
+        """Add noise to exact lattice answers and give the sum its unit back."""
+        if len(answers) == 1:  # one number is sooner added without an array
+            one = exact_one(float(answers[0])) + int(noise[0])
+            return np.array([min(max(one, -_SATURATION), _SATURATION) * 2.0**-self.bits])
+        noisy = np.clip(exact(answers) + noise, -_SATURATION, _SATURATION)
+        values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
+        return values
 
 
 @frozen
@@ -202,126 +228,30 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
             If the form does not fit the domain or is made of foreign classes, if the noise would be
             wider than the lattice can hold, or if the counts could not be summed exactly.
         """
-        facts = facts_of(terms)
-        own = _prepared(self, facts)
-        guarantee = client_copy(own.guarantee)
-        return Pricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
+        check_noise(self.noise)
+        own = prepare_form(self.form, facts_of(terms))
+        return own.once(self.noise, lambda: _price(own, self.noise))
 
 
-def _prepared(asked: Measure, facts: Facts) -> Prepared:
-    return prepare_measure(asked, Setting.of(facts), facts.domain)
-
-
-def prepare_measure(asked: Measure, setting: Setting, domain: Domain) -> Prepared:
-    """What the kernel is to do for a request. Raises as `price` does."""
-    return prepare(asked.form, asked.noise, setting, domain)
-
-
-@frozen(eq=False)
-class Prepared:
-    """What `measure` is about to do, in the kernel's own values. They are not handed out."""
-
-    form: LinearForm
-    """The form in integer lattice units."""
-    bits: int
-    bias: float
-    _law: NoiseLaw
-    guarantee: Guarantee
-    """What the release satisfies, as the books keep it."""
-    constant: Floats | None
-    """The answers, in lattice units, where no row changes them."""
-
-    @property
-    def accuracy(self) -> NoiseAccuracy:
-        """How far off it is."""
-        return NoiseAccuracy(self._law, self.form.rows, 2.0**-self.bits, self.bias)
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise; a copy."""
-        return self.accuracy.law
-
-    def run(
-        self, noise: NoiseSource, opened: Callable[[], Counts], /
-    ) -> Measurement[NoiseAccuracy]:
-        """Draw, read and add; in that order, so that no draw's time depends on what is read.
-
-        What no row changes is not read, nor is there noise on it.
-        """
-        form, answers = self.form, self.constant
-        if answers is not None:
-            drawn = np.zeros(form.rows, dtype=np.int64)
-        else:
-            drawn = noise.draw(self._law, form.rows)
-            answers = form.evaluate(opened())
-        return Measurement(self.settle(answers, drawn), self.accuracy)
-
-    def settle(self, answers: Floats, noise: Ints) -> Floats:
-        """Add noise to exact lattice answers and give the sum its unit back."""
-        if len(answers) == 1:  # one number is sooner added without an array
-            one = exact_one(float(answers[0])) + int(noise[0])
-            return np.array([min(max(one, -_SATURATION), _SATURATION) * 2.0**-self.bits])
-        noisy = np.clip(exact(answers) + noise, -_SATURATION, _SATURATION)
-        values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
-        return values
-
-
-_Key: TypeAlias = tuple[str, int, int, tuple[int, int, int, int] | None]
-
-
-def _key(noise: Noise) -> _Key:
-    """The numbers of a noise, read once."""
-    if type(noise) is LaplaceNoise:
-        return "laplace", *numbers("epsilon", noise.epsilon), None
-    if type(noise) is GaussianNoise:
-        claim = noise.claim
-        pair = None
-        if claim is not None:
-            epsilon, delta = claim
-            pair = (*numbers("claim", epsilon), *numbers("claim", delta))
-        return "gaussian", *numbers("rho", noise.rho), pair
-    raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
-
-
-def _own(key: _Key) -> Noise:
-    """The kernel's own noise of these numbers, checked anew."""
-    kind, above, below, pair = key
-    if kind == "laplace":
-        return LaplaceNoise(Fraction(above, below))
-    claim = None if pair is None else (Fraction(pair[0], pair[1]), Fraction(pair[2], pair[3]))
-    return GaussianNoise(Fraction(above, below), claim)
-
-
-def prepare(form: LinearForm, noise: Noise, setting: Setting, domain: Domain) -> Prepared:
-    """What `measure` is to do, from copies of all that it is asked. Raises as `price` does."""
-    own, key = own_form(form, setting, domain), _key(noise)
-    known = own.prices.get(key)
-    if known is None:
-        known = own.prices.keep(key, _prepare(own, key))
-    return cast("Prepared", known)
-
-
-def _prepare(own: OwnForm, key: _Key) -> Prepared:
+def _price(own: PreparedForm, noise: Noise) -> Pricing:
     form, setting = own.form, own.setting
     if form.rows == 1 and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
-        bits, priced = _for_one(key, setting, *form.limits)
+        bits, priced = _for_one(noise, setting, *form.limits)
         if priced is not None:
             law, guarantee = priced
-            constant = _constant(form, setting) if guarantee.free else None
-            return Prepared(form, 0, 0.0, law, guarantee, constant)
-        noise = _own(key)
+            constant = _constant_of(form, setting) if guarantee.free else None
+            return Pricing(0, law, guarantee, form, 0.0, constant)
     else:
-        noise = _own(key)
         bits = (_widening_bits if form.integral else _wanted_bits)(own, noise)
     if not form.integral and form.uneven > 1:
         # Factors that share the bits need as many each, as long as the noise fits the lattice.
         with suppress(InvalidArgument):
-            return _prepare_with(own, noise, bits * form.uneven)
-    return _prepare_with(own, noise, bits)
+            return _price_with(own, noise, bits * form.uneven)
+    return _price_with(own, noise, bits)
 
 
-def _prepare_with(own: OwnForm, noise: Noise, bits: int) -> Prepared:
+def _price_with(own: PreparedForm, noise: Noise, bits: int) -> Pricing:
     form, setting = own.form, own.setting
     bits, lattice, change = on_lattice(own, bits)
     power = 1 if isinstance(noise, LaplaceNoise) else 2  # what `calibrated` reads
@@ -330,17 +260,19 @@ def _prepare_with(own: OwnForm, noise: Noise, bits: int) -> Prepared:
     else:
         move = sensitivity(lattice, setting, power=power)
     law, guarantee = calibrated(noise, move)
-    constant = _constant(lattice, setting) if guarantee.free else None
-    return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)
+    constant = _constant_of(lattice, setting) if guarantee.free else None
+    return Pricing(bits, law, guarantee, lattice, setting.row_limit * change, constant)
 
 
-def _constant(form: LinearForm, setting: Setting) -> Floats:
+def _constant_of(form: LinearForm, setting: Setting) -> Floats:
     """The answers to functions that no row changes."""
     low, high = form.extents()
-    rows = setting.rows or 0
-    if not (low == high).all() or (not rows and low.any()):
+    rows = setting.rows
+    if rows == 0:
+        return kept(np.zeros(form.rows))
+    if not (low == high).all() or (rows is None and low.any()):
         raise ArithmeticError("a sensitivity of zero, and weights that differ")
-    return low * rows
+    return kept(low * (rows or 0))
 
 
 def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
@@ -348,9 +280,7 @@ def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     if isinstance(noise, LaplaceNoise):
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
-        return DiscreteLaplace(scale), book_own(DiscreteLaplaceGuarantee(scale, shift))
-    if not isinstance(noise, GaussianNoise):
-        raise TypeError(type(noise).__name__)
+        return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
     return gaussian_for(noise, math.ceil(move.l2_squared), math.ceil(move.maximum))
 
 
@@ -370,36 +300,26 @@ def gaussian_for(
     if noise.claim is not None and not claim_holds(guarantee):
         expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"
         raise InvalidArgument("epsilon and delta", expected, str(guarantee))
-    return DiscreteGaussian(variance), book_own(guarantee)
+    return DiscreteGaussian(variance), guarantee
 
 
-def copied(noise: Noise) -> Noise:
-    """A noise of the same numbers that shares nothing with this one.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is no noise of the kernel's.
-    """
-    if type(noise) is LaplaceNoise:
-        return LaplaceNoise(noise.epsilon)
-    if type(noise) is GaussianNoise:
-        return GaussianNoise(noise.rho, noise.claim)
-    raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+def check_noise(noise: Noise) -> None:
+    """Refuse what is no noise of this module."""
+    if type(noise) not in (LaplaceNoise, GaussianNoise):
+        raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
 @lru_cache(4096)
 def _for_one(
-    key: _Key, setting: Setting, low: float, high: float
+    noise: Noise, setting: Setting, low: float, high: float
 ) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
     """The bits that one function with integer weights needs, from its ends; at none, its price."""
-    noise = _own(key)
     move = of_one_function(low, high, setting)
     bits = _bits_to_widen(noise, move)
     return bits, None if bits else calibrated(noise, move)
 
 
-def _widening_bits(own: OwnForm, noise: Noise) -> int:
+def _widening_bits(own: PreparedForm, noise: Noise) -> int:
     return _bits_to_widen(noise, own.sensitivity(2)) if isinstance(noise, GaussianNoise) else 0
 
 
@@ -414,7 +334,7 @@ def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
     return bits
 
 
-def _wanted_bits(own: OwnForm, noise: Noise) -> int:
+def _wanted_bits(own: PreparedForm, noise: Noise) -> int:
     form, setting = own.form, own.setting
     low, high = form.extents()
     if setting.outside or not setting.replaced:  # a row that is not there counts as nought

@@ -1,55 +1,47 @@
-"""The one shape of all primitives, and the one gate that what a strategy asks for passes.
+"""The one shape of all primitives: a request is priced in public, paid, and only then run.
 
-A request is priced from public arguments into a primitive. The kernel charges what is proven of it,
-and only then lets it draw noise and read. Requests of this package are priced from the kernel's own
-copies of all that they hold; those of others run only where they were named beforehand.
+Requests of other authors run only where their classes are trusted, on what is lent to them until
+the run is over.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from copy import copy
-from inspect import getattr_static
-from typing import Generic, Protocol, TypeVar, cast
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Generic, NoReturn, Protocol, TypeVar, final
 
+import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._locks import ThreadMark
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.copies import book_copy
+from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.data.counts import Counts
-from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.loan import on_loan
+from dpsdk.errors import Closed, InvalidArgument, Redacted, Reentered
 from dpsdk.kernel.terms import Terms
-from dpsdk.kernel.trust import Trust, bound, mro
+from dpsdk.kernel.trust import Trust
 from dpsdk.noise import NoiseSource
 from dpsdk.release import Accuracy
+from dpsdk.typing import Floats, Ints
 
-__all__ = ["Due", "Primitive", "Request", "Vouched", "vouched"]
+__all__ = ["Primitive", "Request", "TrustedRun", "check_not_lent", "price_trusted"]
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
 
-class Due(Protocol[R_co]):
-    """What is about to be run: what is proven of it, and how."""
+class Primitive(Protocol[R_co]):
+    """One run on private data, priced in public and not yet paid.
+
+    All but the result of `run` follows from public arguments and facts.
+    """
 
     @property
     def guarantee(self) -> Guarantee:
         """What the run satisfies, and is charged for."""
         ...
-
-    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
-        """Do what was paid for; see `Primitive`."""
-        ...
-
-
-class Primitive(Due[R_co], Protocol[R_co]):
-    """One run on private data, priced in public and not yet paid.
-
-    All but the result of `run` follows from public arguments and facts.
-    """
 
     @property
     def accuracy(self) -> Accuracy:
@@ -76,14 +68,14 @@ class Request(ABC, Generic[R_co]):
     The kinds of this package are a closed set. A class of another author runs only in a kernel that
     trusts it by name, with nothing between it and the table. Its objects are made by analysts, whom
     nobody vouches for: `price` has to look at every field as at any argument of a stranger, and
-    `run` may use nothing but what was checked and copied there.
+    `run` may use nothing but what was checked there.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def price(self, terms: Terms, /) -> Primitive[R_co]:
-        """What it would do and cost. Public, spends nothing.
+        """Say what it would do and cost. Public, spends nothing.
 
         Parameters
         ----------
@@ -98,8 +90,8 @@ class Request(ABC, Generic[R_co]):
 
 
 @frozen(eq=False)
-class Vouched(Generic[R_co]):
-    """A run of a trusted class of another author, under the kernel's own copy of its guarantee."""
+class TrustedRun(Generic[R_co]):
+    """A priced run of a trusted class of another author."""
 
     name: str
     guarantee: Guarantee
@@ -107,69 +99,111 @@ class Vouched(Generic[R_co]):
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
         """Do what was paid for, on what is lent for as long as it goes on."""
-        return on_loan(self._run, noise, opened)
+        going = Lock()
+        loan = _Loan(opened, going)
+        with going:  # no interrupt leaves it locked
+            return _lent.run(lambda: self._run(noise, loan.open))
 
 
-def vouched(request: Request[R], trust: Trust, terms: Callable[[], Terms]) -> Vouched[R]:
+def price_trusted(request: Request[R], trust: Trust, terms: Terms) -> TrustedRun[R]:
     """Price a request of another author, if its class is trusted.
-
-    Parameters
-    ----------
-    request
-        Made by whoever asks.
-    trust
-        The classes that may run.
-    terms
-        Makes the terms that it is priced by, in values of its own.
 
     Raises
     ------
     InvalidArgument
-        If it is no request, has methods of its own in place of those of its class, or was not
-        priced into a primitive.
+        If it is no request, or was not priced into a primitive.
     Untrusted
-        If nobody named its class, or it was changed since.
+        If nobody named its class.
     UnsupportedGuarantee
         If no theorem speaks of its guarantee.
     """
-    kind = type(request)
-    if not any(above is Request for above in mro(kind)):
+    if not isinstance(request, Request):
         raise InvalidArgument("request", "a request, such as Measure(form, noise)", shown(request))
-    name = trust.find(kind).name
-    own = _own(request, kind)
-    # Of the class, which was vouched for, and not of the object, which whoever asks has made.
-    price = cast("Callable[[Terms], object]", bound(kind, "price", own))
-    primitive = price(terms())
+    name = trust.find(type(request)).name
+    primitive = request.price(terms)
     guarantee: object = getattr(primitive, "guarantee", None)
-    run: object = getattr(primitive, "run", None)
+    run = getattr(primitive, "run", None)
     if not isinstance(guarantee, Guarantee) or not callable(run):
         expected = "priced into a primitive, which has a guarantee and a method run"
         raise InvalidArgument("request", expected, shown(primitive))
-    return cast("Vouched[R]", Vouched(name, book_copy(guarantee), run))
+    return TrustedRun(name, check_guarantee(guarantee), primitive.run)
 
 
-def _own(request: Request[R], kind: type) -> Request[R]:
-    """A request of the same fields that whoever asks does not hold, and cannot change any more.
+_lent = ThreadMark()
+"""Set while a trusted run of another author goes on in a thread."""
+
+
+def check_not_lent() -> None:
+    """Refuse a charge from within a trusted run: whether it is made could depend on rows.
 
     Raises
     ------
-    InvalidArgument
-        If it cannot be copied, or was given other methods than its class has: nobody vouched for
-        those.
+    Reentered
+        In the thread of a run that is not over.
     """
-    try:
-        own = copy(request)
-    except Exception:  # noqa: BLE001  # parts of other authors may raise what they like
-        own = None
-    if own is None or type(own) is not kind or own is request:
-        raise InvalidArgument("request", "one that can be copied", shown(request))
-    state: dict[object, object] = getattr(own, "__dict__", {})
-    for name in tuple(state):
-        # A text of another class could answer for any name when it is looked up.
-        method = getattr_static(kind, name, None) if type(name) is str else name
-        if isinstance(method, classmethod | str) or (
-            callable(method) and not isinstance(method, type)
-        ):
-            expected = "with the methods of its class alone"
-            raise InvalidArgument("request", expected, f"one with its own {shown(name)}")
-    return own
+    if _lent.on:
+        raise Reentered("a kernel")
+
+
+@final
+class _Loan:
+    """The table that one run reads. Nothing can be read through it once the run is over."""
+
+    __slots__ = ("_going", "_opened")
+
+    def __init__(self, opened: Callable[[], Counts], going: Lock) -> None:
+        self._opened = opened
+        self._going = going
+
+    def open(self) -> Counts:
+        """The histogram of the table."""
+        self.check()
+        return _LentCounts(self, self._opened())
+
+    def check(self) -> None:
+        """Refuse once the run is over."""
+        if not self._going.locked():
+            raise Closed("a table that was lent to a run")
+
+
+@final
+class _LentCounts:
+    """Copies of counts, as long as they are lent."""
+
+    __slots__ = ("_counts", "_loan")
+
+    def __init__(self, loan: _Loan, counts: Counts) -> None:
+        self._loan = loan
+        self._counts = counts
+
+    @property
+    def _open(self) -> Counts:
+        self._loan.check()
+        return self._counts
+
+    @property
+    def process(self) -> int | None:
+        return self._open.process
+
+    @property
+    def rows(self) -> int:
+        return self._open.rows
+
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        codes, counts = self._open.records(names)
+        return [np.array(code) for code in codes], np.array(counts)
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        return np.array(self._open.table(names))
+
+    def counted(self, names: tuple[str, ...]) -> Floats:
+        return np.array(self._open.counted(names))
+
+    def only(self, name: str, cell: int, *, keep_rows: bool) -> Counts:
+        return _LentCounts(self._loan, self._open.only(name, cell, keep_rows=keep_rows))
+
+    def __repr__(self) -> str:
+        return "Counts(private)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise Redacted("pickling or copying")

@@ -18,24 +18,22 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.copies import client_copy
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Facts, Kronecker, Residual
+from dpsdk.forms import Kronecker, Residual
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.residuals import Names, moves
 from dpsdk.kernel.lattice import exact, finest
-from dpsdk.kernel.measure import GaussianNoise, copied, gaussian_for
+from dpsdk.kernel.measure import GaussianNoise, gaussian_for
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.kernel.terms import Terms, facts_of, setting_for
 from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["MeasureResiduals", "ResidualAccuracy", "ResidualPricing", "prepare_residuals"]
+__all__ = ["MeasureResiduals", "ResidualAccuracy", "ResidualPricing"]
 
 NUMBER_LIMIT = 2**26
 """No request has more numbers, which are half a gigabyte."""
@@ -69,8 +67,9 @@ def _to_sets(value: Iterable[Iterable[str]]) -> tuple[Names, ...]:
         if len(plain) != len(names) or len(set(plain)) != len(plain):
             raise InvalidArgument("sets", _SETS, shown(one))
         sets.append(plain)
-    if not sets:
-        raise InvalidArgument("sets", "at least one set of attributes", "none")
+    if not 0 < len(sets) <= _SET_LIMIT:
+        expected = f"from one to {_SET_LIMIT:,} sets of attributes"
+        raise InvalidArgument("sets", expected, f"{len(sets):,}")
     return tuple(sets)
 
 
@@ -123,25 +122,6 @@ class ResidualAccuracy(HalfWidths):
             return np.zeros(sum(self.cells))
         radius = self.law.radius(beta, noisy if joint else 1)
         return np.repeat(np.array(self.steps) * radius, np.array(self.cells))
-
-
-@frozen(eq=False)
-class ResidualPricing:
-    """What measuring residuals would do and cost, all public. It is a copy."""
-
-    scales: tuple[int, ...]
-    """What the integer residuals are multiplied by, as asked for or by a power of two more."""
-    law: NoiseLaw
-    guarantee: Guarantee
-    accuracy: ResidualAccuracy
-    _asked: MeasureResiduals = field(repr=False)
-    _facts: Facts = field(repr=False)
-
-    def run(
-        self, noise: NoiseSource, opened: Callable[[], Counts], /
-    ) -> Measurement[ResidualAccuracy]:
-        """Measure, as the kernel would if it were asked for the same now."""
-        return _prepared(self._asked, self._facts).run(noise, opened)
 
 
 @frozen
@@ -200,43 +180,62 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
             exactly.
         """
         facts = facts_of(terms)
-        own = _prepared(self, facts)
-        law = from_plain(to_plain(own.law))
-        return ResidualPricing(
-            own.scales, law, client_copy(own.guarantee), own.accuracy, self, facts
+        setting, sets, scales = setting_for(facts), self.sets, self.scales
+        for name in (name for names in sets for name in names):
+            facts.domain.position(name)
+        shapes = tuple([tuple([setting.sizes[name] for name in names]) for names in sets])
+        constants = tuple([_constant(shape, setting) for shape in shapes])
+        total = sum([math.prod(shape) for shape in shapes])
+        if total > NUMBER_LIMIT:
+            raise TooLarge("a request", total, NUMBER_LIMIT, "numbers", "ask for fewer at once")
+        live = [place for place, known in enumerate(constants) if known is None]
+        _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+        found = moves(
+            [sets[place] for place in live],
+            [scales[place] for place in live],
+            setting.sizes,
+            replace=setting.replaced,
+            outside=setting.outside,
         )
-
-
-def _prepared(asked: MeasureResiduals, facts: Facts) -> PreparedResiduals:
-    return prepare_residuals(asked, Setting.of(facts), facts.domain)
+        squared, most = found.squared * setting.unit_rows**2, found.maximum * setting.unit_rows
+        bits = 0
+        while 0 < squared * 4**bits < _WIDE * 2 * self.noise.rho and finest(bits + 1) > bits:
+            bits += 1
+        scales = tuple([scale << bits for scale in scales])
+        _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+        law, guarantee = gaussian_for(self.noise, squared << 2 * bits, most << bits)
+        return ResidualPricing(scales, law, guarantee, sets, shapes, constants)
 
 
 @frozen(eq=False)
-class PreparedResiduals:
-    """What is about to be measured, in the kernel's own values. They are not handed out."""
+class ResidualPricing:
+    """What measuring residuals would do and cost, all public.
 
-    sets: tuple[Names, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    `scales` are what the integer residuals are multiplied by, as asked for or by a power of two
+    more.
+    """
+
     scales: tuple[int, ...]
-    constants: tuple[int | None, ...]
-    """What a residual is where no row changes it."""
     law: NoiseLaw
     guarantee: Guarantee
-    """What the release satisfies, as the books keep it."""
+    _sets: tuple[Names, ...] = field(repr=False)
+    _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
+    _constants: tuple[int | None, ...] = field(repr=False)
+    """What a residual is where no row changes it."""
 
     @cached_property
-    def cells(self) -> tuple[int, ...]:
+    def _cells(self) -> tuple[int, ...]:
         """How many numbers each residual has."""
-        return tuple([math.prod(shape) for shape in self.shapes])
+        return tuple([math.prod(shape) for shape in self._shapes])
 
     @property
     def accuracy(self) -> ResidualAccuracy:
         """How far off it is."""
         steps = [
             1 / (scale * cells) if known is None else 0.0
-            for scale, cells, known in zip(self.scales, self.cells, self.constants, strict=True)
+            for scale, cells, known in zip(self.scales, self._cells, self._constants, strict=True)
         ]
-        return ResidualAccuracy(self.law, self.cells, tuple(steps))
+        return ResidualAccuracy(self.law, self._cells, tuple(steps))
 
     def run(
         self, noise: NoiseSource, opened: Callable[[], Counts], /
@@ -245,83 +244,35 @@ class PreparedResiduals:
 
         What no row changes is not read, nor is there noise on it.
         """
-        values = np.zeros(sum(self.cells))
-        noisy = [place for place, known in enumerate(self.constants) if known is None]
+        values = np.zeros(sum(self._cells))
+        noisy = [place for place, known in enumerate(self._constants) if known is None]
         if noisy:
-            drawn = noise.draw(self.law, sum([self.cells[place] for place in noisy]))
+            drawn = noise.draw(self.law, sum([self._cells[place] for place in noisy]))
             histogram, start = opened(), 0
-            places = np.concatenate([[0], np.cumsum(self.cells)]).tolist()
+            places = np.concatenate([[0], np.cumsum(self._cells)]).tolist()
             for place in noisy:
-                stop = start + self.cells[place]
+                stop = start + self._cells[place]
                 sums = exact(self._integers(place, histogram)) * self.scales[place]
                 sums += drawn[start:stop]
                 np.clip(sums, -_SATURATION, _SATURATION, out=sums)
                 part = values[places[place] : places[place + 1]]
-                np.divide(sums, float(self.scales[place] * self.cells[place]), out=part)
+                np.divide(sums, float(self.scales[place] * self._cells[place]), out=part)
                 start = stop
-        if len(noisy) < len(self.constants):
-            starts = np.cumsum([0, *self.cells[:-1]]).tolist()
-            for at, known in zip(starts, self.constants, strict=True):
+        if len(noisy) < len(self._constants):
+            starts = np.cumsum([0, *self._cells[:-1]]).tolist()
+            for at, known in zip(starts, self._constants, strict=True):
                 if known:  # the count of all rows, which is one number
                     values[at] = known
         return Measurement(values, self.accuracy)
 
     def _integers(self, place: int, histogram: Counts) -> Floats:
         """N_T r_T, exactly: counts times cells stay within what floats hold."""
-        names, shape = self.sets[place], self.shapes[place]
+        names, shape = self._sets[place], self._shapes[place]
         block = Kronecker(names, tuple([Residual(size) for size in shape]))
-        if self.cells[place] <= _TABLED:
+        if self._cells[place] <= _TABLED:
             return block.answer(histogram.table(names))
         codes, counts = histogram.records(names)
         return block.answer_records(codes, counts)
-
-
-def prepare_residuals(
-    asked: MeasureResiduals, setting: Setting, domain: Domain
-) -> PreparedResiduals:
-    """What the kernel is to do for a request. Raises as `price` does."""
-    sets, scales, noise = asked.sets, asked.scales, copied(asked.noise)
-    if not isinstance(noise, GaussianNoise):
-        raise InvalidArgument("noise", "a GaussianNoise", shown(noise))
-    _check_plain(sets, scales)
-    if any(name not in setting.sizes for names in sets for name in names):
-        for name in (name for names in sets for name in names):
-            domain.position(name)
-        raise InvalidArgument("sets", "of attributes of the table", "other names")
-    shapes = tuple([tuple([setting.sizes[name] for name in names]) for names in sets])
-    constants = tuple([_constant(shape, setting) for shape in shapes])
-    total = sum([math.prod(shape) for shape in shapes])
-    if total > NUMBER_LIMIT:
-        raise TooLarge("a request", total, NUMBER_LIMIT, "numbers", "ask for fewer at once")
-    live = [place for place, known in enumerate(constants) if known is None]
-    _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
-    found = moves(
-        [sets[place] for place in live],
-        [scales[place] for place in live],
-        setting.sizes,
-        replace=setting.replaced,
-        outside=setting.outside,
-    )
-    squared, most = found.squared * setting.unit_rows**2, found.maximum * setting.unit_rows
-    bits = 0
-    while 0 < squared * 4**bits < _WIDE * 2 * noise.rho and finest(bits + 1) > bits:
-        bits += 1
-    scales = tuple([scale << bits for scale in scales])
-    _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
-    law, guarantee = gaussian_for(noise, squared << 2 * bits, most << bits)
-    return PreparedResiduals(sets, shapes, scales, constants, law, guarantee)
-
-
-def _check_plain(sets: tuple[Names, ...], scales: tuple[int, ...]) -> None:
-    """Refuse what was written into since it was made, and would answer for itself."""
-    made = type(sets) is tuple and type(scales) is tuple
-    made = made and len(sets) == len(scales) <= _SET_LIMIT
-    made = made and all(type(names) is tuple for names in sets)
-    made = made and all(type(name) is str for names in sets for name in names)
-    made = made and all(len(set(names)) == len(names) for names in sets)
-    if not made or any(type(scale) is not int or not 0 < scale < _WHOLE for scale in scales):
-        expected = f"made by its constructor, of at most {_SET_LIMIT:,} sets"
-        raise InvalidArgument("request", expected, "one that was written into, or a larger one")
 
 
 def _constant(shape: tuple[int, ...], setting: Setting) -> int | None:

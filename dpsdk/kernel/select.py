@@ -14,29 +14,27 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import Lasting, kept_places
 from dpsdk._checks import shown, to_amount, to_integer
 from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
-from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Boxes, Facts, FormBlock, GapForm, LinearForm, sensitivity
+from dpsdk.forms import Boxes, FormBlock, GapForm, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.copies import numbers
-from dpsdk.kernel.gaps import FARTHEST, LinearGaps, own_linear
+from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.kernel.terms import Terms, facts_of, setting_for
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints, Real
 
-__all__ = ["Select", "SelectPricing", "ShortfallAccuracy", "prepare_select"]
+__all__ = ["Select", "SelectPricing", "ShortfallAccuracy"]
 
 _FARTHEST_SCORE = 2.0**60
 """Scores and penalties stay within so many steps, so that levels are at most 2^62 apart."""
@@ -113,7 +111,7 @@ class Select(Request[int]):
     epsilon: Fraction = field(converter=_epsilon)
     groups: tuple[Span, ...] | None = field(default=None, converter=_spans, kw_only=True)
     penalties: tuple[int, ...] | None = field(default=None, converter=_penalties, kw_only=True)
-    opposites: bool = field(default=False, kw_only=True)
+    opposites: bool = field(default=False, converter=bool, kw_only=True)
 
     def price(self, terms: Terms, /) -> SelectPricing:
         """What choosing would do and cost. Public, spends nothing.
@@ -124,9 +122,28 @@ class Select(Request[int]):
             If the gaps, groups or penalties do not fit the table or each other, or if scores could
             not be summed exactly.
         """
+        gaps, epsilon, spans = self.gaps, self.epsilon, self.groups
+        if type(gaps) is not GapForm:
+            raise InvalidArgument("gaps", "a GapForm, of that very class", type(gaps).__name__)
         facts = facts_of(terms)
-        own = prepare_select(self, Setting.of(facts), facts.domain)
-        return SelectPricing(client_copy(own.guarantee), own.accuracy, self, facts)
+        setting = setting_for(facts)
+        largest = 1 if spans is None else max(stop - start for start, stop in spans)
+        bits = _bits(epsilon, largest, setting)
+        own = prepare_linear(gaps, facts, bits)
+        _check(own, spans, opposites=self.opposites, setting=setting, bits=bits, largest=largest)
+        options = len(spans) if spans is not None else own.rows * (1 + self.opposites)
+        move = _move(own, spans, setting, bits)
+        scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
+        rounding = 2 * largest * (setting.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
+        return SelectPricing(
+            BoundedRangeGuarantee(epsilon),
+            ShortfallAccuracy(scale, options, rounding),
+            own,
+            spans,
+            _in_steps(self.penalties, options, bits),
+            self.opposites,
+            epsilon / (2 * move),
+        )
 
 
 @frozen
@@ -149,73 +166,30 @@ class ShortfallAccuracy(ScalarAccuracy):
 
 
 @frozen(eq=False)
-class SelectPricing:
-    """What `select` costs, and how far from the best its choice may be. It is a copy."""
+class SelectPricing(Lasting):
+    """What `select` costs, and how far from the best its choice may be; all public."""
 
     guarantee: Guarantee
     accuracy: ShortfallAccuracy
-    _asked: Select = field(repr=False)
-    _facts: Facts = field(repr=False)
-
-    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
-        """Choose, as the kernel would if it were asked for the same now."""
-        own = prepare_select(self._asked, Setting.of(self._facts), self._facts.domain)
-        return own.run(noise, opened)
-
-
-@frozen(eq=False)
-class Selection:
-    """What `select` is about to do, in the kernel's own values. They are not handed out."""
-
-    gaps: LinearGaps
-    spans: tuple[Span, ...] | None
-    penalties: Ints | None
+    _gaps: LinearGaps = field(repr=False)
+    _spans: tuple[Span, ...] | None = field(repr=False)
+    _penalties: Ints | None = field(repr=False)
     """In lattice steps."""
-    opposites: bool
-    rate: Fraction
+    _opposites: bool = field(repr=False)
+    _rate: Fraction = field(repr=False)
     """What a step of score is worth, ε over twice what a person moves a score by, in steps."""
-    guarantee: Guarantee
-    accuracy: ShortfallAccuracy
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
         """Read, score and choose. Every option is treated alike, whatever its score."""
-        gaps = self.gaps
+        gaps = self._gaps
         scores = gaps.scores(gaps.read(opened()))
-        if self.opposites:
+        if self._opposites:
             scores = np.concatenate([scores, -scores])
-        elif self.spans is not None:
-            ends = np.array(self.spans, dtype=np.int64).reshape(-1)
+        elif self._spans is not None:
+            ends = np.array(self._spans, dtype=np.int64).reshape(-1)
             scores = np.add.reduceat(np.append(scores, 0), ends)[::2]
-        levels = -scores if self.penalties is None else self.penalties - scores
-        return noise.pick(levels, self.rate)
-
-
-def prepare_select(asked: Select, setting: Setting, domain: Domain) -> Selection:
-    """What `select` is to do, from copies of all that it is asked. Raises as `price` does."""
-    gaps = asked.gaps
-    if type(gaps) is not GapForm:
-        raise InvalidArgument("gaps", "a GapForm, of that very class", type(gaps).__name__)
-    # Read anew, since a frozen value may have been written into.
-    epsilon = to_amount("epsilon", Fraction(*numbers("epsilon", asked.epsilon)))
-    spans, penalties = _spans(asked.groups), _penalties(asked.penalties)
-    opposites = bool(asked.opposites)
-    largest = 1 if spans is None else max(stop - start for start, stop in spans)
-    bits = _bits(epsilon, largest, setting)
-    own = own_linear(gaps, setting, domain, bits)
-    _check(own, spans, opposites=opposites, setting=setting, bits=bits, largest=largest)
-    options = len(spans) if spans is not None else own.rows * (1 + opposites)
-    move = _move(own, spans, setting, bits)
-    scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
-    rounding = 2 * largest * (setting.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
-    return Selection(
-        own,
-        spans,
-        _in_steps(penalties, options, bits),
-        opposites,
-        epsilon / (2 * move),
-        book_own(BoundedRangeGuarantee(epsilon)),
-        ShortfallAccuracy(scale, options, rounding),
-    )
+        levels = -scores if self._penalties is None else self._penalties - scores
+        return noise.pick(levels, self._rate)
 
 
 def _bits(epsilon: Fraction, largest: int, setting: Setting) -> int:
@@ -264,7 +238,7 @@ def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Int
     if max(map(abs, penalties)) << bits > FARTHEST:
         expected = f"at most {FARTHEST / 2.0**bits:g} rows"
         raise InvalidArgument("penalties", expected, "some beyond that")
-    return np.array([number << bits for number in penalties], dtype=np.int64)
+    return kept_places(np.array([number << bits for number in penalties], dtype=np.int64))
 
 
 def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bits: int) -> int:
@@ -272,15 +246,16 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bi
     row = setting.unit_rows << bits
     if spans is None:
         return row
-    sums = gaps.own.prices.get(("select", bits, spans))
-    if sums is None:
+    # A single function moves by a row at the most, whatever it is.
+    wide = {span for span in spans if span[1] > span[0] + 1}
+
+    def moves() -> dict[Span, int]:
         parts = _Parts(gaps)
-        # A single function moves by a row at the most, whatever it is.
-        wide = {span for span in spans if span[1] > span[0] + 1}
-        moves = {span: parts.move(span, setting, bits) for span in wide}
-        sums = gaps.own.prices.keep(("select", bits, spans), moves)
+        return {span: parts.move(span, setting, bits) for span in wide}
+
+    sums = gaps.own.once(("select", bits, spans), moves)
     largest = row if any(stop == start + 1 for start, stop in spans) else 1
-    for (start, stop), functions in cast("dict[Span, int]", sums).items():
+    for (start, stop), functions in sums.items():
         # Where rows come and go, so does what the rates expect of them.
         rates = 0 if setting.replaced else sum(gaps.rates[start:stop].tolist())
         most = (stop - start) * row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Self
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -13,10 +13,16 @@ from dpsdk.accounting import Budget, Composition, Guarantee, Trusted, default_co
 from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
+from dpsdk.forms.facts import Setting
 from dpsdk.kernel.trust import to_trust
 from dpsdk.typing import Real
 
-__all__ = ["Terms", "facts_of"]
+__all__ = ["Terms", "facts_of", "setting_for"]
+
+setting_for = lru_cache(256)(Setting.of)
+"""The setting that facts say, worked out once."""
+
+_DEFAULT = default_composition()
 
 
 def _facts(value: Facts) -> Facts:
@@ -25,41 +31,10 @@ def _facts(value: Facts) -> Facts:
     return value
 
 
-class _Composing:
-    """How costs add up, copied only when somebody asks: most quotes need the facts alone."""
-
-    __slots__ = ("_known", "_make")
-
-    def __init__(
-        self, known: Composition | None, make: Callable[[], Composition] = default_composition
-    ) -> None:
-        self._known = known
-        self._make = make
-
-    def __call__(self) -> Composition:
-        if self._known is None:
-            self._known = self._make()
-        return self._known
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _Composing, (self(),)
-
-
-def _composing(value: Composition) -> _Composing:
-    given: object = value
-    if isinstance(given, _Composing):  # from other terms, as `evolve` does
-        return given
-    if not isinstance(given, Composition):
-        raise InvalidArgument("composition", "a composition", shown(given))
-    return _Composing(given)
-
-
-def _called(composing: _Composing) -> Composition:
-    return composing()
-
-
-def _default() -> _Composing:
-    return _Composing(None)
+def _composition(value: Composition) -> Composition:
+    if not isinstance(value, Composition):
+        raise InvalidArgument("composition", "a composition", shown(value))
+    return value
 
 
 @frozen(repr=False)
@@ -74,27 +49,12 @@ class Terms:
         How costs add up in the session; its default composition if left out.
     trust
         The classes of requests that may run though they are not of this package: their dotted
-        names, each with its proof. Kept as `Trusted` values, in the order of names.
+        names, or the classes, each with its proof. Kept as `Trusted` values, in the order of names.
     """
 
     facts: Facts = field(converter=_facts)
-    _composition: _Composing = field(factory=_default, converter=_composing, eq=_called)
+    composition: Composition = field(default=_DEFAULT, converter=_composition)
     trust: tuple[Trusted, ...] = field(default=(), converter=to_trust)
-
-    @property
-    def composition(self) -> Composition:
-        """How costs add up."""
-        return self._composition()
-
-    @classmethod
-    def asking(
-        cls, facts: Facts, composition: Callable[[], Composition], trust: tuple[Trusted, ...]
-    ) -> Self:
-        """The terms of a kernel or a session, which knows all of them to be as they should."""
-        terms = object.__new__(cls)
-        state = {"facts": facts, "_composition": _Composing(None, composition), "trust": trust}
-        terms.__setstate__(state)  # type: ignore[attr-defined]  # attrs makes it
-        return terms
 
     def calibrate(
         self,
@@ -104,7 +64,7 @@ class Terms:
         *,
         rho: Real | None = None,
     ) -> Fraction:
-        """The largest scale at which runs together cost no more than a total.
+        """Find the largest scale at which runs together cost no more than a total.
 
         Charges nothing: take an `allowance` of the runs at this scale to be sure of all of them.
 

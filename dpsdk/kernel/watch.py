@@ -21,19 +21,24 @@ from typing import NoReturn, TypeVar, final
 import numpy as np
 from attrs import define, field, frozen
 
-from dpsdk._beside import Beside
 from dpsdk._checks import shown, to_count, to_integer, to_positive
-from dpsdk._turns import Turns
+from dpsdk._identity_map import IdentityMap
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Gap, ProximalGapForm
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess, access_of
 from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.copies import own_form
-from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, RoundedForm, in_rows, own_gaps, proximal_of
-from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice
+from dpsdk.kernel.gaps import (
+    FARTHEST,
+    LatticeGaps,
+    RoundedForm,
+    in_rows,
+    prepare_gaps,
+    prepare_proximal,
+)
+from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice, prepare_form
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import HalfWidths, Standing
@@ -78,19 +83,19 @@ class Watching:
         """What one run satisfies."""
         return PureGuarantee(self.threshold_epsilon + (self.tops or 1) * self.query_epsilon)
 
-    def threshold_noise(self, facts: Facts | Setting, steps: int = 1) -> Geometric:
+    def threshold_noise(self, facts: Facts, steps: int = 1) -> Geometric:
         """The law of the threshold's noise on a lattice of so many steps a row."""
         return Geometric(facts.unit_rows * steps / self.threshold_epsilon)
 
-    def query_noise(self, facts: Facts | Setting, steps: int = 1) -> Geometric:
+    def query_noise(self, facts: Facts, steps: int = 1) -> Geometric:
         """The law of a gap's noise on a lattice of so many steps a row."""
         return Geometric(2 * facts.unit_rows * steps / self.query_epsilon)
 
-    def mean_noise(self, facts: Facts | Setting) -> float:
+    def mean_noise(self, facts: Facts) -> float:
         """By how much the noise of a gap exceeds that of the threshold in the mean, in rows."""
         return facts.unit_rows * float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
 
-    def lattice_bits(self, facts: Facts | Setting) -> int:
+    def lattice_bits(self, facts: Facts) -> int:
         """How many lattice points a row is cut into, as a power of two."""
         # So fine that half a step a row stays below a thousandth of the scale of a gap's noise.
         parts = 512 * max(facts.row_limit, 1) * float(self.query_epsilon) / facts.unit_rows
@@ -104,9 +109,9 @@ class Watching:
         InvalidArgument
             If its noise would be wider than the lattice of the table can hold.
         """
-        own, facts = _copied(self), facts_of(terms)
-        _laws(own, Setting.of(facts))
-        return RunPricing(own.guarantee, RunAccuracy(own, facts))
+        facts = facts_of(terms)
+        _laws(self, facts)
+        return RunPricing(self.guarantee, RunAccuracy(self, facts))
 
     def below(
         self, beta: float, facts: Facts, runs: int = 1, form: RoundedForm | None = None
@@ -160,10 +165,10 @@ class Watching:
         if form is None:
             return usual
         if isinstance(form, ProximalGapForm):
-            own_gap = proximal_of(form, facts, self.lattice_bits(facts))
-            return own_gap.rounding(facts.row_limit, step)
-        own = own_form(form, Setting.of(facts), facts.domain)
-        change = on_given_lattice(own, self.lattice_bits(own.setting), "gap")[1]
+            gaps = prepare_proximal(form, facts, self.lattice_bits(facts))
+            return gaps.rounding(facts.row_limit, step)
+        own = prepare_form(form, facts)
+        change = on_given_lattice(own, self.lattice_bits(facts), "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
 
     def unit(self, facts: Facts, gap: Gap) -> float:
@@ -172,7 +177,7 @@ class Watching:
         A row for a `GapForm`; what moves a `ProximalGapForm`, with its gradient on the lattice.
         """
         if isinstance(gap, ProximalGapForm):
-            return proximal_of(gap, facts, self.lattice_bits(facts)).moved
+            return prepare_proximal(gap, facts, self.lattice_bits(facts)).moved
         return gap.sensitivity
 
 
@@ -207,7 +212,7 @@ class RunAccuracy(HalfWidths):
 
 @frozen(eq=False)
 class RunPricing:
-    """What one run of a watch costs and how far off it may be, all public. It is a copy."""
+    """What one run of a watch costs and how far off it may be, all public."""
 
     guarantee: Guarantee
     accuracy: RunAccuracy
@@ -234,14 +239,6 @@ class _Asked:
     start: int
 
 
-@frozen(eq=False)
-class _Run:
-    """A run that is about to be opened."""
-
-    guarantee: Guarantee
-    run: Callable[[NoiseSource, Callable[[], Counts]], None]
-
-
 @define(eq=False, repr=False)
 class _Secret:
     """What a watch must not show: the noise of its threshold, and the true numbers last read.
@@ -256,7 +253,7 @@ class _Secret:
     numbers: Ints | None = None
 
 
-_secrets: Beside[_Secret] = Beside()
+_secrets: IdentityMap[_Secret] = IdentityMap()
 
 
 @final
@@ -270,10 +267,10 @@ class Watch:
         "_bits",
         "_charge",
         "_laws",
+        "_lock",
         "_opened",
         "_parameters",
         "_tops",
-        "_turns",
     )
 
     def __init__(
@@ -282,18 +279,15 @@ class Watch:
         if type(parameters) is not Watching:
             expected, got = "a Watching, of that very class", type(parameters).__name__
             raise InvalidArgument("parameters", expected, got)
-        if self in _secrets:
-            raise InvalidArgument("watch", "made once, by kernel.watch", "one that was made before")
         if allowance is not None:
             access.check_allowance(allowance)
         self._access = access
         self._allowance = allowance
-        # A copy, whose numbers are plain whatever those that were given.
-        own = self._parameters = _copied(parameters)
+        self._parameters = parameters
         # Laws whose noise would not fit the lattice are refused here, before anything is paid.
-        self._laws = _laws(own, access.setting)
-        self._bits = own.lattice_bits(access.setting)
-        self._turns = Turns("a watch")
+        self._laws = _laws(parameters, access.facts)
+        self._bits = parameters.lattice_bits(access.facts)
+        self._lock = ExclusiveLock("a watch")
         self._charge = 0
         self._opened = False
         self._tops = 0
@@ -306,8 +300,8 @@ class Watch:
 
     @property
     def parameters(self) -> Watching:
-        """What it was made with; a copy."""
-        return _copied(self._parameters)
+        """What it was made with."""
+        return self._parameters
 
     def open(self) -> None:
         """Pay for a run, unless one is open.
@@ -319,17 +313,16 @@ class Watch:
         Closed
             If all tops of a watch that was paid at once are used up.
         """
-        self._turns.take(lambda: self._open(self._access))
+        self._lock.run(lambda: self._open(self._access))
 
     def _open(self, access: Access) -> None:
         if _secrets[self].level is not None:
             return
         if self._parameters.tops is not None and self._opened:
             raise Closed("the watch")
-        run = _Run(self._parameters.guarantee, self._redraw)
-        self._charge = access.charge(run, self._allowance)
+        self._charge = access.charge(self._parameters.guarantee, self._allowance)
         self._opened = True
-        self._read(run.run)
+        self._read(self._redraw)
 
     def _redraw(self, noise: NoiseSource, _: Callable[[], Counts]) -> None:
         _secrets[self].level = _unbounded(noise, self._laws[0])
@@ -376,7 +369,7 @@ class Watch:
             self._open(access)
             return self._read(lambda noise, opened: self._look(noise, opened, asked))
 
-        return self._turns.take(work)
+        return self._lock.run(work)
 
     def _read(self, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         try:
@@ -389,7 +382,7 @@ class Watch:
     def _asked(self, gap: Gap, threshold: float, start: int) -> _Asked:
         """What is asked, in lattice steps."""
         access = self._access
-        gaps = own_gaps(gap, access.setting, access.facts.domain, self._bits)
+        gaps = prepare_gaps(gap, access.facts, self._bits)
         first = to_integer("start", start)
         if not 0 <= first < gaps.rows:
             raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
@@ -465,14 +458,10 @@ class Watch:
         raise Redacted("pickling or copying a watch")
 
 
-def _copied(parameters: Watching) -> Watching:
-    return Watching(parameters.threshold_epsilon, parameters.query_epsilon, parameters.tops)
-
-
-def _laws(parameters: Watching, setting: Setting) -> tuple[Geometric, Geometric]:
+def _laws(parameters: Watching, facts: Facts) -> tuple[Geometric, Geometric]:
     """The noise of the threshold and that of a gap, in lattice steps."""
-    steps = 1 << parameters.lattice_bits(setting)
-    return parameters.threshold_noise(setting, steps), parameters.query_noise(setting, steps)
+    steps = 1 << parameters.lattice_bits(facts)
+    return parameters.threshold_noise(facts, steps), parameters.query_noise(facts, steps)
 
 
 def _unbounded(noise: NoiseSource, law: Geometric) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_positive
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
@@ -284,12 +284,14 @@ class _Sparse:
     watch: Watch
     tops: int
     mechanism: NumericSparse
-    turns: Turns = field(factory=lambda: Turns("a sparse vector"), eq=False, repr=False)
+    lock: ExclusiveLock = field(
+        factory=lambda: ExclusiveLock("a sparse vector"), eq=False, repr=False
+    )
 
     def answer(self, form: GapForm, kernel: Kernel, /) -> Measurement:
         check_gap(form, "NumericSparse")
         # In turns: two questions at once could both come before the last top.
-        return self.turns.take(lambda: self._answer(form, kernel))
+        return self.lock.run(lambda: self._answer(form, kernel))
 
     def _answer(self, form: GapForm, kernel: Kernel) -> Measurement:
         values = np.full(form.rows, np.nan)

@@ -18,7 +18,8 @@ from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access, Question, whose
+from dpsdk.kernel.access import Access
+from dpsdk.kernel.question import Question, whose
 from dpsdk.kernel.trust import named, naming
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
@@ -142,7 +143,7 @@ class Channel(Closable, Generic[F_contra]):
 
     def _trusted(self, given: Given[A]) -> tuple[Trusted, ...]:
         """Whose word an answer rests on, beside that of the package."""
-        relied = self._access.vouching.relied
+        relied = self._access.relied
         if given.trusted is None:
             return relied
         known = {one.name: one for one in (*self._context.trust.names, *relied)}

@@ -80,8 +80,7 @@ class Context:
     @property
     def terms(self) -> Terms:
         """What a mechanism may know before it is paid."""
-        payer = self.payer
-        return Terms.asking(self.data.facts, lambda: payer.composition, self.trust.names)
+        return Terms(self.data.facts, self.payer.composition, self.trust.names)
 
     @property
     def remaining(self) -> Remaining:

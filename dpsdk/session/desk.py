@@ -12,7 +12,7 @@ from typing_extensions import deprecated
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Budget, Remaining, Spent
-from dpsdk.accounting.copies import checked_copy
+from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.domain import Domain
 from dpsdk.errors import (
     AlreadyCharged,
@@ -23,7 +23,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel, Limits
-from dpsdk.kernel.access import whose
+from dpsdk.kernel.question import whose
 from dpsdk.kernel.trust import called
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -509,4 +509,4 @@ class Desk:
 
 
 def _rebuilt(cost: Cost) -> Cost:
-    return Cost(tuple((checked_copy(run), count) for run, count in cost.runs))
+    return Cost(tuple((check_guarantee(run), count) for run, count in cost.runs))

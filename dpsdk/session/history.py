@@ -19,7 +19,7 @@ from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
 from dpsdk.accounting.payment import Around, Payment, moment_of
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
-from dpsdk.kernel.access import Question
+from dpsdk.kernel.question import Question
 from dpsdk.kernel.trust import named, naming
 from dpsdk.observe import Event, Observer, Progress, Refused
 from dpsdk.progress import Bars, working

@@ -19,7 +19,7 @@ import numpy as np
 from attrs import Attribute, fields, has
 
 from dpsdk._checks import described, shown
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
@@ -61,9 +61,11 @@ class FormMemo:
         self._facts = facts
         # By the very query: one of another author may call itself equal to any. Nor by the identity
         # of its form, since what a form costs may depend on how it was built.
-        self._known: Memo[tuple[_Anatomy, object, str]] = Memo(self._KEPT, self._KEPT_BYTES)
+        self._known: IdentityMap[tuple[_Anatomy, object, str]] = IdentityMap(
+            self._KEPT, self._KEPT_BYTES
+        )
         # By the form: the class that its copy was lent to last, and that copy.
-        self._lent: Memo[tuple[type, object]] = Memo(self._KEPT, self._KEPT_BYTES)
+        self._lent: IdentityMap[tuple[type, object]] = IdentityMap(self._KEPT, self._KEPT_BYTES)
 
     @property
     def facts(self) -> Facts:

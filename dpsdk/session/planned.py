@@ -21,7 +21,7 @@ from dpsdk.errors import AnswerLost, InvalidArgument, NoMechanism
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.kernel import Limits
-from dpsdk.kernel.access import Question
+from dpsdk.kernel.question import Question
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.planner.joint import for_goals

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from threading import Lock, local
 
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import Odometer
 from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Reentered
 from dpsdk.release import Measurement
@@ -38,12 +38,12 @@ class Reuse:
     who might wait for each other.
     """
 
-    __slots__ = ("_asked", "_bytes", "_known", "_process", "_turns")
+    __slots__ = ("_asked", "_bytes", "_known", "_lock", "_process")
 
     def __init__(self) -> None:
         self._known: dict[str, Measurement] = {}
         self._bytes = 0
-        self._turns = Turns("stored answers")
+        self._lock = ExclusiveLock("stored answers")
         self._asked: dict[str, Lock] = {}
         self._process = os.getpid()
 
@@ -79,7 +79,7 @@ class Reuse:
         with suppress(Exception):  # an accuracy of another author may not be copied
             own = deepcopy(measurement)
             with suppress(Reentered, Closed):
-                self._turns.take(lambda: self._put(question, own, size))
+                self._lock.run(lambda: self._put(question, own, size))
 
     def _put(self, question: str, measurement: Measurement, size: int) -> None:
         known = self._known

@@ -25,7 +25,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
@@ -306,7 +306,7 @@ def tree(epsilon: Fraction) -> Program:
     return pure_program(Tree("bit", epsilon=epsilon, branching=2), CELLS, outcome=flat)
 
 
-_COARSE: Memo[Stack] = Memo(64, 2**20)
+_COARSE: IdentityMap[Stack] = IdentityMap(64, 2**20)
 """Designs on a coarse lattice, apart from those that others ask for."""
 
 

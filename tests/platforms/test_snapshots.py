@@ -228,7 +228,7 @@ def test_a_connection_to_a_server_is_shared_by_turns(place, ibis):
     again = ibis.postgres.from_connection(place.connection.con).table("people")
     other = PrivateData.from_frame(again, DOMAIN, collect="marginals")
     one, two = open_histogram(engine)._snapshot, open_histogram(other)._snapshot
-    assert one._turns is two._turns is not None
+    assert one._lock is two._lock is not None
     wrong = []
 
     def ask(counts, names):

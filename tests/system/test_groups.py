@@ -27,7 +27,6 @@ from dpsdk.forms import members as members_module
 from dpsdk.forms.facts import Setting
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis, SyntheticData
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching
-from dpsdk.kernel.copies import own_form
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.recognition import recognised
@@ -296,33 +295,3 @@ def test_groups_under_a_condition_are_exact_without_a_search(monkeypatch):
             patch.setattr(sensitivity_module, "SPAN_LIMIT", 2**20)
             wanted = sensitivity(written(form), given)
         assert found == wanted
-
-
-class Sly(Groups):
-    pass
-
-
-class Slyer(int):
-    pass
-
-
-class Askew(Toeplitz):
-    pass
-
-
-@pytest.mark.parametrize(
-    "factor", [Sly(7, 2), Groups(Slyer(7), 2), Groups(7, Slyer(2)), Groups(7, True), Askew([1] * 7)]
-)
-def test_foreign_factors_are_refused(factor):
-    form = on(PLANE, ({"a": factor}, 1.0))
-    with pytest.raises(DpsdkError):
-        own_form(form, Setting.of(table().facts), PLANE)
-
-
-def test_what_was_handed_in_and_changed_is_not_read():
-    factor = Groups(7, 2)
-    form = on(PLANE, ({"a": factor}, 1.0))
-    own = own_form(form, Setting.of(table().facts), PLANE)
-    object.__setattr__(factor, "width", 7)
-    assert own.form.rows == 4
-    assert own.form.blocks[0].factors == (Groups(7, 2),)

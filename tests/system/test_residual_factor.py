@@ -23,10 +23,10 @@ from dpsdk.forms import members as members_module
 from dpsdk.forms.facts import Setting
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
-from dpsdk.kernel.copies import own_form
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.lattice import prepare_form
 from dpsdk.mechanisms import NoisyHistogram
 from dpsdk.testing.noise import seeded
 from worlds import facts
@@ -201,32 +201,9 @@ def test_counts_that_would_leave_the_exact_integers_on_the_way_are_refused():
     domain = Domain(Integer("a", 0, 2**22 - 1))
     form = LinearForm(domain, [Kronecker(("a",), (Residual(2**22),))])
     for rows, fits in ((2**31 - 1, True), (2**31, False)):
-        setting = Setting.of(facts(domain, Neighbors.ADD_REMOVE, rows=rows))
+        of = facts(domain, Neighbors.ADD_REMOVE, rows=rows)
         if fits:
-            assert own_form(form, setting, domain).form.rows == 2**22
+            assert prepare_form(form, of).form.rows == 2**22
         else:
             with pytest.raises(DpsdkError, match="within 2"):
-                own_form(form, setting, domain)
-
-
-class Sly(Residual):
-    pass
-
-
-class Slyer(int):
-    pass
-
-
-@pytest.mark.parametrize("factor", [Sly(5), Residual(Slyer(5)), Residual(5.0), Residual(True)])
-def test_foreign_residuals_are_refused(factor):
-    form = on(({"a": factor}, 1.0))
-    with pytest.raises(DpsdkError):
-        own_form(form, Setting.of(table().facts), CUBE)
-
-
-def test_what_was_handed_in_and_changed_is_not_read():
-    factor = Residual(5)
-    form = on(({"a": factor}, 1.0))
-    own = own_form(form, Setting.of(table().facts), CUBE)
-    object.__setattr__(factor, "size", 1)
-    assert own.form.blocks[0].factors == (Residual(5),)
+                prepare_form(form, of)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import dpsdk
-from attacks import unsealed
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session, SyntheticData
 from dpsdk._arrays import Lasting
 from dpsdk.accounting import BasicComposition, Odometer
@@ -22,6 +21,8 @@ from dpsdk.forms import (
     Dense,
     Design,
     GapForm,
+    Identity,
+    Kronecker,
     LinearForm,
     ProximalGapForm,
     Toeplitz,
@@ -29,7 +30,7 @@ from dpsdk.forms import (
     minimise,
 )
 from dpsdk.hypothesis import Mixture
-from dpsdk.kernel import Kernel, LaplaceNoise, Reference, SmallDatabase
+from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Reference, Select, SmallDatabase
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import (
     Certificate,
@@ -58,6 +59,7 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Measurement
 from dpsdk.testing import seeded
+from dpsdk.testing.conformance.reach import unsealed
 from dpsdk.wire import ReleasedAnswer
 from worlds import PEOPLE, people, table
 
@@ -127,6 +129,10 @@ def of_kernel():
     guess = Reference(["n"], [0.0, 1000.0, 0.0, 0.0])
     looked = asked.look([guess], LaplaceNoise(1))
     yield from (guess, looked, Certificate.of([guess], looked))
+    terms, cells = asked.terms, LinearForm(BITS, [Kronecker(("n",), (Identity(4),))])
+    yield Measure(LinearForm(BITS, [Kronecker((), ())]), LaplaceNoise(1)).price(terms)
+    gaps = GapForm.around(cells, np.zeros(4))
+    yield Select(gaps, 1, penalties=[1, 2, 3, 4]).price(terms)
     least = ConvexMinimization(SquaredLoss(), features=["n"], label="bit", over=Ball(1)).lower(BITS)
     measured = asked.measure(least.distinct_moments()[0], LaplaceNoise(1))
     yield CoefficientSet.of(least, measured)

@@ -22,7 +22,7 @@ from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["ANYTIMES", "Anytime", "own_anytime"]
+__all__ = ["ANYTIMES", "Anytime"]
 
 
 def _delta(value: Real) -> Fraction:
@@ -93,8 +93,3 @@ class Anytime:
 
 
 ANYTIMES = Single(Anytime, "anytime.1", {"delta": FRACTION, "around": FRACTION})
-
-
-def own_anytime(anytime: Anytime) -> Anytime:
-    """A copy that nobody else holds, checked as a new one is."""
-    return Anytime(anytime.delta, anytime.around)

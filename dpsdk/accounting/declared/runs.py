@@ -17,8 +17,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_integer, to_positive, to_probability
-from dpsdk.accounting.copies import checked_copy
-from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.numbers.rounding import (
     UP,
     float_up,
@@ -272,7 +271,7 @@ def _runs(value: Mapping[Guarantee, int]) -> tuple[tuple[Guarantee, int], ...]:
         times = to_integer("runs", count, expected)
         if times < 0:
             raise InvalidArgument("runs", expected, shown(count))
-        runs.append((checked_copy(run), times))
+        runs.append((check_guarantee(run), times))
     return tuple(runs)
 
 
@@ -336,6 +335,6 @@ def declare(runs: Iterable[Guarantee]) -> Declared:
         What is proven of each; the order does not matter.
     """
     counts: dict[Guarantee, int] = {}
-    for run in map(checked_copy, runs):
+    for run in map(check_guarantee, runs):
         counts[run] = counts.get(run, 0) + 1
     return Declared(counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, NoReturn
 
 from attrs import field, frozen
@@ -12,7 +13,6 @@ from attrs import field, frozen
 from dpsdk._checks import to_probability
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.filters.composition import COMPOSITIONS, Composition, Runs, State, counted
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
@@ -81,7 +81,7 @@ def spent_share(state: State) -> float:
     return state.spent[0] / state.limit[0] if state.limit[0] else 1.0
 
 
-@worked_out_once
+@lru_cache(4096)
 def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
     if guarantee.claim is None:
         reason = "it needs a proven (ε, δ), as of Gaussian(epsilon=..., delta=...)"
@@ -94,12 +94,12 @@ def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
     priced = prices_of(guarantee)
     if priced.epsilon_steps is not None:  # also of a free run, whatever its claim
         return priced.epsilon_steps, priced.leak_steps
-    if isinstance(guarantee, DiscreteGaussianGuarantee):
+    if type(guarantee) is DiscreteGaussianGuarantee:
         return _claim_cost(guarantee)
     raise UnsupportedGuarantee(str(guarantee), "basic composition", "no theorem gives its epsilon")
 
 
-@worked_out_once
+@lru_cache(4096)
 def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
     priced = prices_of(guarantee)
     if priced.epsilon is None:

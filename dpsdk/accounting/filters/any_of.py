@@ -10,7 +10,6 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_fraction
 from dpsdk._records import FRACTION, Listed, Optional
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import book_own
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
 from dpsdk.accounting.filters.composition import (
     COMPOSITIONS,
@@ -57,7 +56,7 @@ def _weights(value: Iterable[Real] | None) -> tuple[Fraction, ...] | None:
 def leakless(guarantee: Guarantee) -> Guarantee:
     """A run once its leak is set aside; of an unknown class, as it is."""
     if type(guarantee) is ApproximateGuarantee:  # of a class below it nothing is known
-        return book_own(PureGuarantee(guarantee.epsilon))
+        return PureGuarantee(guarantee.epsilon)
     return guarantee
 
 

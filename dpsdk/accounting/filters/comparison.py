@@ -12,13 +12,7 @@ from fractions import Fraction
 
 from dpsdk.accounting.filters.composition import State, is_open
 
-__all__ = ["covered", "lessened", "own_state", "pattern", "share_of", "serves", "serving", "worst"]
-
-
-def own_state(state: State) -> State:
-    """The same state as an object of its own, to hand out."""
-    parts = tuple(None if part is None else own_state(part) for part in state.parts)
-    return State(state.spent, state.limit, parts, state.reach)
+__all__ = ["covered", "lessened", "pattern", "share_of", "serves", "serving", "worst"]
 
 
 def worst(states: Sequence[State]) -> State:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from attrs import field, frozen
 
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.filters.additive import (
     LEAKS,
     AdditiveComposition,
@@ -46,7 +46,7 @@ _ROUNDING = 2.0**-38
 """More than exp and log1p of any usual library are off, for values that are at most ln 2."""
 
 
-@worked_out_once
+@lru_cache(4096)
 def _charged(guarantee: Guarantee, top: int, bottom: int) -> int:
     """The divergence as charged: with logarithms in floats, so above by next to nothing.
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.filters.additive import root_down
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
 from dpsdk.accounting.filters.comparison import lessened, serves, serving
@@ -272,7 +272,7 @@ def _leaves(
             yield from _leaves(members[place], part, within)
 
 
-@worked_out_once
+@lru_cache(4096)
 def _epsilon_keeping(v: int, room: int) -> Fraction:
     """The largest ε of a pure run that takes no more than a part of the v of an envelope."""
 

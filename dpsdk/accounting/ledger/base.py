@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from dpsdk._checks import shown
+from dpsdk._locks import holding_lock
 from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
@@ -141,7 +142,8 @@ def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[N
         In place of an `OSError`.
     """
     try:
-        yield
+        with holding_lock():
+            yield
     except OSError as error:
         if any(error is one for one in decided):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
@@ -20,11 +20,10 @@ from dpsdk._records import (
     as_record,
     from_record,
 )
-from dpsdk.accounting.copies import client_copy
 from dpsdk.accounting.guarantee import GUARANTEES, Guarantee
 from dpsdk.errors import RecordError
 
-__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "shown_copies", "written"]
+__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "written"]
 
 _MOST_ACCOUNTS = 64
 
@@ -206,8 +205,3 @@ def _plain(charge: Charge) -> Record:
         "scope": scope,
         "at": [f"{moment}Z"] if moment else [],
     }
-
-
-def shown_copies(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    """Charges to hand out."""
-    return tuple([one._replace(guarantee=client_copy(one.guarantee)) for one in charges])

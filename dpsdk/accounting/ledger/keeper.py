@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from dpsdk._turns import Passage
-from dpsdk.accounting.copies import book_copy
+from dpsdk._locks import SharedLock
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Change, Changes, Holder
-from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.clock import Clock, system_clock, told
 from dpsdk.accounting.ledger.memory import memory_of
 from dpsdk.errors import Closed, Reentered
@@ -33,7 +32,7 @@ class Keeper:
         Says when something is charged.
     """
 
-    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_memory", "_passage")
+    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_lock", "_memory")
 
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
@@ -44,7 +43,7 @@ class Keeper:
         self._memory = memory_of(ledger)
         # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
-        self._passage = Passage("an odometer")
+        self._lock = SharedLock("an odometer")
         self._last = 0
 
     @property
@@ -64,7 +63,7 @@ class Keeper:
         Closed
             In a forked process.
         """
-        self._passage.check()
+        self._lock.check()
 
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""
@@ -91,7 +90,7 @@ class Keeper:
         memory = self._memory
         if memory is not None and not self._changes.pending:
             return memory.transact(decide, request_id)
-        return self._passage.take(lambda: self._take(decide, request_id))
+        return self._lock.run(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
         memory, waiting, raised = self._memory, self._changes.waiting(), list[OSError]()
@@ -107,7 +106,7 @@ class Keeper:
             taken = memory.transact(all_of_it, request_id)
         else:
             with asking(self._ledger, raised):
-                taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
+                taken = self._ledger.transact(all_of_it, request_id)
         if waiting and not taken.repeated:
             self._changes.done(waiting)
         self._last = taken.books.runs
@@ -156,15 +155,9 @@ class Keeper:
         return self._last if self._memory is None else self._memory.books.runs
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
-        """The charges without the first `since`, with guarantees that nobody may be handed."""
+        """The charges without the first `since`."""
         memory = self._memory
         if memory is not None:
             return memory.rows[since : memory.books.runs]
         with asking(self._ledger):
-            found = self._ledger.charges(since)
-        return [charge._replace(guarantee=book_copy(charge.guarantee)) for charge in found]
-
-
-def _shown(decision: Decision) -> Decision:
-    """A decision for a ledger of another author, which may show it to anybody."""
-    return decision._replace(charges=shown_copies(decision.charges))
+            return self._ledger.charges(since)

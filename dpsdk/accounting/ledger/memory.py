@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import NoReturn, SupportsIndex, final
 
-from attrs import evolve
-
 from dpsdk._checks import to_name
-from dpsdk._turns import Turns
-from dpsdk.accounting.copies import book_copy
-from dpsdk.accounting.declared.anytime import own_anytime
-from dpsdk.accounting.filters.copies import own_budget, own_composition
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Changes
-from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.errors import InvalidArgument, NotCopyable
 
 __all__ = ["Memory", "MemoryLedger", "memory_of"]
@@ -28,7 +22,7 @@ class Memory:
     Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not.
     """
 
-    __slots__ = ("_requests", "_turns", "books", "changes", "rows")
+    __slots__ = ("_lock", "_requests", "books", "changes", "rows")
 
     def __init__(self) -> None:
         self.books: Books = Books()
@@ -36,7 +30,7 @@ class Memory:
         self.rows: list[Charge] = []
         """The charges as they are kept, and perhaps some behind them that never happened."""
         self._requests: dict[str, int] = {}
-        self._turns = Turns("an odometer")
+        self._lock = ExclusiveLock("an odometer")
         self.changes: Changes = Changes()
         """What waits for the next decision of any session."""
 
@@ -68,7 +62,7 @@ class Memory:
             self.books = decision.books
             return decision
 
-        return self._turns.take(work)
+        return self._lock.run(work)
 
     def _charged(self, request_id: str, count: int) -> tuple[Charge, ...]:
         """The charges of a request, if they happened."""
@@ -88,7 +82,7 @@ class MemoryLedger:
 
     Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not. It
     cannot be copied or pickled, and takes nothing in a forked process, since either would spend the
-    same budget twice. What it shows are copies, into which anybody may write.
+    same budget twice.
     """
 
     __slots__ = ("__weakref__", "_answers", "_memory")
@@ -112,22 +106,15 @@ class MemoryLedger:
         Reentered
             From within a decision.
         """
-
-        def decided(books: Books) -> Decision:
-            made = decide(_copied(books))
-            charges = [one._replace(guarantee=book_copy(one.guarantee)) for one in made.charges]
-            return Decision(_copied(made.books), charges)
-
-        taken = self._memory.transact(decided, request_id)
-        return Decision(_copied(taken.books), shown_copies(taken.charges), taken.repeated)
+        return self._memory.transact(decide, request_id)
 
     def read(self) -> Books:
         """The books at this moment. Never waits."""
-        return _copied(self._memory.books)
+        return self._memory.books
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`."""
-        return shown_copies(self._memory.rows[since : self._memory.books.runs])
+        return tuple(self._memory.rows[since : self._memory.books.runs])
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""
@@ -153,19 +140,3 @@ def memory_of(ledger: object) -> Memory | None:
     if type(ledger) is not MemoryLedger:
         return None
     return ledger._memory  # pyright: ignore[reportPrivateUsage]  # of this module
-
-
-def _copied(books: Books) -> Books:
-    """Equal books that share nothing with these in which anybody could write."""
-    binding, division = books.binding, books.division
-    if binding is not None:
-        binding = binding._replace(
-            budget=own_budget(binding.budget),
-            composition=own_composition(binding.composition),
-            anytime=None if binding.anytime is None else own_anytime(binding.anytime),
-        )
-    if division is not None:
-        kinds = division.kinds.copy()
-        division = evolve(division, places=MappingProxyType(dict(division.places)), kinds=kinds)
-    accounts = MappingProxyType(dict(books.accounts))
-    return books._replace(binding=binding, division=division, accounts=accounts)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.prices.conversion import zcdp_epsilon, zcdp_start
@@ -43,7 +43,7 @@ def claim_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     return max(zcdp_start(epsilon, delta), truncated(widest_share(square) * square / 2))
 
 
-@worked_out_once
+@lru_cache(4096)
 def claim_holds(guarantee: DiscreteGaussianGuarantee) -> bool:
     """Whether the run is proven to have the (ε, δ) that it claims; False where it claims none."""
     if guarantee.claim is None:

@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsdk._checks import shown, to_fraction, to_probability
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.numbers.rounding import (
     DOWN,
     UP,
@@ -109,7 +109,7 @@ def zcdp_start(epsilon: Real, delta: Real) -> Fraction:
     return _zcdp_start(_target(epsilon), to_probability("delta", delta, zero=True))
 
 
-@worked_out_once
+@lru_cache(4096)
 def _zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     if not delta:
         return Fraction(0)
@@ -236,7 +236,7 @@ def renyi_start(epsilon: Real, delta: Real, order: Real) -> Fraction:
     )
 
 
-@worked_out_once
+@lru_cache(4096)
 def _renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
     if not delta:
         return Fraction(0)
@@ -269,7 +269,7 @@ def bun_steinke_start(epsilon: Real, delta: Real) -> Fraction:
     return _bun_steinke_start(_target(epsilon), to_probability("delta", delta, zero=True))
 
 
-@worked_out_once
+@lru_cache(4096)
 def _bun_steinke_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     if not delta or not epsilon:
         return Fraction(0)

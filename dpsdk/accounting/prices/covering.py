@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsdk.accounting.copies import checked_copy
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     BoundedRangeGuarantee,
@@ -12,6 +11,7 @@ from dpsdk.accounting.guarantee import (
     DiscreteLaplaceGuarantee,
     Guarantee,
     PureGuarantee,
+    check_guarantee,
 )
 from dpsdk.accounting.prices.envelope import least_price, set_aside_for, widest_share
 from dpsdk.accounting.prices.run import leak, pure_epsilon
@@ -41,7 +41,8 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
     -----
     docs/explanation/proofs/allowance.md has the proof, case by case.
     """
-    paid, run = checked_copy(paid), checked_copy(run)
+    check_guarantee(paid)
+    check_guarantee(run)
     if run.free:
         return True
     match paid, run:
@@ -84,7 +85,7 @@ def cover_of(run: Guarantee) -> Guarantee:
     UnsupportedGuarantee
         If it is of a class that no theorem speaks of.
     """
-    run = checked_copy(run)
+    check_guarantee(run)
     if isinstance(run, BoundedRangeGuarantee):
         return PureGuarantee(run.eta)
     if isinstance(run, DiscreteGaussianGuarantee) and not run.free:

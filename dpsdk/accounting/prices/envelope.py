@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee, DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accounting.numbers.rounding import DOWN, UP, exp_up, fraction_down
 from dpsdk.accounting.numbers.steps import STEPS, ceil_steps, floor_steps, from_steps
@@ -113,7 +113,7 @@ def _cut(v: int) -> int:
     return v >> shift << shift
 
 
-@worked_out_once
+@lru_cache(4096)
 def _cost(guarantee: Guarantee, v: int) -> int | None:
     """The steps that a run takes from v, of which nothing but its size is known."""
     size = prices_of(guarantee).epsilon
@@ -154,7 +154,7 @@ def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | Non
     return Fraction(max(_LEAST, UP.divide(weight, DOWN.subtract(2, whole)))) * variance
 
 
-@worked_out_once
+@lru_cache(4096)
 def _gaussian_price(guarantee: DiscreteGaussianGuarantee, place: int) -> Price | None:
     """The charge of a discrete Gaussian where w stays at or above a share t of v.
 
@@ -196,7 +196,7 @@ def least_price(guarantee: DiscreteGaussianGuarantee) -> int:
     return ceil_steps(2 * guarantee.rho) + 1
 
 
-@worked_out_once
+@lru_cache(4096)
 def set_aside_for(guarantee: DiscreteGaussianGuarantee) -> int | None:
     """Of how many steps a discrete Gaussian can be paid where nothing else is left.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.numbers.rounding import (
     DOWN,
     UP,
@@ -145,7 +145,7 @@ def gdp_start(epsilon: Real, delta: Real) -> Fraction:
     return _gdp_start(bound, to_probability("delta", delta, zero=True))
 
 
-@worked_out_once
+@lru_cache(4096)
 def _gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     rho = zcdp_start(epsilon, delta)
     if not rho:
@@ -227,7 +227,7 @@ def gdp_epsilon(mu: Real, delta: Real) -> float:
     return high
 
 
-@worked_out_once
+@lru_cache(4096)
 def randomised_response_mu_squared(epsilon: Fraction) -> Fraction:
     """An upper bound of the smallest μ² such that every ε-DP run is μ-GDP.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.numbers.rounding import (
     DOWN,
@@ -42,7 +42,7 @@ def renyi_divergence(guarantee: Guarantee, order: Real) -> Fraction:
     return _divergence(guarantee, to_order(order))
 
 
-@worked_out_once
+@lru_cache(4096)
 def _divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
     concentrated = order * zcdp_rho(guarantee)
     epsilon = pure_epsilon(guarantee)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
-from dpsdk.accounting.copies import worked_out_once
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     BoundedRangeGuarantee,
@@ -18,10 +18,10 @@ from dpsdk.accounting.guarantee import (
     DiscreteLaplaceGuarantee,
     Guarantee,
     PureGuarantee,
+    check_guarantee,
 )
 from dpsdk.accounting.numbers.rounding import DOWN, UP, exp_up, fraction_up, ln_down
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS
-from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = [
     "Prices",
@@ -62,7 +62,7 @@ def _steps(ratio: tuple[int, int], steps: int = STEPS) -> int:
     return -(-ratio[0] * steps // ratio[1])
 
 
-@worked_out_once
+@lru_cache(4096)
 def prices_of(guarantee: Guarantee) -> Prices:
     """All that compositions ask of one run.
 
@@ -71,6 +71,7 @@ def prices_of(guarantee: Guarantee) -> Prices:
     UnsupportedGuarantee
         If the guarantee is not of a known class.
     """
+    check_guarantee(guarantee)
     pure, leaks = (0, 1), (0, 1)
     if isinstance(guarantee, DiscreteLaplaceGuarantee):
         if guarantee.shift:
@@ -90,8 +91,7 @@ def prices_of(guarantee: Guarantee) -> Prices:
         pure, leaks = guarantee.epsilon.as_integer_ratio(), guarantee.delta.as_integer_ratio()
         rho = _pure_rho(*pure)
     else:
-        name = type(guarantee).__name__
-        raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
+        raise TypeError(type(guarantee).__name__)
     return Prices(pure, rho, leaks, _steps(pure), _steps(rho), _steps(leaks, LEAK_STEPS))
 
 

@@ -15,8 +15,8 @@ from weakref import finalize
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpsdk._beside import Beside
-from dpsdk._turns import Turns
+from dpsdk._identity_map import IdentityMap
+from dpsdk._locks import ExclusiveLock
 from dpsdk.data.engine.rows import code_name
 from dpsdk.errors import Redacted
 from dpsdk.typing import Array
@@ -39,30 +39,30 @@ class Snapshot:
     ----------
     opened
         Gives the table to whoever asks next; a new one where an engine shares none among threads.
-    turns
-        Where an engine has one connection for all: whoever asks waits for his turn, holding no
+    lock
+        Where an engine has one connection for all: whoever asks waits for it, holding no
         other lock of this package.
     free
         Gives the table back to the engine, once nobody can ask any more.
     """
 
-    __slots__ = ("__weakref__", "_opened", "_turns")
+    __slots__ = ("__weakref__", "_lock", "_opened")
 
     def __init__(
         self,
         opened: Callable[[], nw.LazyFrame[Any]],
-        turns: Turns | None = None,
+        lock: ExclusiveLock | None = None,
         free: Callable[[], object] | None = None,
     ) -> None:
         self._opened = opened
-        self._turns = turns
+        self._lock = lock
         if free is not None:
             # Engines drop such a table when their process ends.
             finalize(self, _freed, os.getpid(), free).atexit = False
 
     def ask(self, plan: Plan) -> dict[str, Array]:
         """The columns of what an engine answers. Whatever an engine raises passes."""
-        return self._asked(plan) if self._turns is None else self._turns.take(
+        return self._asked(plan) if self._lock is None else self._lock.run(
             partial(self._asked, plan)
         )  # fmt: skip
 
@@ -190,12 +190,12 @@ class _Connection:
     """What is known of a connection that all who ask through it wait for."""
 
     def __init__(self) -> None:
-        self.turns: Turns = Turns("the connection of a table")
+        self.lock: ExclusiveLock = ExclusiveLock("the connection of a table")
         self.unused: deque[str] = deque()
         """Tables that nobody can ask any more."""
 
 
-_connections: Beside[_Connection] = Beside()
+_connections: IdentityMap[_Connection] = IdentityMap()
 _numbers = count(1)
 
 
@@ -218,12 +218,12 @@ def _on_server(backend: Any, native: Any) -> Snapshot | None:
         return backend.create_table(name, obj=native, temp=True)
 
     try:
-        made = known.turns.take(make)
+        made = known.lock.run(make)
     except Exception:  # noqa: BLE001  # its text may quote values
         # Not every user may make one, nor can a replica.
         return None
     held = nw.from_native(made)
-    return Snapshot(lambda: held, known.turns, partial(known.unused.append, name))
+    return Snapshot(lambda: held, known.lock, partial(known.unused.append, name))
 
 
 def _quietly(work: Callable[[], object]) -> None:

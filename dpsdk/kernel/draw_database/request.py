@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import deepcopy
 from fractions import Fraction
 
 import numpy as np
@@ -18,21 +17,17 @@ from attrs import cmp_using, field, frozen
 from dpsdk._arrays import Lasting, kept_places
 from dpsdk._checks import shown, to_amount
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.data.counts import Counts
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.forms.facts import Setting
-from dpsdk.kernel.access import DEEP, make_room
-from dpsdk.kernel.copies import numbers, own_form
+from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.bounds import DrawBound, to_size
 from dpsdk.kernel.draw_database.choose import Chosen, Limits, best_size, choose, covering_size
+from dpsdk.kernel.lattice import prepare_form
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.kernel.terms import Terms, facts_of, setting_for
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Floats, Ints, Real
 
@@ -40,9 +35,7 @@ __all__ = [
     "DatabaseAccuracy",
     "DrawDatabase",
     "DrawPricing",
-    "Drawing",
     "SmallDatabase",
-    "draw_due",
 ]
 
 
@@ -59,15 +52,9 @@ def _limits(value: Limits) -> Limits:
 def _fixed(covered: Array | None) -> Array | None:
     if covered is None:
         return None
-    # Over bytes, so that nobody can write into it.
-    flags = np.asarray(covered, dtype=np.bool_).reshape(-1)
-    return np.frombuffer(flags.tobytes(), dtype=np.bool_)
-
-
-def _own_limits(value: Limits) -> Limits:
-    """Limits of the same numbers, which a class of another author has no say in."""
-    limits = _limits(value)
-    return Limits(limits.seconds, limits.bytes)
+    flags = np.asarray(covered, dtype=np.bool_).flatten()
+    flags.flags.writeable = False
+    return flags
 
 
 def _alike(one: Array | None, other: Array | None) -> bool:
@@ -140,41 +127,45 @@ class SmallDatabase(Lasting):
 
 
 @frozen(eq=False)
-class Drawing:
-    """What `draw_database` is about to do, in the kernel's own values. They are not handed out."""
-
-    chosen: Chosen
-    guarantee: Guarantee
-    """What the draw satisfies, as the books keep it."""
-    entries: int
-    """How many functions the workload has."""
-
-    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> SmallDatabase:
-        """Draw. How many records have which score follows from the table, so it is opened first."""
-        records = self.chosen.sampler.draw(opened(), noise)
-        return SmallDatabase(records, deepcopy(self.chosen.bound))
-
-
-@frozen(eq=False)
 class DrawPricing:
     """What `draw_database` would do for a form, all public.
 
-    `kind` says which sampler draws, `seconds` and `bytes` about what that takes. All of it is a
-    copy: the kernel does not look at it again.
+    `kind` says which sampler draws, `seconds` and `bytes` about what that takes.
     """
 
-    kind: str
-    seconds: float
-    bytes: int
     guarantee: Guarantee
-    bound: DrawBound
-    accuracy: DatabaseAccuracy
-    _asked: DrawDatabase = field(repr=False)
-    _facts: Facts = field(repr=False)
+    _chosen: Chosen = field(repr=False)
+    _entries: int = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """Which sampler draws."""
+        return self._chosen.sampler.kind
+
+    @property
+    def seconds(self) -> float:
+        """About how long the draw takes."""
+        return self._chosen.work().seconds
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the draw takes."""
+        return self._chosen.work().bytes
+
+    @property
+    def bound(self) -> DrawBound:
+        """How far off the database may be in the functions of its workload."""
+        return self._chosen.bound
+
+    @property
+    def accuracy(self) -> DatabaseAccuracy:
+        """The same as an accuracy, of all functions of the workload."""
+        return DatabaseAccuracy(self.bound, self._entries)
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> SmallDatabase:
-        """Draw, as the kernel would if it were asked for the same now."""
-        return draw_due(self._asked, Setting.of(self._facts), self._facts.domain).run(noise, opened)
+        """Draw. How many records have which score follows from the table, so it is opened first."""
+        records = self._chosen.sampler.draw(opened(), noise)
+        return SmallDatabase(records, self.bound)
 
 
 @frozen
@@ -223,11 +214,10 @@ class DrawDatabase(Request[SmallDatabase]):
             too large to be summed exactly.
         """
         facts = facts_of(terms)
-        own = draw_due(self, Setting.of(facts), facts.domain)
-        work, bound = own.chosen.work(), deepcopy(own.chosen.bound)
-        accuracy = DatabaseAccuracy(bound, own.entries)
-        guarantee, kind = client_copy(own.guarantee), own.chosen.sampler.kind
-        return DrawPricing(kind, work.seconds, work.bytes, guarantee, bound, accuracy, self, facts)
+        form = prepare_form(self.form, facts).form
+        draw = DrawTerms(self.size, self.epsilon, setting_for(facts))
+        chosen = choose(form.apart(), draw, self.limits)
+        return DrawPricing(BoundedRangeGuarantee(self.epsilon), chosen, form.rows)
 
     @classmethod
     def sized(
@@ -262,25 +252,11 @@ class DrawDatabase(Request[SmallDatabase]):
             If no sampler is within the limits at any size.
         """
         facts = facts_of(terms)
-        setting, allowed = Setting.of(facts), _own_limits(limits or Limits())
-        strength = _epsilon(epsilon)
-        own, draw = (
-            own_form(form, setting, facts.domain).form.apart(),
-            DrawTerms(1, strength, setting),
-        )
+        allowed, strength = _limits(limits or Limits()), _epsilon(epsilon)
+        own = prepare_form(form, facts).form.apart()
+        draw = DrawTerms(1, strength, setting_for(facts))
         if alpha is None:
             size = best_size(own, draw, beta, allowed)
         else:
             size = covering_size(own, draw, alpha, allowed)
         return cls(form, size, strength, allowed)
-
-
-def draw_due(asked: DrawDatabase, setting: Setting, domain: Domain) -> Drawing:
-    """What a request is about to do, from copies of all that it holds. Raises as `price` does."""
-    # Halves of halves of a universe are counted within one another.
-    make_room(DEEP)
-    size, limits = to_size(asked.size), _own_limits(asked.limits)
-    epsilon = _epsilon(Fraction(*numbers("epsilon", asked.epsilon)))
-    own = own_form(asked.form, setting, domain)
-    chosen = choose(own.form.apart(), DrawTerms(size, epsilon, setting), limits)
-    return Drawing(chosen, book_own(BoundedRangeGuarantee(epsilon)), own.form.rows)

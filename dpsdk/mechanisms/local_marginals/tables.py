@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from attrs import evolve, field, frozen
 
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.domain import Domain
 from dpsdk.hypothesis import Mixture
 from dpsdk.learning.mixture import fit_mixture
@@ -40,8 +40,8 @@ _KEPT = 64
 _KEPT_BYTES = 2**23
 
 
-def _recent() -> Memo[Floats]:
-    return Memo(_KEPT, _KEPT_BYTES)
+def _recent() -> IdentityMap[Floats]:
+    return IdentityMap(_KEPT, _KEPT_BYTES)
 
 
 class Prior(Protocol):
@@ -117,7 +117,7 @@ class Tables:
     look: Look | None = None
     prior: Prior | None = field(default=None, repr=False)
     _pairs: Mapping[Attributes, Floats] = field(factory=dict[Attributes, Floats], repr=False)
-    _made: Memo[Floats] = field(factory=_recent, init=False, repr=False)
+    _made: IdentityMap[Floats] = field(factory=_recent, init=False, repr=False)
 
     @classmethod
     def of(

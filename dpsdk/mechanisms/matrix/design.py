@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
@@ -125,7 +125,7 @@ def _layout(form: LinearForm) -> _Layout:
     return tuple(runs)
 
 
-_DESIGNS: Memo[Stack] = Memo(64, 2**26)
+_DESIGNS: IdentityMap[Stack] = IdentityMap(64, 2**26)
 
 
 def _nbytes(stack: Stack) -> int:

@@ -17,7 +17,6 @@ from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
-from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numbers import law_of_count, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 
@@ -66,17 +65,6 @@ class Schedule:
     rule: Rule
     start: Noise | None = None
     promise: Promise | None = None
-
-    def copied(self) -> Schedule:
-        """A schedule of the same numbers that shares nothing with this one."""
-        watching, promise = self.watching, self.promise
-        return evolve(
-            self,
-            watching=Watching(watching.threshold_epsilon, watching.query_epsilon, watching.tops),
-            noise=copied(self.noise),
-            start=None if self.start is None else copied(self.start),
-            promise=None if promise is None else evolve(promise),
-        )
 
 
 def practical(

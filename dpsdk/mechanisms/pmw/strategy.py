@@ -75,7 +75,7 @@ class OnlineStrategy(Stream):
         """Counts of rows, from the hypothesis or measured."""
         check_shares(form, "OnlinePMW")
         self._check(form, kernel)
-        return self._turns.take(lambda: self._answered(form, kernel))
+        return self._lock.run(lambda: self._answered(form, kernel))
 
     def _answered(self, form: LinearForm, kernel: Kernel) -> Measurement:
         self._hypothesis.check(form)
@@ -86,7 +86,7 @@ class OnlineStrategy(Stream):
             self._answer(part, answers, start, kernel)
             start += part.rows
         accuracy = StreamAccuracy(
-            self._schedule.copied(),
+            self._schedule,
             self._facts,
             drift_of(self._schedule.watching, form, self._facts),
             answers.origins,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Watching
 
@@ -27,7 +27,7 @@ class Stream:
         self._allowance = allowance
         self._watch = kernel.watch(watching, allowance=allowance)
         self._spent = False
-        self._turns = Turns("an online hypothesis")
+        self._lock = ExclusiveLock("an online hypothesis")
 
     @property
     def distribution(self) -> Hypothesis:
@@ -37,7 +37,7 @@ class Stream:
     @property
     def hypothesis(self) -> Hypothesis:
         """The public distribution as it stands; a copy, which later answers do not change."""
-        return self._turns.take(self._hypothesis.copy)
+        return self._lock.run(self._hypothesis.copy)
 
     @property
     def updates(self) -> int:

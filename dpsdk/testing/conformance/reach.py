@@ -56,39 +56,20 @@ def arrays(*values: object) -> list[Array]:
 
 
 def unsealed(array: Array) -> bool:
-    """Whether anyone can write to an array's memory, after setting flags or by its base."""
-    flag = array.flags.writeable
-    try:
-        array.flags.writeable = True
-    except ValueError:
-        base = array.base
-        return isinstance(base, np.ndarray) and unsealed(base)
-    array.flags.writeable = flag
-    return True
+    """Whether an array, or the one that it is a view of, can be written to."""
+    base: object = array.base
+    return array.flags.writeable or (isinstance(base, np.ndarray) and unsealed(base))
 
 
 def scribble(*values: object) -> int:
     """Write over every array that can be reached and written; how many there were."""
     found = 0
     for array in arrays(*values):
-        target: Array | None = array
-        while target is not None and not _opened(target):
-            base: object = target.base
-            target = base if isinstance(base, np.ndarray) else None
-        if target is None or not target.size or target.dtype.kind not in "biuf":
-            continue
-        found += 1
-        with np.errstate(all="ignore"):
-            target[...] = 1 if target.dtype.kind == "b" else 77
+        if array.flags.writeable and array.size and array.dtype.kind in "biuf":
+            found += 1
+            with np.errstate(all="ignore"):
+                array[...] = 1 if array.dtype.kind == "b" else 77
     return found
-
-
-def _opened(array: Array) -> bool:
-    try:
-        array.flags.writeable = True
-    except ValueError:
-        return False
-    return True
 
 
 def kernels(before: Callable[[object], bool]) -> list[Kernel]:

@@ -1,16 +1,31 @@
 from fractions import Fraction
 
+import attrs
 import pytest
 
 from dpsdk.accounting import (
+    AdvancedComposition,
     ApproximateGuarantee,
+    BasicComposition,
     BoundedRangeGuarantee,
+    Budget,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
+    EnvelopeComposition,
     Guarantee,
+    MixedComposition,
+    Odometer,
     PureGuarantee,
+    RenyiComposition,
+    ZCDPComposition,
+    declare,
+    default_composition,
+    leak,
+    pure_epsilon,
+    zcdp_rho,
 )
-from dpsdk.errors import InvalidArgument
+from dpsdk.accounting.guarantee import check_guarantee
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 
 def test_equal_laws_are_equal_and_hash_alike():
@@ -77,3 +92,37 @@ def test_bad_parameters_are_named(make, parameter: str):
     with pytest.raises(InvalidArgument) as caught:
         make()
     assert caught.value.parameter == parameter
+
+
+MADE = [
+    PureGuarantee("0.1"),
+    DiscreteLaplaceGuarantee(10, 1),
+    DiscreteGaussianGuarantee(10_000, 4, 2, claim=("0.2", "1e-9")),
+    BoundedRangeGuarantee("0.1"),
+    ApproximateGuarantee("0.1", "1e-9"),
+]
+COMPOSITIONS = [
+    BasicComposition(),
+    AdvancedComposition(),
+    ZCDPComposition("0.01"),
+    EnvelopeComposition("0.01"),
+    MixedComposition("0.01"),
+    RenyiComposition(30, "0.01"),
+    default_composition(),
+]
+
+
+@pytest.mark.parametrize("guarantee", MADE, ids=lambda one: type(one).__name__)
+def test_a_class_below_a_known_one_has_no_price(guarantee):
+    kind = type("Below", (type(guarantee),), {"__slots__": ()})
+    below = kind(*attrs.astuple(guarantee, recurse=False))
+    for figure in (check_guarantee, pure_epsilon, leak, zcdp_rho, lambda one: declare([one])):
+        with pytest.raises(UnsupportedGuarantee):
+            figure(below)
+    for composition in COMPOSITIONS:
+        with pytest.raises(UnsupportedGuarantee):
+            composition.charge(composition.begin(Budget(1, 1e-6)), below)
+    odometer = Odometer(Budget(1, 1e-6))
+    with pytest.raises(UnsupportedGuarantee):
+        odometer.charge(below, "asked")
+    assert odometer.spent.charges == 0

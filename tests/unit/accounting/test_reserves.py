@@ -20,7 +20,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.filters.comparison import lessened, own_state, serves, share_of, worst
+from dpsdk.accounting.filters.comparison import lessened, serves, share_of, worst
 from dpsdk.accounting.filters.composition import NEVER_OPEN
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.accounting.numbers.display import as_room
@@ -272,7 +272,7 @@ def test_what_a_session_shows_by_is_no_limit():
     assert len(state.limit) == len(state.spent) == 1
     half = share_of(state, Fraction(1, 2))
     assert from_steps(half.reach) == Fraction(1, 2)
-    for changed in (lessened(state, [half]), own_state(state), worst([state, state])):
+    for changed in (lessened(state, [half]), worst([state, state])):
         assert changed.reach == state.reach
     after = composition.charge(state, PureGuarantee("0.25"))
     assert after is not None

@@ -113,12 +113,10 @@ def test_what_can_be_written_is_written_over():
     array, sealed = np.zeros(3), np.zeros(3)
     sealed.setflags(write=False)
     assert unsealed(array)
-    assert unsealed(sealed)  # by whoever owns it
-    fast = np.frombuffer(bytes(8), dtype=np.int64)
-    assert not unsealed(fast)
-    assert scribble({"a": (array, fast)}) == 1
+    assert not unsealed(sealed)
+    assert scribble({"a": (array, sealed)}) == 1
     assert (array == 77).all()
-    assert (fast == 0).all()
+    assert (sealed == 0).all()
 
 
 def test_interrupts_that_are_swallowed_are_told_from_those_that_come_out():
@@ -285,5 +283,5 @@ def test_no_interrupt_is_tried_where_a_lock_of_python_is_given_back():
     """There a trace function can raise, and no interrupt: the lock would stay taken for ever."""
     texts = {path: path.read_text("utf-8") for path in Path(interrupts.PACKAGE).rglob("*.py")}
     holding = {path for path, text in texts.items() if re.search(r"with (\S*lock|_TURN):", text)}
-    assert {"_turns.py", "forks.py", "kept.py", "turns.py"} <= {path.name for path in holding}
+    assert {"_locks.py", "forks.py", "kept.py", "turns.py"} <= {path.name for path in holding}
     assert not [path for path in holding if not str(path).endswith(interrupts.LOCKED)]

@@ -3,7 +3,6 @@
 import gc
 import itertools
 import os
-import sys
 import threading
 import warnings
 import weakref
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.data import histogram
 from dpsdk.data.engine import pushed
 from dpsdk.data.engine.pushed import Pushed
@@ -285,8 +284,8 @@ def test_while_an_engine_works_others_are_answered(monkeypatch):
 
 def test_a_connection_that_all_share_is_waited_for_and_refused_to_who_has_it():
     frame = pl.DataFrame({"dpsdk_0": [0, 1, 1]})
-    turns = Turns("the connection of a table")
-    snapshot = Snapshot(lambda: nw.from_native(frame.lazy()), turns)
+    lock = ExclusiveLock("the connection of a table")
+    snapshot = Snapshot(lambda: nw.from_native(frame.lazy()), lock)
     assert snapshot.ask(lambda table: table)["dpsdk_0"].tolist() == [0, 1, 1]
     counts = Pushed({"age": 2}, snapshot, (3, 3))
 
@@ -294,7 +293,7 @@ def test_a_connection_that_all_share_is_waited_for_and_refused_to_who_has_it():
         with pytest.raises(Exception, match="connection"):
             counts.table(("age",))
 
-    turns.take(within)
+    lock.run(within)
     assert counts.table(("age",)).tolist() == [1, 2]
 
 
@@ -464,29 +463,3 @@ def test_neither_counts_nor_snapshots_are_shown_or_copied():
         for take in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(Redacted):
                 take(held)
-
-
-def test_room_for_the_nested_calls_of_an_engine_is_made_before_the_charge():
-    frame = nw.from_native(pl.LazyFrame({"dpsdk_0": [0, 1, 1]}))
-
-    def nested(calls):
-        return nested(calls - 1) if calls else frame
-
-    data = PrivateData.from_columns({"b": [False, True, True]}, Domain(Boolean("b")))
-    session, laplace = None, Laplace("0.1")
-
-    def down(frames):
-        return down(frames - 1) if frames else session.answer(Marginal("b"), using=laplace)
-
-    answered = 0
-    limit = sys.getrecursionlimit()
-    for frames in range(limit - 400, limit - 100, 10):
-        # As deep as engines go that write their questions as SQL.
-        keep(data, Pushed({"b": 2}, Snapshot(lambda: nested(150))), data.facts)
-        session = Session(data, Budget(1))
-        try:
-            down(frames)
-            answered += 1
-        except RecursionError:
-            assert session.spent.charges == 0
-    assert 0 < answered < 30

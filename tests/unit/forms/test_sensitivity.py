@@ -22,8 +22,7 @@ from dpsdk.forms import (
     search,
     sensitivity,
 )
-from dpsdk.forms.facts import Setting
-from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, prepare
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from worlds import crossed, facts, moves, weights
 
 # The package has a function of the module's name.
@@ -284,7 +283,7 @@ def test_only_the_figure_that_is_asked_for_is_searched(monkeypatch):
     domain = Domain(Integer("a", 0, 19))
     gradient = LinearForm(domain, [Dense(("a",), (20,), rng.normal(size=(3, 20)))])
     for noise, power in [(LaplaceNoise(Fraction(1)), 1), (GaussianNoise(Fraction(1)), 2)]:
-        prepare(gradient, noise, Setting.of(facts(domain)), domain)
+        Measure(gradient, noise).price(Terms(facts(domain)))
         assert sought == [power]
         sought.clear()
 

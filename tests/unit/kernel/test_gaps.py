@@ -12,8 +12,7 @@ from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Gap, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, Watching
-from dpsdk.kernel.copies import own_form
-from dpsdk.kernel.lattice import exact, on_given_lattice
+from dpsdk.kernel.lattice import exact, on_given_lattice, prepare_form
 from dpsdk.noise import Geometric
 from dpsdk.testing import seeded
 from dpsdk.testing.audit.programs import WatchingNoise
@@ -66,8 +65,8 @@ class OnLattice:
         return numbers - self.known
 
 
-def tripled(gap, setting, domain, bits):
-    lattice, _ = on_given_lattice(own_form(gap.form, setting, domain), bits, "gap")
+def tripled(gap, facts, bits):
+    lattice, _ = on_given_lattice(prepare_form(gap.form, facts), bits, "gap")
     steps = 2.0**bits / TIMES
     known = np.floor(gap.known * steps + 0.5).astype(np.int64)
     return OnLattice(lattice, known, bool(gap.numeric), steps)

@@ -8,8 +8,7 @@ import dpsdk.kernel.access as module
 from dpsdk import Budget, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
-from dpsdk.kernel.measure import Prepared
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Pricing
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.observe import Charged, Refused
 from dpsdk.queries import Count, Marginal
@@ -44,15 +43,15 @@ class World:
     def __init__(self, monkeypatch, rows=ROWS, epsilon=1, observer=None):
         self.happened = []
         self.odometer = Odometer(Budget(epsilon), BasicComposition())
-        charge, happened = self.odometer.charge, self.happened
+        charge, happened = self.odometer.charge_all, self.happened
 
-        def charging(guarantee, label):
-            happened.append(("asked", guarantee))
-            number = charge(guarantee, label)
-            happened.append(("charged", number))
-            return number
+        def charging(guarantees, *given, **named):
+            happened.append(("asked", *guarantees))
+            numbers = charge(guarantees, *given, **named)
+            happened.append(("charged", *numbers))
+            return numbers
 
-        monkeypatch.setattr(self.odometer, "charge", charging, raising=False)
+        monkeypatch.setattr(self.odometer, "charge_all", charging, raising=False)
         real = module.open_histogram
 
         def opening(owner):
@@ -123,7 +122,7 @@ def broken_table(monkeypatch):
 
 
 def broken_settle(monkeypatch):
-    monkeypatch.setattr(Prepared, "settle", explode)
+    monkeypatch.setattr(Pricing, "_settle", explode)
 
 
 def broken_memory(monkeypatch):

@@ -5,6 +5,7 @@ import math
 import tracemalloc
 from fractions import Fraction
 
+import attrs
 import numpy as np
 import pytest
 from attrs import evolve
@@ -13,7 +14,6 @@ from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
@@ -24,7 +24,6 @@ from dpsdk.kernel import (
     Reference,
     Terms,
 )
-from dpsdk.kernel import look as module
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.testing import seeded
 from worlds import facts
@@ -87,10 +86,8 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
             Reference(names, np.floor(rng.random(shape(names)) * 5)) for names in random_names(rng)
         ]
         known = facts(PAIR, neighbors, rows=6, outside=outside, unit_rows=unit_rows)
-        own = module.prepare_look(Look(references, LaplaceNoise(1), bits), Setting.of(known), PAIR)
-        squared = module.prepare_look(
-            Look(references, GaussianNoise("0.5"), bits), Setting.of(known), PAIR
-        )
+        own = Look(references, LaplaceNoise(1), bits).price(Terms(known))
+        squared = Look(references, GaussianNoise("0.5"), bits).price(Terms(known))
         base = [cells[i] for i in rng.integers(0, len(cells), 4)]
         worst = worst_squared = largest = 0
         for gone, come in itertools.product(cells, repeat=2):
@@ -132,16 +129,16 @@ def distances(own, cells):
         for place, name in enumerate(PAIR.names)
     }
     histogram = Histogram(PAIR, codes, np.ones(len(inside)), len(cells) - len(inside))
-    silent = module.Looking(own.names, own.tables, own.bits, own.law, own.guarantee, None)
+    silent = attrs.evolve(own, rows=None)
     values = silent.run(Silence(), lambda: histogram).values
     return np.rint(values * 2**own.bits).astype(np.int64)
 
 
 @pytest.mark.parametrize("noise", [2**62 - 1, -(2**62 - 1)])
 def test_noise_that_saturates_hides_the_distance_altogether(noise):
-    setting = Setting.of(facts(PAIR, Neighbors.ADD_REMOVE, rows=6))
+    terms = Terms(facts(PAIR, Neighbors.ADD_REMOVE, rows=6))
     references = [Reference(["b"], [0, 2.0**60]), Reference(["b"], [0, 0])]
-    own = module.prepare_look(Look(references, QUIET, 0), setting, PAIR)
+    own = Look(references, QUIET, 0).price(terms)
     order = []
 
     class Saturated:
@@ -358,28 +355,6 @@ def test_very_large_references_are_refused_before_anything_is_paid():
     assert odometer.spent.charges == 0
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("table", np.array([-1.0, 0, 0, 0])),
-        ("table", np.array([np.nan, 0, 0, 0])),
-        ("table", np.zeros((4, 1))),
-        ("table", [0.0] * 4),
-        ("table", np.zeros(4, dtype=np.float32)),
-        ("names", ["x"]),
-        ("names", (b"x",)),
-    ],
-)
-def test_what_is_written_into_a_reference_later_is_looked_at_anew(field, value):
-    asked, odometer = kernel()
-    one = Reference(["x"], [0.0] * 4)
-    request = Look([one], QUIET)
-    object.__setattr__(one, field, value)
-    with pytest.raises(InvalidArgument):
-        asked.run(request)
-    assert odometer.spent.charges == 0
-
-
 def test_a_subclass_is_not_asked_for_its_numbers():
     class Sly(Reference):
         pass
@@ -395,5 +370,5 @@ def test_references_are_values():
     one = Reference(["x"], given)
     given[0] = 9
     assert one.table.tolist() == [1] * 4
-    with pytest.raises(ValueError):
-        one.table.flags.writeable = True
+    with pytest.raises(ValueError, match="read-only"):
+        one.table[0] = 1

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from dpsdk import Binned, Domain, Integer, Neighbors
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Kronecker, LinearForm, Weights, sensitivity
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
-from dpsdk.kernel.copies import OwnForm
-from dpsdk.kernel.measure import prepare
+from dpsdk.kernel.lattice import PreparedForm
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
 from worlds import PEOPLE, facts, people, table, weights
@@ -23,7 +21,7 @@ from worlds import PEOPLE, facts, people, table, weights
 
 def prepared(form, noise, of):
     """What the kernel would do, its own form among it."""
-    return prepare(form, noise, Setting.of(of), of.domain)
+    return Measure(form, noise).price(Terms(of))
 
 
 NOISES = [LaplaceNoise("0.1"), GaussianNoise("0.01")]
@@ -49,9 +47,9 @@ def test_the_noise_is_calibrated_to_the_sensitivity_of_the_lattice(name, noise, 
     form = FORMS[name]
     of = facts(form.domain, neighbors, rows=500, outside=outside)
     pricing = prepared(form, noise, of)
-    assert pricing.form.integral
-    assert np.array_equal(weights(pricing.form), np.rint(weights(pricing.form)))
-    move = sensitivity(pricing.form, of)
+    assert pricing._form.integral
+    assert np.array_equal(weights(pricing._form), np.rint(weights(pricing._form)))
+    move = sensitivity(pricing._form, of)
     (guarantee,) = (pricing.guarantee,)
     if isinstance(noise, LaplaceNoise):
         assert isinstance(pricing.law, DiscreteLaplace)
@@ -72,7 +70,7 @@ def test_rounding_is_small_beside_the_noise_and_part_of_the_bound(name, noise):
     form = FORMS[name]
     of = facts(form.domain, rows=500)
     pricing = prepared(form, noise, of)
-    moved = np.abs(weights(pricing.form) * 2.0**-pricing.bits - weights(form)).max() * 500
+    moved = np.abs(weights(pricing._form) * 2.0**-pricing.bits - weights(form)).max() * 500
     assert moved <= pricing.accuracy.bias * (1 + 1e-9)
     scale = pricing.law.standard_deviation() * 2.0**-pricing.bits
     assert pricing.accuracy.bias <= scale / 100
@@ -83,7 +81,7 @@ def test_rounding_is_small_beside_the_noise_and_part_of_the_bound(name, noise):
 def test_sums_stay_within_what_floats_hold_exactly(bits_rows):
     form = Linear(lambda r: r["age"] / 24, ["age"]).lower(PEOPLE)
     pricing = prepared(form, LaplaceNoise(100), facts(PEOPLE, rows=bits_rows))
-    assert weights(pricing.form).max() * bits_rows <= 2**53
+    assert weights(pricing._form).max() * bits_rows <= 2**53
     assert pricing.bits <= 40
 
 
@@ -119,7 +117,7 @@ def test_the_price_is_bit_equal_on_neighbouring_tables(name, noise, neighbors):
         two.guarantee,
         two.accuracy,
     )
-    assert np.array_equal(weights(one.form), weights(two.form))
+    assert np.array_equal(weights(one._form), weights(two._form))
     assert math.copysign(1, one.accuracy.bias) == math.copysign(1, two.accuracy.bias)
 
 
@@ -127,7 +125,7 @@ def test_settling_adds_whole_noise_and_gives_the_unit_back():
     form = Linear(lambda r: r["age"] / 24, ["age"]).lower(PEOPLE)
     pricing = prepared(form, LaplaceNoise(1), facts(PEOPLE))
     step = 2.0**-pricing.bits
-    settled = pricing.settle(np.array([5.0]), np.array([-3]))
+    settled = pricing._settle(np.array([5.0]), np.array([-3]))
     assert settled.tolist() == [2 * step]
 
 
@@ -135,7 +133,7 @@ def test_released_integers_are_clamped_far_out():
     pricing = prepared(Count().lower(PEOPLE), LaplaceNoise(1), facts(PEOPLE))
     far = 2**62 - 1
     low, high = (
-        pricing.settle(np.array([x]), np.array([n]))[0]
+        pricing._settle(np.array([x]), np.array([n]))[0]
         for x, n in ((0.0, -far), (2.0**53 - 1, far))
     )
     assert -low == high
@@ -164,7 +162,7 @@ def test_nearly_constant_weights_still_get_noise():
     form = LinearForm(domain, [Dense(("a",), (2,), given)])
     of = facts(domain, rows=3, outside=False)
     pricing = prepared(form, GaussianNoise("0.5"), of)
-    exact = weights(pricing.form).astype(object)
+    exact = weights(pricing._form).astype(object)
     squared = sum(Fraction(int(a) - int(b)) ** 2 for a, b in exact)
     assert squared > 0
     assert pricing.law.variance >= squared
@@ -175,7 +173,7 @@ def test_a_fractional_scale_is_on_the_lattice_like_every_weight(scale):
     domain = Domain(Integer("a", 0, 1))
     form = LinearForm(domain, [Kronecker(("a",), (Weights([[1.0, 0.0]]),), scale)])
     pricing = prepared(form, LaplaceNoise(1), facts(domain))
-    assert pricing.form.integral
+    assert pricing._form.integral
     assert pricing.accuracy.bias > 0
 
 
@@ -187,8 +185,8 @@ def test_noise_needs_a_positive_parameter(make, value):
 
 
 def test_what_is_kept_of_forms_that_are_multiplied_out_is_counted_as_large_as_it_is(monkeypatch):
-    memo = Memo[tuple[OwnForm, ...]](100, 2**24)
-    monkeypatch.setattr("dpsdk.kernel.copies._own_forms", memo)
+    memo = IdentityMap[tuple[PreparedForm, ...]](100, 2**24)
+    monkeypatch.setattr("dpsdk.kernel.lattice._prepared", memo)
     size = 2**9
     domain = Domain(Integer("a", 0, size - 1), Integer("b", 0, size - 1))
     terms = Terms(facts(domain))

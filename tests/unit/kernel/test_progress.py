@@ -7,7 +7,7 @@ import pytest
 from attrs import field, frozen
 
 from dpsdk import Budget, Session
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import MemoryLedger
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import LinearForm
@@ -110,14 +110,14 @@ def test_units_are_told_apart():
 
 
 def test_it_is_not_told_while_a_turn_is_held():
-    turns, seen = Turns("a strategy"), []
+    lock, seen = ExclusiveLock("a strategy"), []
 
     def work(kernel, events):
-        turns.take(lambda: kernel.progress(1, 4))
+        lock.run(lambda: kernel.progress(1, 4))
         seen.append(only(events))
         kernel.progress(2, 4)
         seen.append(only(events))
-        turns.take(lambda: kernel.progress(3, 4))
+        lock.run(lambda: kernel.progress(3, 4))
 
     assert only(asked(work)) == [1, 2, 3]
     assert seen == [[], [1, 2]]
@@ -189,17 +189,13 @@ def test_an_exception_of_the_observer_is_dropped_and_an_interrupt_ends_the_quest
 def test_nothing_is_told_from_behind_the_wall():
     def work(kernel, events):
         access = kernel._access
-        access.read(
-            access.charge(SimpleNamespace(guarantee=run)), lambda noise, opened: inside(kernel)
-        )
+        access.read(access.charge(run), lambda noise, opened: inside(kernel))
         before.extend(only(events))
         kernel.progress(3, 4)
 
     def inside(kernel):
         kernel.progress(1, 4)
         return True
-
-    from types import SimpleNamespace
 
     from dpsdk.accounting import PureGuarantee
 

@@ -13,10 +13,9 @@ from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, Dense, GapForm, LinearForm, ProximalGapForm, Simplex
-from dpsdk.forms.facts import Setting
 from dpsdk.forms.steps import Steps
 from dpsdk.kernel import Kernel, Watching
-from dpsdk.kernel.gaps import own_gaps, own_proximal
+from dpsdk.kernel.gaps import prepare_gaps, prepare_proximal
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import neighbours
 
@@ -34,9 +33,8 @@ def gap_of(over, theta=(0.2, -0.1), strength=0.0, columns=OPPOSED, shift=None):
     return ProximalGapForm(form, over.project(np.array(theta)), over, strength, shift)
 
 
-def score(gap, data, bits, setting=None):
-    setting = Setting.of(data.facts) if setting is None else setting
-    own = own_gaps(gap, setting, data.domain, bits)
+def score(gap, data, bits):
+    own = prepare_gaps(gap, data.facts, bits)
     return int(own.scores(own.read(open_histogram(data)))[0])
 
 
@@ -73,8 +71,8 @@ def test_a_shift_is_of_every_row_and_no_record_moves_a_score_by_more(over, relat
             gap = gap_of(over, (0.4, 0.3), strength, shift=shift)
             assert farthest(gap, relation, 2) <= 1
             plain = gap_of(over, (0.4, 0.3), strength)
-            setting = Setting.of(kernel([1, 1, 0], neighbors=relation)[0].facts)
-            moves = [own_proximal(one, setting, LINE, 10).moved for one in (gap, plain)]
+            of = kernel([1, 1, 0], neighbors=relation)[0].facts
+            moves = [prepare_proximal(one, of, 10).moved for one in (gap, plain)]
             # Rows that are exchanged have it in common; one that is added has it alone.
             assert (moves[0] == moves[1]) == (relation is Neighbors.REPLACE_ONE)
 
@@ -89,13 +87,13 @@ def test_a_shift_that_is_forgotten_in_the_sensitivity_is_caught(monkeypatch):
 def test_a_shift_is_summed_over_the_rows_outside_too():
     data = PrivateData.from_columns({"x": [0, 1, 1, 9, 9]}, LINE)
     gap = gap_of(Ball(2.0), strength=0.2, shift=[0.3, -0.25])
-    own = own_proximal(gap, Setting.of(data.facts), LINE, 20)
+    own = prepare_proximal(gap, data.facts, 20)
     found = int(own.scores(own.read(open_histogram(data)))[0]) / own.steps
     sums = OPPOSED @ [1, 2, 0] + 5 * np.array([0.3, -0.25])
     assert found == pytest.approx(gap.over.gap(gap.theta, sums, ridge=1.0), abs=1e-4)
     with pytest.raises(InvalidArgument, match="shift"):
-        own_proximal(gap_of(Ball(2.0), columns=OPPOSED * 1e-200, shift=[1e300, 0.0]),
-                     Setting.of(data.facts), LINE, 20)  # fmt: skip
+        prepare_proximal(gap_of(Ball(2.0), columns=OPPOSED * 1e-200, shift=[1e300, 0.0]),
+                     data.facts, 20)  # fmt: skip
 
 
 @pytest.mark.parametrize("relation", Neighbors)
@@ -161,7 +159,7 @@ def test_rounding_moves_a_gap_by_no_more_than_is_told():
         gap = gap_of(over, rng.normal(size=2), [0.0, 0.1][trial % 2], columns, shift)
         asked, _ = kernel(counts)
         watching = Watching("0.3", "0.4")
-        own = own_proximal(gap, Setting.of(asked.facts), LINE, watching.lattice_bits(asked.facts))
+        own = prepare_proximal(gap, asked.facts, watching.lattice_bits(asked.facts))
         data = PrivateData.from_counts(counts, LINE, max_rows=200)
         lattice = own.scores(own.read(open_histogram(data)))[0] / own.steps
         sums = columns @ counts + counts.sum() * shift
@@ -176,7 +174,7 @@ def test_what_a_shift_is_rounded_by_is_told_of_integral_gradients_too():
     asked, _ = kernel([40, 30, 30])
     columns, watching = np.array([[2.0**40, 0.0, 0.0], [0.0, 2.0**40, 0.0]]), Watching(1, 1)
     gaps = [gap_of(Ball(2.0), columns=columns, shift=shift) for shift in (None, [0.3, 0.1])]
-    owns = [own_proximal(gap, Setting.of(asked.facts), LINE, 10) for gap in gaps]
+    owns = [prepare_proximal(gap, asked.facts, 10) for gap in gaps]
     assert owns[0].change == 0.0 < owns[1].change
     assert watching.rounding(asked.facts, gaps[0]) < watching.rounding(asked.facts, gaps[1])
 
@@ -223,7 +221,7 @@ def test_gaps_that_hardly_anything_moves_are_asked_about(over, strength, neighbo
 
 @pytest.mark.parametrize("bits", [4, 40])
 def test_thresholds_are_rounded_to_the_nearest_step(bits):
-    own = own_proximal(gap_of(Ball(2.0)), Setting.of(kernel([1, 2, 3])[0].facts), LINE, bits)
+    own = prepare_proximal(gap_of(Ball(2.0)), kernel([1, 2, 3])[0].facts, bits)
     for threshold in (0.1, -7.3, 123.456, 2.0**18 / 3, -(2.0**18.9)):
         exact = Fraction(threshold) * 2**bits / Fraction(own.moved)
         assert abs(own.height(threshold) - exact) <= Fraction(1, 2)
@@ -231,7 +229,7 @@ def test_thresholds_are_rounded_to_the_nearest_step(bits):
 
 def test_scores_beyond_every_threshold_end_there():
     gap, data = gap_of(Ball(2.0), (0.0, 0.0)), PrivateData.from_counts([9, 0, 0], LINE)
-    own = own_proximal(gap, Setting.of(data.facts), LINE, 4)
+    own = prepare_proximal(gap, data.facts, 4)
     far = attrs.evolve(own, scale=own.scale * 2**80)
     assert far.scores(far.read(open_histogram(data))).tolist() == [2**60]
 
@@ -265,50 +263,10 @@ def exchanged(**parts):
     return gap
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: exchanged(strength=Sly(0.5)),
-        lambda: exchanged(strength=-1.0),
-        lambda: exchanged(shift=np.zeros(2).view(Numbers)),
-        lambda: exchanged(shift=(0.0, 1.0)),
-        lambda: exchanged(shift=np.array([0.0, np.nan])),
-        lambda: exchanged(strength=np.float64(0.5)),
-        lambda: exchanged(theta=np.zeros(2).view(Numbers)),
-        lambda: exchanged(theta=[0.0, 0.0]),
-        lambda: exchanged(theta=np.zeros(3)),
-        lambda: exchanged(theta=np.full(2, np.nan)),
-        lambda: exchanged(theta=np.full(2, 9.0)),
-        lambda: exchanged(over=Small(2.0)),
-        lambda: exchanged(over="ball"),
-        lambda: exchanged(over=None),
-        lambda: exchanged(gradient=None),
-        lambda: Sub(gap_of(Ball(2.0)).gradient, np.zeros(2), Ball(2.0)),
-    ],
-)
-def test_parts_that_were_exchanged_are_refused_and_cost_nothing(make):
-    asked, odometer = kernel([5, 11, 2])
-    with pytest.raises(InvalidArgument):
-        asked.watch(Watching(1, 1)).first_above(make(), 1.0)
-    assert odometer.spent.charges == 0
-
-
-@pytest.mark.parametrize("part", [Sly(2.0), np.float64(2.0), "2", True, None, -1e101, float("nan")])
-def test_sets_of_other_numbers_are_refused(part):
-    ball, box = Ball(2.0), Box((-1.0, -1.0), 1.0)
-    object.__setattr__(ball, "radius", part)
-    object.__setattr__(box, "low", (-1.0, part))
-    asked, odometer = kernel([5, 11, 2])
-    for over in (ball, box):
-        with pytest.raises(InvalidArgument):
-            asked.watch(Watching(1, 1)).first_above(exchanged(over=over), 1.0)
-    assert odometer.spent.charges == 0
-
-
 def test_what_a_gap_becomes_later_plays_no_part():
     gap = gap_of(Ball(2.0))
     data = PrivateData.from_counts([40, 15, 25], LINE)
-    own = own_proximal(gap, Setting.of(data.facts), LINE, 10)
+    own = prepare_proximal(gap, data.facts, 10)
     numbers = own.read(open_histogram(data))
     before = own.scores(numbers).tolist()
     object.__setattr__(gap.over, "radius", 10.0**6)
@@ -322,10 +280,10 @@ def test_prices_are_worked_out_once_for_the_same_gradient_and_again_for_other_st
     moved = Steps.moved
     monkeypatch.setattr(Steps, "moved", lambda s, *a, **k: calls.append(1) or moved(s, *a, **k))
     gap, data = gap_of(Ball(2.0)), PrivateData.from_counts([40, 15, 25], LINE)
-    setting = Setting.of(data.facts)
+    of = data.facts
     others = [attrs.evolve(gap, theta=np.zeros(2)), attrs.evolve(gap, over=Box(-1, 1))]
     others += [attrs.evolve(gap, strength=1.0)]
-    units = [own_proximal(one, setting, LINE, 8).moved for one in (gap, gap, *others, gap)]
+    units = [prepare_proximal(one, of, 8).moved for one in (gap, gap, *others, gap)]
     assert len(calls) == 4
     assert units[0] == units[1] == units[-1]
-    assert module.own_proximal(gap, setting, LINE, 9).steps == pytest.approx(2**9 / units[0])
+    assert module.prepare_proximal(gap, of, 9).steps == pytest.approx(2**9 / units[0])

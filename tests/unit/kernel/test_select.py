@@ -116,18 +116,16 @@ def test_the_sensitivity_of_a_group_is_that_of_the_worst_records_by_brute_force(
         gaps = GapForm.around(form, rng.random(form.rows))
         for neighbors in Neighbors:
             known = facts(PAIR, neighbors)
-            own = module.prepare_select(
-                Select(gaps, 1, groups=[span]), module.Setting.of(known), PAIR
-            )
-            columns = [_scores(own.gaps, [cell]) for cell in range(PAIR.size)]
-            nobody = _scores(own.gaps, [])
+            own = Select(gaps, 1, groups=[span]).price(Terms(known))
+            columns = [_scores(own._gaps, [cell]) for cell in range(PAIR.size)]
+            nobody = _scores(own._gaps, [])
             # A row outside the domain counts as one that has the value nought everywhere.
-            ends = [*columns, nobody - own.gaps.rates]
+            ends = [*columns, nobody - own._gaps.rates]
             if neighbors is Neighbors.ADD_REMOVE:
                 moves = [np.abs(column - nobody)[span].sum() for column in ends]
             else:
                 moves = [np.abs(a - b)[span].sum() for a in ends for b in ends]
-            assert own.rate <= Fraction(1, 2 * max(1, int(max(moves))))
+            assert own._rate <= Fraction(1, 2 * max(1, int(max(moves))))
 
 
 def _scores(gaps, cells):
@@ -212,27 +210,14 @@ def test_what_does_not_fit_is_refused_before_anything_is_paid(parameter, ask):
     assert odometer.spent.charges == 0
 
 
-def test_what_is_written_into_a_request_later_plays_no_part():
-    asked, odometer = kernel()
-    request = Select(GAPS, 1, groups=GROUPS)
-    for name, value in (("epsilon", 0.001), ("groups", [[0, 9]]), ("penalties", "ab")):
-        spoilt = Select(GAPS, 1, groups=GROUPS)
-        object.__setattr__(spoilt, name, value)
-        with pytest.raises(InvalidArgument):
-            asked.run(spoilt)
-    assert odometer.spent.charges == 0
-    asked.run(request)
-    assert odometer.spent.epsilon == 1
-
-
 def test_groups_of_very_many_rows_of_very_large_tables_are_summed_exactly():
     wide = Domain(Integer("x", 0, 2**16 - 1))
     form = LinearForm(wide, [Kronecker.of(wide, {"x": Identity(2**16)})])
     for rows in (10, 10**9, 2**44):
         known = facts(wide, rows=rows)
         request = Select(GapForm.around(form, np.zeros(2**16)), 1, groups=[slice(0, 2**16)])
-        own = module.prepare_select(request, module.Setting.of(known), wide)
-        assert 2**16 * rows * int(own.gaps.steps) <= 2**60
+        own = request.price(Terms(known))
+        assert 2**16 * rows * int(own._gaps.steps) <= 2**60
         assert own.accuracy.scale == 4
     with pytest.raises(InvalidArgument, match="gaps"):
         request.price(Terms(facts(wide, rows=2**52)))

@@ -183,7 +183,7 @@ def test_it_is_never_worse_than_what_it_may_choose_and_mostly_better(relation, t
 
 
 def test_blocks_on_different_attributes_share_the_total_as_is_best(monkeypatch):
-    monkeypatch.setattr(design, "_DESIGNS", design.Memo(1, 0))
+    monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(1, 0))
     # For Gaussian noise the least error of two parts is the square of the sum of their roots.
     of = facts(DOMAIN, Neighbors.ADD_REMOVE, rows=10**4)
     alone = [Workload(AGES).lower(DOMAIN), Workload(HOURS).lower(DOMAIN)]
@@ -371,7 +371,7 @@ def test_a_strategy_is_worked_out_once_for_equal_workloads(monkeypatch):
     # Other public facts may make another strategy best.
     assert designed(form(), facts(domain, rows=78), GaussianNoise("0.5")) is not first
     # It follows from public arguments: the same whatever came before.
-    monkeypatch.setattr(design, "_DESIGNS", design.Memo(1, 2**20))
+    monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(1, 2**20))
     again = designed(form(), of, GaussianNoise("0.5"))
     assert (weights(again.strategy) == weights(first.strategy)).all()
 
@@ -388,7 +388,7 @@ def test_a_strategy_is_the_same_whatever_was_worked_out_before(monkeypatch):
     ]
     assert len({form.identity for form in written}) == 1
     for order in (written, written[::-1]):
-        monkeypatch.setattr(design, "_DESIGNS", design.Memo(64, 2**26))
+        monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(64, 2**26))
         design._place.cache_clear()
         known = {
             id(form): designed(form, of, LaplaceNoise(1)).parts[0].measured.names for form in order

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Neighbors, Session
-from dpsdk._memo import Memo
+from dpsdk._identity_map import IdentityMap
 from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.forms import Dense, Facts, Form, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
-from dpsdk.kernel import Kernel, LaplaceNoise, copies
+from dpsdk.kernel import Kernel, LaplaceNoise, lattice
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.observe import Answered, Charged, Refused
 from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
@@ -198,9 +198,9 @@ def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
     queries += [Workload([query, Count()]) for query in queries]
     forms = [query.lower(PEOPLE) for query in queries]
     few = {
-        copies: ("_own_forms", Memo(4, 2**20)),
-        layout: ("_known", Memo(100, 2**12)),
-        marginals: ("_known", Memo(4, 2**12)),
+        lattice: ("_prepared", IdentityMap(4, 2**20)),
+        layout: ("_known", IdentityMap(100, 2**12)),
+        marginals: ("_known", IdentityMap(4, 2**12)),
     }
 
     def answers():

@@ -11,7 +11,7 @@ from functools import cached_property
 import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
-from dpsdk._turns import Turns
+from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.errors import Closed, DpsdkError, Reentered
@@ -210,15 +210,15 @@ def test_a_forked_child_is_refused_what_another_thread_is_using(kind, monkeypatc
     query = Above(MALE, 0.5) if kind == "sparse" else MALE
     channel = session.open(mechanism[kind])
     working, forked = threading.Event(), threading.Event()
-    real = Odometer.charge
+    real = Odometer.charge_all
 
-    def charge(odometer, *given):
+    def charge(odometer, *given, **named):
         # The other thread is in the middle of an answer, with every lock of its strategy.
         working.set()
         forked.wait(timeout=60)
-        return real(odometer, *given)
+        return real(odometer, *given, **named)
 
-    monkeypatch.setattr(Odometer, "charge", charge)
+    monkeypatch.setattr(Odometer, "charge_all", charge)
     thread = threading.Thread(target=lambda: channel.answer(query), daemon=True)
     thread.start()
     assert working.wait(timeout=60)
@@ -316,15 +316,15 @@ def test_noise_can_be_drawn_in_a_child_whatever_other_threads_do():
 
 
 def test_turns_are_taken_one_at_a_time_and_given_back_after_an_error():
-    turns, order = Turns("a thing"), []
+    lock, order = ExclusiveLock("a thing"), []
     with pytest.raises(ZeroDivisionError):
-        turns.take(lambda: 1 / 0)
+        lock.run(lambda: 1 / 0)
     started = threading.Barrier(4)
 
     def work():
         started.wait(timeout=30)
         for _ in range(50):
-            turns.take(lambda: order.extend([threading.get_ident()] * 2))
+            lock.run(lambda: order.extend([threading.get_ident()] * 2))
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
     for thread in threads:
@@ -333,8 +333,8 @@ def test_turns_are_taken_one_at_a_time_and_given_back_after_an_error():
         thread.join(timeout=30)
     assert order[::2] == order[1::2]
     with pytest.raises(Reentered, match="a thing"):
-        turns.take(lambda: turns.take(lambda: None))
-    assert turns.take(lambda: 7) == 7
+        lock.run(lambda: lock.run(lambda: None))
+    assert lock.run(lambda: 7) == 7
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

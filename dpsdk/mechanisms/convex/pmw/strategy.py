@@ -61,9 +61,9 @@ class ModelStream(Stream, ABC):
     def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
         if isinstance(form, ConvexForm):
-            return self._turns.take(lambda: self._model(form, kernel))
+            return self._lock.run(lambda: self._model(form, kernel))
         check_linear(form, "ConvexPMW")
-        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
+        return self._lock.run(lambda: linear_answer(self._hypothesis, form, kernel))
 
     @abstractmethod
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:

@@ -93,42 +93,6 @@ def test_a_request_of_another_class_is_not_taken_for_one():
     assert odometer.count == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epsilon", 0.5),
-        ("epsilon", Fraction(0)),
-        ("epsilon", Fraction(-1)),
-        ("epsilon", None),
-        ("size", 0),
-        ("size", 2**30),
-        ("size", "3"),
-        ("limits", None),
-    ],
-)
-def test_a_request_that_was_changed_is_checked_anew(name, value):
-    one, odometer = kernel()
-    request = DrawDatabase(prefixes(), 3, 1)
-    object.__setattr__(request, name, value)
-    with pytest.raises(InvalidArgument):
-        one.run(request)
-    assert odometer.count == 0
-
-
-def test_limits_of_another_class_have_no_say():
-    class Endless(Limits):
-        def allow(self, work):
-            return True
-
-    one, odometer = kernel()
-    limits = Endless(bytes=1)
-    with pytest.raises(ExactSamplingInfeasible):
-        one.draw_database(prefixes(), 3, 1, limits=limits)
-    with pytest.raises(ExactSamplingInfeasible):
-        DrawDatabase.sized(prefixes(), 1, one.terms, limits=limits)
-    assert odometer.count == 0
-
-
 def test_what_a_pricing_hands_out_changes_no_later_price():
     one, _ = kernel()
     request = DrawDatabase(prefixes(), 3, 1)

@@ -25,6 +25,7 @@ from dpsdk.forms import (
     Kronecker,
     LinearForm,
     ProximalGapForm,
+    Ranges,
     Toeplitz,
     Weights,
     minimise,
@@ -116,6 +117,7 @@ def of_forms():
         boxes,
         Toeplitz(FLOATS),
         Weights(FLOATS.reshape(1, 3)),
+        Ranges(4, [0, 1], [2, 4]),
         convex,
     )
     yield from (GapForm(form, np.full(4, 0.5), np.zeros(4)), convex.coordinates[0])

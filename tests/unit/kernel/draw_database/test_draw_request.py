@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +17,7 @@ from dpsdk.errors import (
     InvalidArgument,
     Untrusted,
 )
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix
+from dpsdk.forms import Kronecker, LinearForm, Prefix
 from dpsdk.kernel import DrawDatabase, Kernel, LaplaceNoise, Limits, Measure, Terms
 from dpsdk.queries import Marginal, Threshold, Workload
 from dpsdk.testing import seeded
@@ -93,50 +91,11 @@ def test_a_request_of_another_class_is_not_taken_for_one():
     assert odometer.count == 0
 
 
-def test_what_a_pricing_hands_out_changes_no_later_price():
-    one, _ = kernel()
-    request = DrawDatabase(prefixes(), 3, 1)
-    first = request.price(one.terms)
-    error = first.bound.error(0.1)
-    object.__setattr__(first.bound.family, "atoms", 1)
-    object.__setattr__(first.guarantee, "eta", Fraction(0))
-    again = request.price(one.terms)
-    assert again.bound.error(0.1) == error
-    assert again.guarantee == BoundedRangeGuarantee(1)
-
-
 def test_a_pricing_runs_as_the_kernel_does():
     data = table()
     request = DrawDatabase(prefixes(), 5, 1)
     drawn = request.price(Terms(data.facts)).run(seeded(9), lambda: open_histogram(data))
     assert drawn.records.shape == (5, 1)
-
-
-@pytest.mark.thorough
-def test_a_draw_has_room_for_its_calls_or_is_refused_before_the_charge():
-    """Halves of halves of a universe are counted within one another."""
-    domain = Domain(Integer("x", 0, 2**24 - 1))
-    form = LinearForm(domain, [Kronecker(("x",), (Identity(2**24),))])
-    one, odometer = kernel(table(domain), epsilon=1000)
-    request = DrawDatabase(form, 3, 1)
-    one.run(request)
-
-    def deep(calls):
-        return one.run(request) if not calls else deep(calls - 1)
-
-    refused = 0
-    room = sys.getrecursionlimit() - len(inspect.stack())
-    for calls in range(room - 320, room - 60, 4):
-        before = odometer.count
-        try:
-            deep(calls)
-        except RecursionError:
-            refused += 1
-            assert odometer.count == before
-        else:
-            assert not refused
-            assert odometer.count == before + 1
-    assert refused
 
 
 def test_private_rows_are_bounded_by_the_largest_table():

@@ -116,8 +116,10 @@ def _points(trials: Trials[Any]) -> list[Point]:
         if trial.share is None:  # and whatever is dearer
             break
         error = max(trial.errors, default=math.inf)
-        if error < math.inf and (not points or error < points[-1].error):
-            points.append(_point(trials, trial, trial.share, error))
+        # Of a budget's plans, too, the share is that of all that is left.
+        share = trials.task.balance.share(trial.cost.runs)
+        if share is not None and error < math.inf and (not points or error < points[-1].error):
+            points.append(_point(trials, trial, share, error))
     return points
 
 

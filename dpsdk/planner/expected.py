@@ -175,18 +175,16 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
         # Less noise than was measured lessens the error as much.
         largest = float(scales.max()) * task.rows * 10 ** min(place - NOISE_DECADES[0], 0.0)
         bands = np.log10(np.array(MEASURED_BY_NOISE[family.code])).T
-        errors = [10 ** float(np.interp(place, NOISE_DECADES, band)) * largest for band in bands]
+        shares = [10 ** float(np.interp(place, NOISE_DECADES, band)) for band in bands]
+        # What is read off a distribution is a possible answer.
+        errors = [min(one * largest, task.span) for one in shares]
     else:
         return None
-    # The bound of the whole answer is a bound of its quantiles too.
-    most = min([task.span, *_bounds(task, quote)])
-    low, median, high = (float(f"{min(error, most):.4g}") for error in errors)
-    return Forecast(median, low, high, basis)
-
-
-def _bounds(task: Task[Any, Any], quote: Quote) -> list[float]:
     bound = task.bound(quote)
-    return [bound.error] if bound.proven else []
+    if bound.proven:
+        errors = [min(error, bound.error) for error in errors]
+    low, median, high = (float(f"{error:.4g}") for error in errors)
+    return Forecast(median, low, high, basis)
 
 
 def _count(scales: Floats) -> dict[float, int]:

@@ -226,12 +226,13 @@ def _plan_for_total(
     least = min(found.errors, default=math.inf)
     attainable = _finite_error(found)
     if least == math.inf and not median < span:
-        if bound is not None or expected is not None:
+        if bound is not None:
+            reasons.append(reason("vacuous", error=number(bound.error), span=number(span)))
+        if expected is not None:
             error = median if bound is None else bound.error
-            reasons.append(reason("vacuous", error=number(error), span=number(span)))
             plan = to_plan(trials, found, reasons, feasible=False, attainable=attainable)
             return RankedPlan(plan, (2, error, 0.0), math.inf)
-        # Nothing is known in the unit of the answer, as of models and of other authors' queries.
+        # Nothing is known in the unit of the answer, as of means and models.
         rows = math.inf if found.quote is None else error_in_rows(found.quote)
         return RankedPlan(to_plan(trials, found, reasons, feasible=True), (1, rows, 0.0), rows)
     plan = to_plan(trials, found, reasons, feasible=True, attainable=attainable)

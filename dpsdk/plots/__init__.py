@@ -20,14 +20,13 @@ from dpsdk._checks import shown, to_beta
 from dpsdk.accounting import Spent
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.planner import Plan, Plans
-from dpsdk.plots.asked import (
-    to_accounts,
+from dpsdk.plots._inputs import (
+    session_facts,
     to_plans,
     to_receipts,
     to_releases,
     to_table,
     to_thresholds,
-    told_of,
 )
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
@@ -179,7 +178,7 @@ def stream(
 
     if receipts is None:
         return draw_releases(releases, ax, fails)
-    private = told_of(x)[1] if isinstance(x, Session) else True
+    private = session_facts(x)[1] if isinstance(x, Session) else True
     return draw_receipts(receipts, ax, private=private)
 
 
@@ -201,11 +200,11 @@ def budget(x: Session | Spent, ax: Axes | None = None, beta: float = 0.05) -> Fi
     InvalidArgument, MissingExtra
         As `marginal` does.
     """
-    accounts, what, advice, private = to_accounts(x, to_beta(beta))
+    fails = to_beta(beta)
     _require_matplotlib()
-    from dpsdk.plots.spending import draw_accounts  # noqa: PLC0415  # imports matplotlib
+    from dpsdk.plots.accounts import draw_budget  # noqa: PLC0415  # imports matplotlib
 
-    return draw_accounts(accounts, what, advice, ax, private=private)
+    return draw_budget(x, ax, fails)
 
 
 def plan(x: Plans[Any] | Plan[Any], ax: Axes | None = None, beta: float = 0.05) -> Figure:
@@ -251,13 +250,11 @@ def audit(x: Audits, ax: Axes | None = None, beta: float = 0.05) -> Figure:
     InvalidArgument, MissingExtra
         As `marginal` does.
     """
-    from dpsdk.plots.reports import to_reports  # noqa: PLC0415  # loads the kits
-
-    (cases, samples), fails = to_reports(x), to_beta(beta)
+    fails = to_beta(beta)
     _require_matplotlib()
-    from dpsdk.plots.audits import draw_samples, draw_worst_cases  # noqa: PLC0415  # matplotlib
+    from dpsdk.plots.audits import draw_audits, to_reports  # noqa: PLC0415  # imports matplotlib
 
-    return draw_worst_cases(cases, ax, fails) if cases else draw_samples(samples, ax, fails)
+    return draw_audits(to_reports(x), ax, fails)
 
 
 def alternative(figure: Figure) -> str:

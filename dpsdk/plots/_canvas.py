@@ -1,4 +1,4 @@
-"""Where pictures are drawn: axes of a figure without pyplot, with a heading that says it all."""
+"""Axes to draw into: without pyplot, in colours that differ in grey, with a heading in words."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # The stubs of matplotlib leave the types of many keywords open.
@@ -8,9 +8,8 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Container, Sequence
-from copy import copy
-from functools import partial
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,37 +21,26 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
-from dpsdk.plots._headings import (
-    LEADING,
-    Fitted,
-    Heading,
-    Lowered,
-    Part,
-    ceiling,
-    fitting,
-    shortened,
-    wide,
-)
-from dpsdk.plots.bounds import Entries
-from dpsdk.plots.texts import filled, spelled
+from dpsdk.plots._text import Entries, printable
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
-__all__ = ["Canvas", "Picture", "alternative_of", "luminance"]
+__all__ = ["Canvas", "alternative_of", "luminance"]
 
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
 _WIDTH = 7.2
-_STEPS = {False: [1, 2, 2.5, 5, 10], True: [1, 2, 5, 10]}
 _FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
+
+_WORDS = "_dpsdk_words"
 
 
 class Picture(Figure):
@@ -67,22 +55,17 @@ class Picture(Figure):
 
 
 def alternative_of(figure: Figure) -> str:
-    """The alternative texts of all pictures in a figure, in order."""
-    found = [one for one in figure.findobj(Heading) if isinstance(one, Heading)]
-    return "\n\n".join(one.alternative for one in found if one.alternative)
+    """Return the alternative texts of all pictures in a figure, in order."""
+    return "\n\n".join(getattr(axes, _WORDS) for axes in figure.axes if hasattr(axes, _WORDS))
 
 
 def luminance(colour: ColorType) -> float:
-    """The relative luminance of a colour, from 0 for black to 1 for white."""
-    linear = [
+    """Return the relative luminance of a colour, from 0 for black to 1 for white."""
+    red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in to_rgb(colour)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _contrast(one: float, other: float) -> float:
-    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @frozen
@@ -96,24 +79,38 @@ class Colours:
 
 
 def _colours(axes: Axes) -> Colours:
-    # What is seen behind the axes: their own ground, that of the figure, or what the style is for.
-    for face in (axes.get_facecolor(), axes.figure.get_facecolor()):
-        if to_rgba(face)[3] > 0.5:
-            behind = luminance(face)
-            break
-    else:
-        behind = 0.0 if luminance(rcParams["text.color"]) > 0.4 else 1.0
-    dark = behind < 0.18
-    ink = rcParams["text.color"]
-    if _contrast(luminance(ink), behind) < 4.5:
+    # The ground is that of the axes, or of the figure, or what the style is made for.
+    ink = str(rcParams["text.color"])
+    faces = (axes.get_facecolor(), axes.figure.get_facecolor())
+    opaque = [luminance(face) for face in faces if to_rgba(face)[3] > 0.5]
+    ground = opaque[0] if opaque else 0.0 if luminance(ink) > 0.4 else 1.0
+    dark = ground < 0.18
+    light = luminance(ink)
+    if (max(light, ground) + 0.05) / (min(light, ground) + 0.05) < 4.5:
         ink = "white" if dark else "black"
     strong, weak = ("#a8d1ff", "#2b5680") if dark else ("#0a3d70", "#a3c4e6")
-    return Colours(str(ink), strong, weak, dark)
+    return Colours(ink, strong, weak, dark)
 
 
 def _plain(value: float, place: object = None) -> str:
     del place
     return f"{value:.10g}".replace("-", "\N{MINUS SIGN}", 1) if value < 0 else f"{value:.10g}"
+
+
+def wrapped(text: str, room: float, size: float, weight: str = "normal") -> list[str]:
+    """Return a text in lines that are no wider than so many points."""
+    lines = [text]
+    font = FontProperties(size=size, weight=weight)
+    characters = max(len(text), 1)
+    while characters > 8:
+        measure = text_to_path.get_text_width_height_descent
+        widest = max(measure(line, font, False)[0] for line in lines)
+        # Renderers put letters at whole dots, which makes lines a little wider.
+        if 1.09 * widest <= room:
+            break
+        characters = min(int(characters * room / (1.09 * widest)) + 1, characters - 1)
+        lines = textwrap.wrap(text, characters) or [""]
+    return lines
 
 
 class Canvas:
@@ -122,19 +119,16 @@ class Canvas:
     Parameters
     ----------
     ax
-        Somebody's axes; None for those of a new figure.
+        Axes of a caller; None for those of a new figure.
     lines
         How many lines of things a new figure has room for, below each other.
     """
 
     def __init__(self, ax: Axes | None, lines: float = 14) -> None:
         self.own = ax is None
-        # Other axes that share the room of these.
-        self.beside: list[Axes] = []
-        self.captions: list[tuple[float, str, Sequence[str]]] = []
-        self.body = lines * 0.26 + 0.7
+        self.height = lines * 0.26 + 0.7
         if ax is None:
-            figure = Picture(figsize=(_WIDTH, self.body), layout="constrained")
+            figure = Picture(figsize=(_WIDTH, self.height), layout="constrained")
             FigureCanvasAgg(figure)
             self.axes = figure.add_subplot()
             self.figure: Figure = figure
@@ -147,109 +141,68 @@ class Canvas:
             "color": self.colours.ink,
         }
         self.size = float(rcParams["font.size"])
-        # The code points that the font in use can draw.
-        self.font: Container[int] = _Glyphs()
-        axes = self.axes
+        family = FontProperties()
+        self.font = set(get_font(findfont(family)).get_charmap())
         for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+            self.axes.spines[side].set_visible(False)
         for side in ("left", "bottom"):
-            axes.spines[side].set_color(self.colours.ink)
-        axes.tick_params(colors=self.colours.ink, which="both")
-        axes.minorticks_off()
+            self.axes.spines[side].set_color(self.colours.ink)
+        self.axes.tick_params(colors=self.colours.ink, which="both")
+        self.axes.minorticks_off()
 
     @property
     def plain(self) -> FuncFormatter:
-        """Numbers as they are, in plain texts."""
+        """A formatter of numbers as they are, in plain texts."""
         return FuncFormatter(_plain)
-
-    def spelled(self, text: str, longest: int = 60) -> str:
-        """A text as the font can draw it."""
-        return spelled(text, longest, self.font)
-
-    def numbers(self, axis: str, *, whole: bool = False) -> None:
-        """Have an axis show numbers as they are, in plain texts; of what is counted, whole ones."""
-        one = self.axes.xaxis if axis == "x" else self.axes.yaxis
-        one.set_major_formatter(self.plain)
-        if one.get_scale() == "linear":
-            one.set_major_locator(MaxNLocator(nbins=7, steps=_STEPS[whole], integer=whole))
-
-    def ticks(self, axis: str, places: Sequence[float], labels: Sequence[str]) -> None:
-        """Put labels at places of an axis."""
-        put = self.axes.set_xticks if axis == "x" else self.axes.set_yticks
-        put(list(places), labels=list(labels), **self.text)
-
-    def title(self, axis: str, text: str) -> None:
-        """Say what an axis shows."""
-        put = self.axes.set_xlabel if axis == "x" else self.axes.set_ylabel
-        size = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
-        if self.own:
-            room = self.room - 60 if axis == "x" else 72 * self.body - 50
-        else:
-            box = self.axes.bbox
-            room = 1.15 * 72 * (box.width if axis == "x" else box.height) / self.figure.dpi
-        put(fitting(self.spelled(text), room, partial(wide, size, "normal")), **self.text)
-
-    def write(self, x: float, y: float, text: str, **how: Any) -> Text:
-        """A text at a place of the axes."""
-        return self.axes.text(x, y, text, **{**self.text, **how})
 
     @property
     def room(self) -> float:
         """How wide a text above the axes may be, in points."""
         if self.own:
             return self.figure.get_figwidth() * 72 - 18
-        return 72 * self.axes.bbox.width / self.figure.dpi
+        return 72 * float(self.axes.bbox.width) / self.figure.dpi
 
-    def caption(self, place: float, text: str, names: Sequence[str]) -> None:
-        """A text above the bar at a place, of axes whose bars have these names."""
-        self.captions.append((place, text, names))
+    def printable(self, text: str, longest: int = 60) -> str:
+        """Return a text as the font can draw it."""
+        return printable(text, longest, self.font)
 
-    def _caption(self, place: float, text: str, names: Sequence[str]) -> None:
-        size = 0.8 * self.size
-        tick = float(FontProperties(size=rcParams["ytick.labelsize"]).get_size_in_points())
-        taken = [wide(tick, "normal", line) for one in names for line in one.split("\n")]
-        room = self.room - (max(taken, default=0.0) + 12 if self.own else 0.0)
-        words = fitting(self.spelled(text, 160), room, partial(wide, size, "normal"))
-        caption = Fitted(
-            words,
-            (0, place),
-            xytext=(0, 0),
-            textcoords="offset points",
-            va="bottom",
-            fontsize=size,
-            annotation_clip=False,
-            **self.text,
-        )
-        caption.widest = room
-        caption.set_in_layout(False)
-        self.axes.add_artist(caption)
-        caption.set_clip_on(False)
+    def numbers(self, axis: str, *, whole: bool = False) -> None:
+        """Have an axis show numbers as they are, in plain texts; of what is counted, whole ones."""
+        line = self.axes.xaxis if axis == "x" else self.axes.yaxis
+        line.set_major_formatter(self.plain)
+        if line.get_scale() == "linear":
+            steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
+            line.set_major_locator(MaxNLocator(nbins=7, steps=steps, integer=whole))
 
-    def numbered(self, items: Sequence[str]) -> None:
-        """Numbered texts below the axes, and room for them in a figure of this module."""
-        size = 0.85 * self.size
-        long = partial(wide, size, "normal")
-        room = self.room - long("1,000,000.00")
-        lines = [
-            f"{'      ' if place else f'{number}  '}{line}"
-            for number, item in enumerate(items, 1)
-            for place, line in enumerate(filled([item], room - long("      "), long))
-        ]
-        listed = Fitted(
-            "\n".join(lines),
-            (0, 0),
-            xycoords="axes fraction",
-            xytext=(0, -3.6 * self.size),
-            textcoords="offset points",
-            va="top",
-            fontsize=size,
-            annotation_clip=False,
-            **self.text,
-        )
-        listed.widest = room
-        self.axes.add_artist(listed)
-        listed.set_clip_on(False)
-        self.body += 1.25 * size / 72 * (len(lines) - len(items))
+    def ticks(self, axis: str, places: Sequence[float], labels: Sequence[str]) -> None:
+        """Put labels at places of an axis."""
+        put = self.axes.set_xticks if axis == "x" else self.axes.set_yticks
+        put(list(places), labels=list(labels), **self.text)
+
+    def name_axis(self, axis: str, text: str) -> None:
+        """Say what an axis shows, in no more than its length."""
+        put = self.axes.set_xlabel if axis == "x" else self.axes.set_ylabel
+        length = 0.8 * 72 * (_WIDTH if axis == "x" else self.height)
+        if not self.own:
+            box = self.axes.bbox
+            length = 72 * float(box.width if axis == "x" else box.height) / self.figure.dpi
+        first, *rest = wrapped(self.printable(text), length, 1.05 * self.size)
+        put(f"{first[:-1]}…" if rest else first, **self.text)
+
+    def legend(self, **where: Any) -> None:
+        """Explain what has a public label, where there is more than one."""
+        handles, names = self.axes.get_legend_handles_labels()
+        wanted = {name: one for one, name in zip(handles, names, strict=True) if name != "interval"}
+        if len(wanted) > 1:
+            texts = self.axes.legend(wanted.values(), wanted, frameon=False, **where).get_texts()
+            for text in texts:
+                text.set(**self.text)
+
+    def caption(self, place: float, text: str) -> None:
+        """Put a text above the bar at a place."""
+        first, *rest = wrapped(self.printable(text, 160), 0.62 * self.room, 0.8 * self.size)
+        words = f"{first}…" if rest else first
+        self.axes.text(0, place, words, va="bottom", fontsize=0.8 * self.size, **self.text)
 
     def bars(
         self,
@@ -261,143 +214,105 @@ class Canvas:
         pale: bool = False,
         beside: float = 0.0,
     ) -> None:
-        """One bar for each entry from its lower to its upper end, and `beside` in sight."""
-        lowest, highest = span_of(entries, beside)
-        colour = self.colours.weak if pale else self.colours.ink
+        """Draw a bar for each entry from its lower to its upper end, with `beside` in sight."""
+        lowest, highest = _span_of(entries, beside)
         which = entries.barred
         low = np.where(np.isinf(entries.low), lowest, entries.low)[which]
         high = np.where(np.isinf(entries.high), highest, entries.high)[which]
         at = places[which]
-        pairs = (np.stack([at, low], 1), np.stack([at, high], 1))
-        segments = np.stack(pairs, axis=1)
+        segments = np.stack([np.stack([at, low], 1), np.stack([at, high], 1)], axis=1)
         if not upright:
             segments = segments[:, :, ::-1]
         if len(segments):
+            colour = self.colours.weak if pale else self.colours.ink
             lines = LineCollection(list(segments), linewidths=width, colors=colour)
             lines.set_label("interval")
             lines.set_zorder(3)
             self.axes.add_collection(lines, autolim=False)
-        for end, where, marks in ((entries.low, lowest, "v<"), (entries.high, highest, "^>")):
-            endless = which & np.isinf(end)
-            here, there = places[endless], np.full(int(endless.sum()), where)
-            x, y = (here, there) if upright else (there, here)
+        for ends, edge, marks in ((entries.low, lowest, "v<"), (entries.high, highest, "^>")):
+            endless = places[which & np.isinf(ends)]
+            edges = np.full(len(endless), edge)
+            x, y = (endless, edges) if upright else (edges, endless)
             mark = marks[0 if upright else 1]
-            self.axes.plot(
-                x, y, mark, color=self.colours.ink, markersize=5, zorder=4, clip_on=False
-            )
-        if upright:
-            self.axes.set_ylim(lowest, highest)
-        else:
-            self.axes.set_xlim(lowest, highest)
+            ink = self.colours.ink
+            self.axes.plot(x, y, mark, color=ink, markersize=5, zorder=4, clip_on=False)
+        (self.axes.set_ylim if upright else self.axes.set_xlim)(lowest, highest)
 
     def finish(
-        self, title: str, lines: Sequence[str], alternative: str, *, private: bool
+        self,
+        title: str,
+        lines: Sequence[str],
+        alternative: str,
+        *,
+        private: bool,
+        items: Sequence[str] = (),
     ) -> Figure:
-        """Write the heading, and give the figure.
+        """Write the heading, and return the figure.
 
         Parameters
         ----------
         title, lines
-            What is shown, and what is to be known of it.
+            The title, and what is to be known of the picture.
         alternative
             The same picture in words.
         private
             Whether it was made with private noise; else all of it says that it was not.
+        items
+            A numbered list below a figure of this module.
         """
-        engine = self.figure.get_layout_engine()
-        if not self.own and engine is not None:
-            # Only then it is known how wide the axes are beside their labels.
-            engine.execute(self.figure)
-        for one in self.captions:
-            self._caption(*one)
         marks = [] if private else [SEEDED]
-        told = [f"{mark}." for mark in marks]
-        words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
-        given = (
-            ([self.spelled(title, 160)], 1.1 * self.size, "bold"),
-            (marks, self.size, "bold"),
-            ([self.spelled(line, 400) for line in lines], 0.85 * self.size, "normal"),
-        )
-        parts: list[Part] = [
-            (filled(texts, self.room, partial(wide, size, weight)), size, weight)
-            for texts, size, weight in given
+        words = [f"{mark}." for mark in marks] + [f"{printable(title)}.", alternative, *lines]
+        setattr(self.axes, _WORDS, " ".join(words))
+        bold, small = 1.1 * self.size, 0.85 * self.size
+        head = [
+            part
+            for text in (*marks, self.printable(title, 160))
+            for part in wrapped(text, self.room, bold if self.own else small, "bold")
+        ]
+        body = [
+            part for line in lines for part in wrapped(self.printable(line, 400), self.room, small)
         ]
         if not self.own:
-            height = 72 * self.axes.bbox.height / self.figure.dpi
-            free = max(height / 2, ceiling(self.axes) + height / 8)
-            parts = shortened(parts, self.room, free)
-        heights = [len(texts) * LEADING * points for texts, points, _ in parts]
-        total = sum(heights) + 6
-        if self.own:
-            self._make_room(total)
-        elif engine is None:
-            for ax in (self.axes, *self.beside):
-                ax.set_axes_locator(Lowered(total, self.axes, ax.get_axes_locator()))
-        down = 0.0
-        for (texts, points, weight), height in zip(parts, heights, strict=True):
-            if texts:
-                heading = self._heading("\n".join(texts), total - down, points, weight)
-                if not down:
-                    heading.alternative = words
-            down += height
-        return self.figure
-
-    def _make_room(self, points: float) -> None:
-        inches = points / 72 + 0.08
-        height = self.body + inches
+            self._head_axes(head, body, small)
+            return self.figure
+        texts = [
+            part
+            for number, item in enumerate(items, 1)
+            for place, line in enumerate(wrapped(f"{number}  {item}", self.room - 12, small))
+            for part in ([line] if place == 0 else [f"      {line}"])
+        ]
+        above = 1.32 * (bold * len(head) + small * len(body)) / 72 + 0.12
+        below = 1.32 * small * len(texts) / 72 + (0.1 if texts else 0.0)
+        height = self.height + above + below
         self.figure.set_figheight(height)
         engine = self.figure.get_layout_engine()
         if engine is not None:
-            engine.set(rect=(0, 0, 1, self.body / height))  # type: ignore[call-arg]  # of this kind
+            engine.set(rect=(0, below / height, 1, self.height / height))  # type: ignore[call-arg]  # of this kind
+        left, top = 0.09 / _WIDTH, 1 - 0.06 / height
+        under = top - 1.32 * bold * len(head) / 72 / height
+        style: dict[str, Any] = {"va": "top", "linespacing": 1.25, **self.text}
+        write = self.figure.text
+        write(left, top, "\n".join(head), fontsize=bold, fontweight="bold", **style)
+        write(left, under, "\n".join(body), fontsize=small, **style)
+        write(left, below / height, "\n".join(texts), fontsize=small, **style)
+        return self.figure
 
-    def _heading(self, text: str, up: float, points: float, weight: str) -> Heading:
-        """A part of the heading whose top is so many points above the axes or their room."""
-        within = "figure fraction" if self.own else "axes fraction"
-        height = self.figure.get_figheight()
-        at = (0.0, self.body / height) if self.own else (0.0, 1.0)
-        heading = Heading(
-            text,
-            xy=at,
-            xycoords=within,
-            xytext=(9 if self.own else 0, up),
-            textcoords="offset points",
-            va="top",
-            ha="left",
-            fontsize=points,
-            fontweight=weight,
-            linespacing=1.25,
-            annotation_clip=False,
-            **self.text,
-        )
-        heading.widest = self.room
-        heading.set_in_layout(not self.own)
-        if self.own:
-            self.figure.add_artist(heading)
+    def _head_axes(self, head: Sequence[str], body: Sequence[str], size: float) -> None:
+        """Write as much above a caller's axes as there is room for, the marks first."""
+        if self.figure.get_layout_engine() is None:
+            points = float(self.figure.bbox.y1 - self.axes.bbox.y1)
         else:
-            self.axes.add_artist(heading)
-            heading.set_clip_on(False)
-        return heading
+            points = float(self.axes.bbox.height) / 2
+        room = max(1, int(72 * points / self.figure.dpi / (1.32 * size)))
+        lines = [*head, *body]
+        if len(lines) > room:
+            lines = [*lines[: room - 1], f"{lines[room - 1]} …"]
+        note = self.axes.set_title("\n".join(lines), loc="left", fontsize=size, **self.text)
+        note.set_linespacing(1.25)
 
 
-class _Glyphs:
-    """The code points that the fonts of the style in use can draw, looked up when needed."""
-
-    def __init__(self) -> None:
-        self._known: set[int] | None = None
-
-    def __contains__(self, point: object) -> bool:
-        if self._known is None:
-            wanted = FontProperties()
-            self._known = set()
-            for family in wanted.get_family():
-                one = copy(wanted)
-                one.set_family(family)
-                self._known.update(get_font(findfont(one)).get_charmap())
-        return point in self._known
-
-
-def span_of(entries: Entries, beside: float = 0.0) -> tuple[float, float]:
-    """The part of an axis that shows all finite numbers, nought and another, and some room."""
+def _span_of(entries: Entries, beside: float = 0.0) -> tuple[float, float]:
+    """Return the part of an axis that shows all finite numbers, 0 and `beside`, and some room."""
     numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0, beside]])
     seen = numbers[np.isfinite(numbers) & (np.abs(numbers) < _FURTHEST)]
     low, high = float(seen.min()), float(seen.max())

@@ -1,14 +1,28 @@
-"""Accounts as pictures show them: what was spent of what, and what is left."""
+"""Pictures of budgets: what a session and its scopes have spent, and what is left to them."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
 
 from __future__ import annotations
 
 from attrs import frozen
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from dpsdk.accounting import Remaining, ScopeStatement, Spent
-from dpsdk.accounting.numbers.display import as_room, percentage
-from dpsdk.plots.texts import several, spelled
+from dpsdk._checks import shown
+from dpsdk.accounting import Remaining, Spent
+from dpsdk.accounting.numbers.display import as_room, confidence, percentage
+from dpsdk.errors import InvalidArgument
+from dpsdk.mechanisms import Laplace
+from dpsdk.plots._canvas import Canvas
+from dpsdk.plots._inputs import session_facts
+from dpsdk.plots._text import format_count, printable
+from dpsdk.queries.totals import Count
+from dpsdk.session import Session
 
-__all__ = ["Account", "scoped"]
+__all__ = ["draw_budget"]
+
+_SHOWN = 24
 
 
 @frozen
@@ -19,40 +33,94 @@ class Account:
     cap: str
     spent: Spent
     remaining: Remaining | None
+    title: str
     reserve: bool = False
     closed: bool = False
-    scope: bool = False
-
-    @property
-    def called(self) -> str:
-        """What sentences call it."""
-        return f"scope {spelled(self.name, 40)!r}" if self.scope else self.name
 
     @property
     def words(self) -> str:
         """What was spent, and what is left, in words that are exact."""
-        runs = several(self.spent.charges, "charge")
-        parts = [f"{percentage(self.spent.fraction)} spent in {runs}"]
+        charges = format_count(self.spent.charges, "charge")
+        parts = [f"{percentage(self.spent.fraction)} spent in {charges}"]
         if self.closed:
             parts.append("closed")
         elif self.remaining is not None:
             left = self.remaining
             sizes = {"ε": left.epsilon, "ρ": left.rho}
-            told = [f"{name} {as_room(size)}" for name, size in sizes.items() if size > 0]
-            parts.append(f"left: a run of {' or '.join(told)}" if told else "left: no run")
+            runs = [f"{name} {as_room(size)}" for name, size in sizes.items() if size > 0]
+            parts.append(f"left: a run of {' or '.join(runs)}" if runs else "left: no run")
             if left.kept_epsilon is not None:
                 parts.append(f"kept: ε {as_room(left.kept_epsilon)}")
         return "; ".join(parts)
 
 
-def scoped(statement: ScopeStatement) -> Account:
-    """The line of a scope."""
-    return Account(
-        statement.name,
-        statement.cap,
-        statement.spent,
-        statement.remaining,
-        statement.reserve,
-        statement.closed,
-        scope=True,
+def _accounts(x: Session | Spent) -> list[Account]:
+    if isinstance(x, Spent):
+        return [Account("account", x.of or str(x.guarantee), x, None, "account")]
+    accounts = [Account("session", str(x.budget), x.spent, x.remaining, "session")]
+    for scope in x.scopes:
+        title = f"scope {printable(scope.name, 40)!r}"
+        accounts.append(
+            Account(
+                scope.name, scope.cap, scope.spent, scope.remaining, title, scope.reserve,
+                scope.closed,
+            )
+        )  # fmt: skip
+    return accounts
+
+
+def _affordable_count(session: Session, beta: float) -> str:
+    """Say how exact one count could be for all that is left."""
+    left = session.remaining
+    if not left.epsilon:
+        return "No run of pure ε fits any more."
+    quote = session.quote(Count(normalized=False), using=Laplace(left.epsilon))
+    rows = quote.error(beta)
+    return (
+        f"All that is left would buy one count that is off by at most {rows:,.10g} "
+        f"row{'' if rows == 1 else 's'} with probability {confidence(beta)} (β = {beta:g})."
     )
+
+
+def draw_budget(x: object, ax: Axes | None, beta: float) -> Figure:
+    """Draw one bar for each account: what was spent, then what is left, hatched where reserved."""
+    if not isinstance(x, Session | Spent):
+        raise InvalidArgument("x", "a session, or what it has spent", shown(x))
+    accounts = _accounts(x)
+    drawn = accounts[:_SHOWN]
+    canvas = Canvas(ax, max(3.0, 2.1 * len(drawn)))
+    axes, colours = canvas.axes, canvas.colours
+    for place, account in enumerate(drawn):
+        gone = account.spent.fraction
+        axes.barh(
+            place,
+            1 - gone,
+            0.42,
+            left=gone,
+            facecolor="none" if account.closed else colours.weak,
+            edgecolor=colours.strong,
+            hatch="////" if account.reserve and not account.closed else None,
+            linewidth=0.8,
+        ).set_label("_left")
+        bar = axes.barh(place, gone, 0.42, color=colours.strong, edgecolor=colours.strong)
+        bar.set_label("_spent")
+        canvas.caption(place - 0.26, account.words)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(len(drawn) - 0.5, -0.75)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], labels=["0%", "25%", "50%", "75%", "100%"])
+    canvas.name_axis("x", "share of its own cap")
+    names = [f"{canvas.printable(one.name, 24)}\n{canvas.printable(one.cap, 30)}" for one in drawn]
+    canvas.ticks("y", list(range(len(drawn))), names)
+    lines = ["In each bar, from the left: what is spent, then what remains."]
+    if any(account.reserve and not account.closed for account in drawn):
+        lines[0] += " Hatched: set aside for its scope."
+    if len(accounts) > len(drawn):
+        lines.append(f"{len(accounts) - len(drawn):,} more scopes are not shown.")
+    lines.append(f"Whatever is asked next, the session keeps {accounts[0].spent.guarantee}.")
+    subject, private = accounts[0].cap, True
+    if isinstance(x, Session):
+        lines.append(_affordable_count(x, beta))
+        table, private = session_facts(x)
+        subject = f"{x.budget} on {shown(table)}"
+    words = " ".join(f"{account.title} ({account.cap}): {account.words}." for account in drawn)
+    return canvas.finish(f"Budget of {subject}", lines, words, private=private)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,14 +16,21 @@ from matplotlib.figure import Figure
 
 from dpsdk.accounting.numbers.display import as_text, confidence
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.bounds import Entries, entries_of, resting, said
-from dpsdk.plots.tables import in_words, thinned
-from dpsdk.plots.texts import several, spelled
+from dpsdk.plots._text import (
+    Entries,
+    describe_bounds,
+    describe_entries,
+    describe_release,
+    entries_of,
+    format_count,
+    printable,
+)
+from dpsdk.plots.tables import thinned
 from dpsdk.queries.threshold import Threshold
 from dpsdk.queries.workload import Answers
 from dpsdk.release import Cost, Release
 from dpsdk.session.history import Receipt
-from dpsdk.typing import Floats
+from dpsdk.typing import Bools, Floats
 
 __all__ = ["draw_cdf", "draw_receipts", "draw_releases"]
 
@@ -32,46 +39,46 @@ def _numbers(answers: Answers[float]) -> Floats:
     return answers.values
 
 
-def _place(where: float | date, *, hours: bool) -> float:
-    if isinstance(where, datetime):
-        day = where.date().toordinal()
-        return day + (where - datetime.combine(where.date(), datetime.min.time())).seconds / 86_400
-    # Among hours, a day lies below its last one.
-    return float(where.toordinal() + hours) if isinstance(where, date) else float(where)
+def _single(value: float) -> Floats:
+    return np.array([float(value)])
 
 
-def _ordered(entries: Entries, order: list[int]) -> Entries:
-    return Entries(
-        entries.values[order], entries.low[order], entries.high[order], entries.joint, entries.bound
-    )
+def _position(threshold: float | date, *, hours: bool) -> float:
+    if isinstance(threshold, datetime):
+        midnight = datetime.combine(threshold.date(), datetime.min.time())
+        return threshold.date().toordinal() + (threshold - midnight).seconds / 86_400
+    if isinstance(threshold, date):
+        # Among hours, a day lies below its last one.
+        return float(threshold.toordinal() + hours)
+    return float(threshold)
 
 
 def draw_cdf(
     release: Release[Answers[float]],
-    asked: Sequence[Threshold],
+    thresholds: Sequence[Threshold],
     ranks: Sequence[int],
     ax: Axes | None,
     beta: float,
 ) -> Figure:
-    """What was released at each threshold, with its bar, and what follows between them."""
-    ends = [one.threshold for one in asked]
+    """Draw what was released at each threshold, with its bar, and what follows between them."""
+    ends = [query.threshold for query in thresholds]
     hours = any(isinstance(end, datetime) for end in ends)
-    along = [_place(end, hours=hours) for end in ends]
+    positions = [_position(end, hours=hours) for end in ends]
     # What lies between two thresholds follows from which of them has more cells below it.
-    order = sorted(range(len(ends)), key=lambda place: (ranks[place], along[place]))
-    entries = _ordered(entries_of(release, beta, _numbers), order)
-    places = np.array([along[place] for place in order])
+    order = sorted(range(len(ends)), key=lambda place: (ranks[place], positions[place]))
+    entries = entries_of(release, beta, _numbers).ordered(order)
+    places = np.array([positions[place] for place in order])
     canvas = Canvas(ax)
     axes, colours = canvas.axes, canvas.colours
-    few, shares = len(places) <= 60, asked[0].normalized
+    few, shares = len(places) <= 60, thresholds[0].normalized
     width = 1.8 if few else max(0.4, 60 / len(places))
     canvas.bars(places, entries, upright=True, width=width, beside=1.0 if shares else 0.0)
-    told = np.isfinite(entries.values)
-    lines = said(release, entries, beta)
+    lines = describe_release(release, entries, beta)
     if entries.joint and len(places) > 1:
-        _between(canvas, places, entries)
+        _shade_between(canvas, places, entries)
         lines.insert(1, "Shaded: between thresholds, since no share falls as its threshold rises.")
-    marks = axes.plot(
+    told = np.isfinite(entries.values)
+    axes.plot(
         places[told],
         entries.values[told],
         "o-" if few else "-",
@@ -79,50 +86,48 @@ def draw_cdf(
         linewidth=1.0 if few else 1.4,
         color=colours.strong,
         zorder=4,
+        label="value",
     )
-    marks[0].set_label("value")
     if shares:
         axes.axhline(1, color=colours.ink, linewidth=0.7, linestyle=":", zorder=2)
     axes.axhline(0, color=colours.ink, linewidth=0.7, zorder=2)
     canvas.numbers("y")
-    canvas.title("x", asked[0].attribute)
-    canvas.title("y", "share of rows at or below" if shares else "rows at or below")
-    names = [spelled(str(ends[place]), 28) for place in order]
+    canvas.name_axis("x", thresholds[0].attribute)
+    canvas.name_axis("y", "share of rows at or below" if shares else "rows at or below")
+    names = [printable(str(ends[place]), 28) for place in order]
     if any(isinstance(end, date) for end in ends):
         some = thinned(len(places))[::2]
-        canvas.ticks("x", [places[one] for one in some], [names[one] for one in some])
+        canvas.ticks("x", [places[place] for place in some], [names[place] for place in some])
     else:
         canvas.numbers("x")
-    where = "" if asked[0].where is None else f", where {asked[0].where!r}"
-    title = f"{release.query}: {asked[0].attribute} at or below {several(len(places), 'threshold')}"
-    words = in_words([f"at or below {name}" for name in names], entries)
-    return canvas.finish(title + where, lines, words, private=release.private)
+    where = "" if thresholds[0].where is None else f", where {thresholds[0].where!r}"
+    count = format_count(len(places), "threshold")
+    title = f"{release.query}: {thresholds[0].attribute} at or below {count}{where}"
+    words = describe_entries([f"at or below {name}" for name in names], entries)
+    return canvas.finish(title, lines, words, private=release.private)
 
 
-def _between(canvas: Canvas, places: Floats, entries: Entries) -> None:
+def _shade_between(canvas: Canvas, places: Floats, entries: Entries) -> None:
     """Shade where the truth lies between two thresholds, since it does not fall."""
     low, high = canvas.axes.get_ylim()
     lower = np.where(np.isinf(entries.low), low, entries.low)
     upper = np.where(np.isinf(entries.high), high, entries.high)
-    edges = np.repeat(places, 2)[1:-1]
-    shade = canvas.axes.fill_between(
-        edges,
+    canvas.axes.fill_between(
+        np.repeat(places, 2)[1:-1],
         np.repeat(lower[:-1], 2),
         np.repeat(upper[1:], 2),
         color=canvas.colours.weak,
         linewidth=0,
         alpha=0.6,
         zorder=1,
+        label="between thresholds",
     )
-    shade.set_label("between thresholds")
 
 
-def _total(costs: Sequence[Cost]) -> tuple[list[Fraction], str]:
-    """What was paid after each, in ε where each run has a pure one, else in ρ."""
-    epsilons = [cost.epsilon for cost in costs]
-    pure = [one for one in epsilons if one is not None]
-    steps = pure if len(pure) == len(costs) else [cost.rho for cost in costs]
-    unit = "ε" if len(pure) == len(costs) else "ρ"
+def _sums(costs: Sequence[Cost]) -> tuple[list[Fraction], str]:
+    """Return what was paid after each, in ε where each run has a pure one, else in ρ."""
+    pure = [cost.epsilon for cost in costs if cost.epsilon is not None]
+    steps, unit = (pure, "ε") if len(pure) == len(costs) else ([cost.rho for cost in costs], "ρ")
     total, sums = Fraction(0), list[Fraction]()
     for step in steps:
         total += step
@@ -130,122 +135,96 @@ def _total(costs: Sequence[Cost]) -> tuple[list[Fraction], str]:
     return sums, unit
 
 
-def _cost_line(axes: Axes, canvas: Canvas, sums: Sequence[Fraction]) -> None:
-    count = len(sums)
+def _draw_costs(axes: Axes, canvas: Canvas, sums: Sequence[Fraction]) -> None:
     heights = [0.0, *map(float, sums)]
-    edges = [0.5, *[place + 0.5 for place in range(1, count + 1)]]
-    drawn = axes.step(
-        edges, heights, where="pre", color=canvas.colours.ink, linewidth=1.3, linestyle="--"
-    )
-    drawn[0].set_label("cost so far")
+    edges = [0.5, *[place + 0.5 for place in range(1, len(heights))]]
+    style: dict[str, Any] = {"color": canvas.colours.ink, "linewidth": 1.3, "linestyle": "--"}
+    axes.step(edges, heights, where="pre", label="cost so far", **style)
     axes.set_ylim(0, 1.08 * heights[-1] or 1.0)
 
 
+def _draw_marks(
+    canvas: Canvas, heights: Floats, which: Bools, mark: str, face: str, name: str
+) -> None:
+    """Mark some answers, in the order of asking, if there are any."""
+    if which.any():
+        canvas.axes.plot(
+            np.flatnonzero(which) + 1.0,
+            heights[which],
+            linestyle="none",
+            marker=mark,
+            markersize=max(2.0, min(6.5, 400 / len(heights))),
+            markerfacecolor=face,
+            markeredgecolor=canvas.colours.strong,
+            zorder=4,
+            label=name,
+        )
+
+
 def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: float) -> Figure:
-    """Answers in the order of asking, with their bars, and what they cost so far."""
-    each = [entries_of(one, beta, _single) for one in releases]
-    entries = Entries(
-        np.concatenate([one.values for one in each]),
-        np.concatenate([one.low for one in each]),
-        np.concatenate([one.high for one in each]),
-        joint=True if any(one.joint is not None for one in each) else None,
-        bound=each[0].bound,
+    """Draw answers in the order of asking, with their bars, and what they cost so far."""
+    each = [entries_of(release, beta, _single) for release in releases]
+    values, low, high = (
+        np.concatenate([getattr(one, name) for one in each]) for name in ("values", "low", "high")
     )
+    joint = True if any(one.joint is not None for one in each) else None
+    entries = Entries(values, low, high, joint, each[0].bound)
     canvas = Canvas(ax)
     axes, colours = canvas.axes, canvas.colours
     count = len(releases)
     places = np.arange(1, count + 1, dtype=np.float64)
     canvas.bars(places, entries, upright=True, width=max(0.5, min(2.0, 160 / count)))
-    charged = np.array([not one.cost.free for one in releases])
-    told = np.isfinite(entries.values)
-    size = max(2.0, min(6.0, 400 / count))
-    for which, mark, face, name in (
-        (told & charged, "D", colours.strong, "paid for"),
-        (told & ~charged, "o", colours.weak, "free"),
-    ):
-        if which.any():
-            drawn = axes.plot(
-                places[which],
-                entries.values[which],
-                linestyle="none",
-                marker=mark,
-                markersize=size,
-                markerfacecolor=face,
-                markeredgecolor=colours.strong,
-                zorder=4,
-            )
-            drawn[0].set_label(name)
+    charged = np.array([not release.cost.free for release in releases])
+    told = np.isfinite(values)
+    _draw_marks(canvas, values, told & charged, "D", colours.strong, "paid for")
+    _draw_marks(canvas, values, told & ~charged, "o", colours.weak, "free")
     axes.set_xlim(0.4, count + 0.6)
-    sums, unit = _total([one.cost for one in releases])
+    sums, unit = _sums([release.cost for release in releases])
     beside = axes.twinx()
-    _cost_line(beside, canvas, sums)
-    _dress(canvas, beside, f"sum of {unit} so far (dashed)")
-    canvas.title("x", "answers, in the order of asking")
-    canvas.title("y", "answer")
-    canvas.numbers("x", whole=True)
-    canvas.numbers("y")
-    _legend(canvas, "lower right")
-    paying = int(charged.sum())
-    were = f"{several(paying, 'answer was', 'answers were')} paid for, {count - paying:,} free"
-    lines = [
-        _standing(releases, each, beta),
-        f"{were}; together {unit} {as_text(sums[-1])}{_leaks(releases)}.",
-    ]
-    if len({one.mechanism for one in releases}) == 1:
-        lines.append(f"All by {spelled(releases[0].mechanism, 90)}.")
-    names = [spelled(one.query, 40) for one in releases]
-    words = in_words(names, entries)
-    title = f"{several(count, 'answer')} over time"
-    return canvas.finish(title, lines, words, private=all(one.private for one in releases))
-
-
-def _leaks(releases: Sequence[Release[float]]) -> str:
-    return "" if all(one.cost.epsilon is not None for one in releases) else ", leaks aside"
-
-
-def _single(value: float) -> Floats:
-    return np.array([float(value)])
-
-
-def _standing(releases: Sequence[Release[float]], each: Sequence[Entries], beta: float) -> str:
-    if len(releases) == 1:
-        return " ".join(resting(each[0], beta))
-    sure = f"with probability {confidence(beta)} (β = {beta:g}"
-    stands = [one.bound.standing for one in each]
-    barred = sum(one.joint is not None for one in each)
-    if not barred:
-        return f"No bars: {each[0].bound.words}."
-    missing = "" if barred == len(each) else f"; {len(each) - barred:,} without a bound have none"
-    kinds = ", ".join(dict.fromkeys(one for one in stands if one != "none"))
-    if set(stands) == {"promised"} and len({one.mechanism for one in releases}) == 1:
-        why = spelled(each[0].bound.kind, 90)
-        return f"Bars hold {sure}, for all of one channel at once), promised: {why}{missing}."
-    return f"Each bar holds by itself {sure}, each), {kinds}{missing}."
-
-
-def _dress(canvas: Canvas, beside: Axes, text: str) -> None:
-    """Axes at the right side, in the same clothes."""
-    beside.set_ylabel(text, **canvas.text)
-    beside.tick_params(colors=canvas.colours.ink)
+    _draw_costs(beside, canvas, sums)
+    beside.set_ylabel(f"sum of {unit} so far (dashed)", **canvas.text)
+    beside.tick_params(colors=colours.ink)
     beside.yaxis.set_major_formatter(canvas.plain)
     for side in ("top", "left", "bottom"):
         beside.spines[side].set_visible(False)
-    beside.spines["right"].set_color(canvas.colours.ink)
+    beside.spines["right"].set_color(colours.ink)
     beside.patch.set_visible(False)
+    canvas.name_axis("x", "answers, in the order of asking")
+    canvas.name_axis("y", "answer")
+    canvas.numbers("x", whole=True)
+    canvas.numbers("y")
+    # Above the axes, where a second line is drawn in them.
+    canvas.legend(loc="lower right", ncols=2, bbox_to_anchor=(1.0, 1.0))
+    paying = int(charged.sum())
+    were = format_count(paying, "answer was", "answers were")
+    leaks = "" if all(one.cost.epsilon is not None for one in releases) else ", leaks aside"
+    lines = [
+        _describe_bars(releases, each, beta),
+        f"{were} paid for, {count - paying:,} free; together {unit} {as_text(sums[-1])}{leaks}.",
+    ]
+    if len({release.mechanism for release in releases}) == 1:
+        lines.append(f"All by {printable(releases[0].mechanism, 90)}.")
+    words = describe_entries([printable(release.query, 40) for release in releases], entries)
+    private = all(release.private for release in releases)
+    return canvas.finish(
+        f"{format_count(count, 'answer')} over time", lines, words, private=private
+    )
 
 
-def _legend(canvas: Canvas, where: Literal["lower right", "upper left"]) -> None:
-    handles, names = canvas.axes.get_legend_handles_labels()
-    wanted = [(one, name) for one, name in zip(handles, names, strict=True) if name != "interval"]
-    if len(wanted) > 1:
-        artists, words = [one for one, _ in wanted], [name for _, name in wanted]
-        # Above the axes, where a second line is drawn in them.
-        columns, at = (len(words), (1.0, 1.0)) if where == "lower right" else (1, None)
-        legend = canvas.axes.legend(
-            artists, words, loc=where, frameon=False, ncols=columns, bbox_to_anchor=at
-        )
-        for text in legend.get_texts():
-            text.set(**canvas.text)
+def _describe_bars(releases: Sequence[Release[float]], each: Sequence[Entries], beta: float) -> str:
+    if len(releases) == 1:
+        return " ".join(describe_bounds(each[0], beta))
+    barred = sum(one.joint is not None for one in each)
+    if not barred:
+        return f"No bars: {each[0].bound.words}."
+    sure = f"with probability {confidence(beta)} (β = {beta:g}"
+    missing = "" if barred == len(each) else f"; {len(each) - barred:,} without a bound have none"
+    standings = {one.bound.standing: None for one in each}
+    if set(standings) == {"promised"} and len({one.mechanism for one in releases}) == 1:
+        why = printable(each[0].bound.kind, 90)
+        return f"Bars hold {sure}, for all of one channel at once), promised: {why}{missing}."
+    kinds = ", ".join(kind for kind in standings if kind != "none")
+    return f"Each bar holds by itself {sure}, each), {kinds}{missing}."
 
 
 def _kind(receipt: Receipt) -> str:
@@ -257,48 +236,36 @@ def _kind(receipt: Receipt) -> str:
 
 
 def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool) -> Figure:
-    """What a session was charged so far, question by question."""
+    """Draw what a session was charged so far, question by question."""
     canvas = Canvas(ax)
     axes, colours = canvas.axes, canvas.colours
-    sums, unit = _total([one.cost for one in receipts])
-    _cost_line(axes, canvas, sums)
+    sums, unit = _sums([receipt.cost for receipt in receipts])
+    _draw_costs(axes, canvas, sums)
     heights = np.array([float(one) for one in sums])
-    kinds = (
+    kinds = np.array([_kind(receipt) for receipt in receipts])
+    told: list[str] = []
+    for name, mark, face in (
         ("paid for", "D", colours.strong),
         ("by another session", "s", colours.weak),
         ("free", "o", colours.weak),
         ("charged, no answer", "X", colours.ink),
-    )
-    found = [_kind(one) for one in receipts]
-    told: list[str] = []
-    size = max(2.0, min(7.0, 400 / len(receipts)))
-    for name, mark, face in kinds:
-        which = np.array([kind == name for kind in found])
+    ):
+        which = kinds == name
+        _draw_marks(canvas, heights, which, mark, face, name)
         if which.any():
             told.append(f"{int(which.sum()):,} {name}")
-            drawn = axes.plot(
-                np.flatnonzero(which) + 1,
-                heights[which],
-                linestyle="none",
-                marker=mark,
-                markersize=size,
-                markerfacecolor=face,
-                markeredgecolor=colours.strong,
-                zorder=4,
-            )
-            drawn[0].set_label(name)
     axes.set_xlim(0.4, len(receipts) + 0.6)
     canvas.numbers("x", whole=True)
     canvas.numbers("y")
-    canvas.title("x", "questions and openings, in order")
-    canvas.title("y", f"sum of {unit} so far")
-    _legend(canvas, "upper left")
-    count = several(len(receipts), "receipt")
+    canvas.name_axis("x", "questions and openings, in order")
+    canvas.name_axis("y", f"sum of {unit} so far")
+    canvas.legend(loc="upper left")
     leaks = "" if unit == "ε" else ", leaks aside"
     lines = [f"{', '.join(told)}; together {unit} {as_text(sums[-1])}{leaks}."]
-    scopes = sorted({one.scope for one in receipts} - {""})
+    scopes = sorted({receipt.scope for receipt in receipts} - {""})
     if scopes:
-        lines.append(f"In scopes: {', '.join(repr(spelled(one, 24)) for one in scopes[:6])}.")
-    dearest = max(receipts, key=lambda one: one.cost.rho)
-    words = f"The dearest is {spelled(str(dearest), 160)}."
-    return canvas.finish(f"Spent over {count}", lines, words, private=private)
+        lines.append(f"In scopes: {', '.join(repr(printable(one, 24)) for one in scopes[:6])}.")
+    most = max(receipts, key=lambda receipt: receipt.cost.rho)
+    words = f"The most expensive is {printable(str(most), 160)}."
+    title = f"Spent over {format_count(len(receipts), 'receipt')}"
+    return canvas.finish(title, lines, words, private=private)

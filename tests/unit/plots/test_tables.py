@@ -9,7 +9,7 @@ from matplotlib.text import Text
 from dpsdk import Categorical, Domain, Integer, plots
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Laplace, ResidualPlanner
-from dpsdk.plots.texts import spelled
+from dpsdk.plots._text import printable
 from dpsdk.queries import Marginal
 from dpsdk.release import NoAccuracy, PromisedAccuracy
 from pictures import PEOPLE, Widths, artists, drawn, made, segments, session_of, texts, values
@@ -187,13 +187,13 @@ def test_labels_are_drawn_letter_by_letter(draw):
 
 
 def test_a_text_is_spelled_in_one_line_of_a_length():
-    assert spelled("abc") == "abc"
-    assert spelled("a\nb") == "a\\nb"
-    assert spelled("x" * 99, 5) == "xxxx…"
-    assert spelled("\x07" * 9, 10) == "\\x07\\x07…"
-    assert spelled("é", font=frozenset()) == "\\xe9"
-    assert spelled("é", font={0xE9}) == "é"
-    assert spelled("\ud800") == "\\ud800"
+    assert printable("abc") == "abc"
+    assert printable("a\nb") == "a\\nb"
+    assert printable("x" * 99, 5) == "xxxx…"
+    assert printable("\x07" * 9, 10) == "\\x07\\x07…"
+    assert printable("é", font=frozenset()) == "\\xe9"
+    assert printable("é", font={0xE9}) == "é"
+    assert printable("\ud800") == "\\ud800"
 
 
 def test_a_mechanism_with_exact_joint_bounds_is_drawn_with_its_own():

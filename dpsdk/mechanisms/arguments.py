@@ -107,13 +107,7 @@ def gaussian_for(epsilon: Fraction, delta: Fraction) -> GaussianNoise:
 def noise_for(
     mechanism: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
 ) -> Noise:
-    """Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ.
-
-    Raises
-    ------
-    InvalidArgument
-        If the total is not given in one of these ways, or no ρ implies the (ε, δ).
-    """
+    """Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ."""
     check_total(mechanism, epsilon, delta, rho)
     if rho is not None:
         return GaussianNoise(rho)

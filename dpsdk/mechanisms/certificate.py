@@ -51,13 +51,7 @@ def _to_masses(masses: Array | Sequence[float]) -> Floats:
 
 
 def to_rows(rows: Rows) -> Rows:
-    """Read a number of rows.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is below 0, or was released without proven half-widths.
-    """
+    """Read a number of rows."""
     if isinstance(rows, Measurement):
         bounded = isinstance(rows.accuracy, HalfWidths) and rows.accuracy.proven
         if len(rows.values) != 1 or not bounded:

@@ -46,15 +46,7 @@ _LISTED = 8
 
 
 def narrowed_over(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
-    """A linear form over the domain of the table, without attributes of one cell.
-
-    Raises
-    ------
-    QueryError
-        If the form is not linear.
-    InvalidArgument
-        If it is over another domain.
-    """
+    """A linear form over the domain of the table, without attributes of one cell."""
     check_linear(form, mechanism)
     if form.domain is not facts.domain and form.domain != facts.domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
@@ -140,15 +132,7 @@ class Stack:
         ]
 
     def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
-        """The form without attributes of one cell, if it follows from what is measured.
-
-        Raises
-        ------
-        QueryError
-            If the form is not linear, or a function depends on attributes that no part has.
-        InvalidArgument
-            If it is over another domain.
-        """
+        """The form without attributes of one cell, if it follows from what is measured."""
         form = narrowed_over(form, mechanism, facts)
         for names in dict.fromkeys([block.names for block in form.blocks]):
             if not self._covering(names):

@@ -82,13 +82,7 @@ class NumberPricing:
 
 
 def price_any(form: LinearForm, noise: Noise, terms: Terms) -> NumberPricing:
-    """What measuring one function of a form with weights from 0 to 1 would do. Spends nothing.
-
-    Raises
-    ------
-    InvalidArgument
-        If the noise would be wider than the lattice can hold.
-    """
+    """What measuring one function of a form with weights from 0 to 1 would do. Spends nothing."""
     facts = terms.facts
     most = Measure(form.row(moving_row(form, facts)), noise).price(terms)
     if form.integral or form.rows == 1:

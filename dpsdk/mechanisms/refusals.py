@@ -28,13 +28,7 @@ def in_words(error: InvalidArgument, **given: Fraction | None) -> InvalidArgumen
 
 
 def check_linear(form: object, mechanism: str) -> None:
-    """Refuse what is no linear query, before anything is paid.
-
-    Raises
-    ------
-    QueryError
-        If the form is of another kind. The channel adds the name of the query.
-    """
+    """Refuse what is no linear query, before anything is paid."""
     if isinstance(form, LinearForm):
         return
     if isinstance(form, GapForm):

@@ -241,13 +241,7 @@ class SmallDBStrategy:
     _members: Members = field(repr=False)
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows, read off the small database. Costs nothing.
-
-        Raises
-        ------
-        PublicSizeRequired
-            If the number of rows is private.
-        """
+        """Counts of rows, read off the small database. Costs nothing."""
         check_linear(form, "SmallDB")
         read = Fitted(self.distribution).answer(form, kernel)
         return evolve(read, accuracy=_accuracy(self.bound, self._members.covers(form)))

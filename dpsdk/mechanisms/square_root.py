@@ -91,16 +91,7 @@ class Root:
 
     @classmethod
     def over(cls, facts: Facts, attribute: str) -> Root:
-        """The root for an attribute of a table.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have it.
-        TooLarge
-            If it has more than 2^20 cells, or the table may have so many rows that coefficients
-            would be too coarse for exact sums of so many cells.
-        """
+        """The root for an attribute of a table."""
         size = facts.domain[attribute].size
         name, advice = f"SquareRoot({attribute!r})", "open a Tree"
         if size > SIZE_LIMIT:

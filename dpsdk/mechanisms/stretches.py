@@ -20,12 +20,6 @@ def stretches(form: LinearForm, asked: Sequence[LinearForm]) -> list[tuple[int, 
     """The questions that a form is made of, each once: the place of each among them, and its part.
 
     Equal questions are met in the order that they are given in.
-
-    Raises
-    ------
-    QueryError
-        If it is not made of just these; or if a form of these might be read in two ways, as one of
-        a, b, and a and b together: which of two was meant nobody could tell.
     """
     words = [_word(one) for one in asked]
     left: dict[Word, list[int]] = {}

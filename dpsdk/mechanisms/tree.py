@@ -73,15 +73,7 @@ class Hierarchy:
 
     @classmethod
     def over(cls, facts: Facts, attribute: str, branching: int | None, noise: Noise) -> Hierarchy:
-        """The tree of an attribute of a table.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have it.
-        TooLarge
-            If it has more than 2^22 cells.
-        """
+        """The tree of an attribute of a table."""
         size = facts.domain[attribute].size
         if size > SIZE_LIMIT:
             advice = "declare a coarser attribute"

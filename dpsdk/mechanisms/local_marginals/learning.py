@@ -88,13 +88,7 @@ class Learning:
         self._state = _Standing()
 
     def learn(self, kernel: Kernel) -> LocalStrategy:
-        """All steps, unless somebody stops them.
-
-        Raises
-        ------
-        Unfinished
-            If the opening was stopped, or interrupted or out of budget once something was learnt.
-        """
+        """All steps, unless somebody stops them."""
         steps = self._steps()
         try:
             for done, step in enumerate(steps):

@@ -74,14 +74,7 @@ class Lattice:
 
     @classmethod
     def of(cls, sizes: tuple[int, ...], sets: Iterable[Attributes], row_limit: int = 1) -> Lattice:
-        """The lattice of a workload, over tables of no more rows than a public limit.
-
-        Raises
-        ------
-        TooLarge
-            If there are more than 2^16 sets, a table of more than 2^24 cells, or so many rows that
-            what is measured might not fit 64 bits.
-        """
+        """The lattice of a workload, over tables of no more rows than a public limit."""
         if row_limit > _ROWS:
             raise TooLarge("LocalMarginals", row_limit, _ROWS, "rows", _FEWER_ROWS)
         wanted = {chosen for chosen in sets if chosen}

@@ -78,13 +78,7 @@ class Spending:
     def within(
         cls, shares: Shares, total: Budget | Fraction, lattice: Lattice, terms: Terms
     ) -> Spending:
-        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
-
-        Raises
-        ------
-        InvalidArgument
-            If nothing can be measured for so little.
-        """
+        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ."""
         facts = terms.facts
         if isinstance(total, Fraction):
             return cls.of(shares, total, lattice, facts)
@@ -102,11 +96,6 @@ class Spending:
         """Refuse, before anything is paid, what would be refused in the middle.
 
         What is planned follows from releases. These bounds are for whatever plan comes out.
-
-        Raises
-        ------
-        InvalidArgument
-            If there is a plan whose noise or numbers would not fit 64 bits; it names `rho`.
         """
         bought = [noise for noise in (self.first, self.rest) if noise is not None]
         looked = [noise for noise in (self.look, self.certify) if noise is not None]
@@ -191,17 +180,7 @@ def request_for(
     facts: Facts,
     noise: GaussianNoise,
 ) -> MeasureResiduals:
-    """Residuals that are bought together, with noise in given proportions.
-
-    Parameters
-    ----------
-    deviations
-        What the noise of each set should be, up to one factor.
-    lattice, facts
-        The sizes of the attributes, and what else is public.
-    noise
-        What all of them cost.
-    """
+    """Residuals that are bought together, with noise in given proportions."""
     sets = list(deviations)
     wanted = np.array([deviations[chosen] for chosen in sets])
     cells = np.array([float(lattice.cells(chosen)) for chosen in sets])

@@ -70,13 +70,7 @@ _GRAM_LIMIT = 2**12
 
 
 def designed(form: LinearForm, facts: Facts, noise: Noise) -> Stack:
-    """The strategy for a workload: the same for the same blocks, facts and kind of noise.
-
-    Raises
-    ------
-    TooLarge
-        If it estimates more than 2^24 cells. Told beforehand, from public sizes.
-    """
+    """The strategy for a workload: the same for the same blocks, facts and kind of noise."""
     form = narrowed(form)
     parts = _attribute_sets(form)
     cells = sum(_cells(form.domain, names) for names in parts)

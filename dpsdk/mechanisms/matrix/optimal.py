@@ -49,16 +49,6 @@ def best_for_gaussian(gram: Floats) -> Floats:
     Zhang and Hao 2016). For positive multipliers λ it is at least (tr R)² / Σλ, where R is the root
     of the matrix √λᵢ Gᵢⱼ √λⱼ, and both are equal where λ is the diagonal of R; the iteration to
     there is that of Denisov, McMahan, Rush, Smith and Thakurta 2022.
-
-    Parameters
-    ----------
-    gram
-        Symmetric, shape (cells, cells).
-
-    Returns
-    -------
-    Floats
-        Lower triangular, shape (cells, cells).
     """
     size = len(gram)
     if not float(np.trace(gram)) > 0:
@@ -90,16 +80,6 @@ def best_for_laplace(gram: Floats) -> Floats:
 
     These are found by descent from two starts (the p-identity strategies of McKenna, Miklau, Hay
     and Machanavajjhala 2018); where none is better, it is the cells alone.
-
-    Parameters
-    ----------
-    gram
-        Symmetric, shape (cells, cells).
-
-    Returns
-    -------
-    Floats
-        Not negative, shape (rows, cells).
     """
     size, whole = len(gram), float(np.trace(gram))
     if not whole > 0:

@@ -1,28 +1,41 @@
-"""One round of learning a batch, by each rule. One that fails leaves what was learnt as it was."""
+"""How a batch is learnt, round by round, and what answers then.
+
+A round that fails leaves what was learnt before it as it was.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, field, frozen
 
-from dpsdk.errors import BudgetExceeded
+from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
+from dpsdk.errors import BudgetExceeded, TooLarge
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
-from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.hypothesis import DenseHypothesis, Distribution
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
-from dpsdk.learning import EntropicFit
-from dpsdk.mechanisms.base import Unfinished
-from dpsdk.mechanisms.mwem.plan import Plan
-from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
+from dpsdk.learning import EntropicFit, step_towards
+from dpsdk.mechanisms.base import Unfinished, WhyStopped
+from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan
+from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.noise import DiscreteGaussian
-from dpsdk.release import NoiseAccuracy
+from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
-__all__ = ["Learner", "Marginals", "OneByOne", "learn", "one_way"]
+__all__ = [
+    "Certifying",
+    "Learner",
+    "MWEMStrategy",
+    "Marginals",
+    "OneByOne",
+    "Promised",
+    "learn",
+    "one_way",
+]
 
 _SETTLING = 5
 """So many passes fit the one-way marginals, and what there is after the last round."""
@@ -30,54 +43,118 @@ _SETTLING = 5
 _LEAST_DEVIATION = 0.01
 """In rows. Numbers without noise, which no row changes, are fitted as if they had so much."""
 
+_UNPROVEN = (
+    "read off a distribution that was fitted to noisy answers",
+    "open MWEM.textbook or MWEM.averaged, which promise an error, or a mechanism that measures",
+)
+_BESIDE = (
+    "the promise is about the functions of the workload, and this asks for others",
+    "open a channel for a workload that has them, or use a mechanism that measures",
+)
 
-class Learner(Protocol):
+
+@frozen(eq=False)
+class Promised:
+    """An error in rows that holds, with probability 1 - beta, for all functions of a workload."""
+
+    workload: LinearForm
+    error: float
+    beta: float
+    _known: list[frozenset[bytes]] = field(factory=list[frozenset[bytes]], repr=False)
+
+    def covers(self, form: LinearForm) -> bool:
+        """Whether all functions of a form are known to be in the workload.
+
+        Lines of so many cells that nobody could write them out are not known to be.
+        """
+        try:
+            if not self._known:
+                self._known.append(frozenset(self.workload.row_identities()))
+            return self._known[0].issuperset(form.row_identities())
+        except TooLarge:
+            return False
+
+    def accuracy(self, form: LinearForm, beside: NoAccuracy) -> Accuracy:
+        """The promise for a form; `beside` for one of other functions."""
+        if not self.covers(form):
+            return beside
+        return PromisedAccuracy(self.error, self.beta, form.rows)
+
+
+@frozen(eq=False)
+class MWEMStrategy:
+    """Answers every linear form from the distribution that was learnt. Costs nothing.
+
+    Parameters
+    ----------
+    distribution
+        What was learnt.
+    rows
+        How many rows its shares are shares of: the public number of rows, or a paid estimate.
+    chosen
+        Which option each round chose: the number of a block of the workload, or of a function. Of
+        n functions, option n + i is the negation of the i-th.
+    promise
+        What is proven of the answers to the workload, None where nothing is.
+    """
+
+    distribution: Distribution
+    rows: float
+    chosen: tuple[int, ...]
+    promise: Promised | None = None
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows, read off the distribution."""
+        del kernel
+        check_linear(form, "MWEM")
+        accuracy: Accuracy = NoAccuracy(*_UNPROVEN)
+        if self.promise is not None:
+            accuracy = self.promise.accuracy(form, NoAccuracy(*_BESIDE))
+        return Measurement(self.distribution.answers(form) * self.rows, accuracy, "fitted")
+
+
+class Learner(ABC):
     """What a batch is learnt with, round by round."""
 
-    @property
-    def learnt(self) -> bool:
-        """Whether anything was released to it."""
-        ...
+    begun = False
+    """Whether anything was paid for."""
 
     @property
-    def begun(self) -> bool:
-        """Whether anything was paid for."""
-        ...
+    @abstractmethod
+    def learnt(self) -> bool:
+        """Whether anything was released to it."""
 
     @property
     def done(self) -> bool:
         """Whether further rounds are not worth their price."""
-        ...
+        return False
 
+    @abstractmethod
     def round(self, kernel: Kernel) -> None:
         """Choose, measure and learn."""
-        ...
 
+    @abstractmethod
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         """What answers now."""
-        ...
 
 
 def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
-    """All rounds, unless somebody stops them.
+    """All rounds, unless somebody stops them."""
 
-    Raises
-    ------
-    Unfinished
-        If the opening was stopped, interrupted once something was learnt, or out of budget once
-        something was paid for.
-    """
+    def ended(why: WhyStopped) -> Unfinished:
+        return Unfinished(learner.strategy(finished=False), why)
+
     try:
         for done in range(rounds):
             if kernel.progress(done, rounds, "rounds"):
-                raise Unfinished(learner.strategy(finished=False), "stop")
+                raise ended("stop")
             # A refusal that the stop meets with questions of its own is for the caller.
             try:
                 learner.round(kernel)
             except BudgetExceeded:
                 if not learner.begun:
                     raise
-                raise Unfinished(learner.strategy(finished=False), "budget") from None
+                raise ended("budget") from None
             if learner.done:
                 break
         strategy = learner.strategy(finished=True)
@@ -85,7 +162,7 @@ def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
     except KeyboardInterrupt:
         if not learner.learnt:
             raise
-        raise Unfinished(learner.strategy(finished=False), "interrupt") from None
+        raise ended("interrupt") from None
     return strategy
 
 
@@ -107,20 +184,17 @@ class _Fitted:
     started: bool = False
 
 
-class Marginals:
+class Marginals(Learner):
     """Choose whole blocks, such as marginals, measure them, and fit all that was released."""
 
     def __init__(
         self, form: LinearForm, plan: Plan, terms: Terms, *, steps: int, average: bool
     ) -> None:
         if plan.noise is None or plan.start is None:
-            message = "a plan without noise"
-            raise ValueError(message)
+            raise ValueError("a plan without noise")
         facts = terms.facts
-        self._facts = facts
-        self._form = form
-        self._plan = plan
-        self._steps = steps
+        self._facts, self._form, self._plan = facts, form, plan
+        self._steps, self._average = steps, average
         self._noise: Noise = plan.noise
         self._blocks = [LinearForm(form.domain, (block,)) for block in form.blocks]
         self._start = Measure(one_way(form), plan.start)
@@ -132,29 +206,20 @@ class Marginals:
         self._start.price(terms)
         self._penalties = _expected(self._blocks, self._noise, terms)
         gaps = GapForm.around(form, np.full(form.rows, 0.5))
-        priced = Select(gaps, plan.choice, groups=self._groups, penalties=self._penalties)
-        priced.price(terms)
-        self._average = average
+        Select(gaps, plan.choice, groups=self._groups, penalties=self._penalties).price(terms)
         # One field, so that an interrupt finds all of a round or nothing.
         fit = EntropicFit(form.domain, outside=facts.outside)
         self._state = _Fitted(fit, float(facts.rows or 0), None, ())
 
     @property
     def learnt(self) -> bool:
-        """Whether the start was measured."""
         return self._state.started
 
     @property
-    def begun(self) -> bool:
-        """The same, since the start is what is paid first."""
+    def begun(self) -> bool:  # type: ignore[override]  # the start is what is paid first
         return self._state.started
 
-    @property
-    def done(self) -> bool:
-        """Never before the last round."""
-        return False
-
-    def begin(self, kernel: Kernel) -> None:
+    def _begin(self, kernel: Kernel) -> None:
         """Measure the one-way marginals, and how many rows there are where that is private."""
         numbers = kernel.run(self._start)
         rows, start = self._state.rows, 0
@@ -169,19 +234,16 @@ class Marginals:
         # What was paid for is kept, though an interrupt may come while it is fitted.
         self._state = _Fitted(fit.copy(), rows, None, (), started=True)
         self._settle(fit)
-        self._state = _Fitted(fit, rows, None, (), started=True)
+        self._state = evolve(self._state, fit=fit)
 
     def round(self, kernel: Kernel) -> None:
         """The block that is off the most, as far as noise tells, is measured and fitted."""
         if not self._state.started:
-            self.begin(kernel)
-        state = self._state
-        hypothesis = state.fit.hypothesis()
-        rates = np.clip(hypothesis.answers(self._form), 0.0, 1.0)
+            self._begin(kernel)
+        state, plan = self._state, self._plan
+        rates = np.clip(state.fit.hypothesis().answers(self._form), 0.0, 1.0)
         gaps = GapForm.around(self._form, rates)
-        chosen = kernel.select(
-            gaps, self._plan.choice, groups=self._groups, penalties=self._penalties
-        )
+        chosen = kernel.select(gaps, plan.choice, groups=self._groups, penalties=self._penalties)
         numbers = kernel.measure(self._blocks[chosen], self._noise)
         fit = state.fit.copy()
         deviation = _deviation(numbers.accuracy) / state.rows
@@ -201,11 +263,10 @@ class Marginals:
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         """The last distribution, fitted some more at the end; or the average of all."""
         state = self._state
-        domain, rows, chosen = self._form.domain, max(state.rows, 1.0), state.chosen
+        rows, chosen = max(state.rows, 1.0), state.chosen
         if state.total is not None:
-            weights = state.total / len(chosen)
-            mass = max(0.0, 1.0 - float(weights.sum())) if self._facts.outside else None
-            return MWEMStrategy(DenseHypothesis.from_weights(domain, weights, mass), rows, chosen)
+            average = _average(self._form, state.total, len(chosen), self._facts)
+            return MWEMStrategy(average, rows, chosen)
         fit = state.fit.copy()
         if finished:
             self._settle(fit)
@@ -213,47 +274,37 @@ class Marginals:
 
 
 @frozen(eq=False)
-class _Averaged:
-    """What stands after a round, and the sum of what stood before it and all others."""
+class _Standing:
+    """What stands after a round; `total` is the sum of what stood before it and all others."""
 
     hypothesis: DenseHypothesis
-    total: Floats
-    chosen: tuple[int, ...]
+    chosen: tuple[int, ...] = ()
+    total: Floats | float = 0.0
+    certified: bool = False
 
 
-class OneByOne:
-    """Choose one function a round, and learn it by one step; the average of all rounds answers."""
+class _Functions(Learner):
+    """Choose one function a round, the one that is off the most, as far as noise tells."""
 
-    def __init__(self, form: LinearForm, plan: Plan, facts: Facts) -> None:
-        self._form = form
-        self._plan = plan
-        self._facts = facts
+    def __init__(self, form: LinearForm, facts: Facts) -> None:
+        self._form, self._facts = form, facts
         self._rows = float(facts.rows or 1)
-        self._begun = False
         # One field, so that an interrupt finds all of a round or nothing.
-        self._state = _Averaged(
-            DenseHypothesis.uniform(form.domain, outside=facts.outside),
-            np.zeros(form.domain.shape),
-            (),
-        )
+        self._state = _Standing(DenseHypothesis.uniform(form.domain, outside=facts.outside))
 
     @property
     def learnt(self) -> bool:
-        """Whether a round is over."""
         return bool(self._state.chosen)
 
-    @property
-    def begun(self) -> bool:
-        """Whether a choice was paid for."""
-        return self._begun
 
-    @property
-    def done(self) -> bool:
-        """Never before the last round."""
-        return False
+class OneByOne(_Functions):
+    """Learn each function by one step; the average of what stood before each round answers."""
+
+    def __init__(self, form: LinearForm, plan: Plan, facts: Facts) -> None:
+        super().__init__(form, facts)
+        self._plan = plan
 
     def round(self, kernel: Kernel) -> None:
-        """Learn the function that is off the most, as far as noise tells."""
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
         clipped = np.clip(rates, 0.0, 1.0)
@@ -267,7 +318,7 @@ class OneByOne:
             step = rate if chosen < form.rows else -rate
         else:
             place = chosen = kernel.select(GapForm.around(form, clipped), plan.choice)
-            self._begun = True
+            self.begun = True
             number = kernel.measure(form.row(place), plan.noise)
             value = min(max(float(number.values[0]) / self._rows, 0.0), 1.0)
             # As printed for functions in [-1, 1]; half of what is proven to gain the most there.
@@ -275,20 +326,59 @@ class OneByOne:
         hypothesis.shift(form.row(place), step, float(rates[place]))
         # What stood before this round counts, as in the proof.
         total = state.total + state.hypothesis.table(form.domain.names)
-        self._state = _Averaged(hypothesis, total, (*state.chosen, chosen))
+        self._state = _Standing(hypothesis, (*state.chosen, chosen), total)
 
     def strategy(self, *, finished: bool) -> MWEMStrategy:
-        """The average of what stood before each round."""
-        plan, facts, state = self._plan, self._facts, self._state
+        plan, state = self._plan, self._state
         if not state.chosen:
             return MWEMStrategy(state.hypothesis, self._rows, ())
-        weights = state.total / len(state.chosen)
-        mass = max(0.0, 1.0 - float(weights.sum())) if facts.outside else None
-        distribution = DenseHypothesis.from_weights(self._form.domain, weights, mass)
+        average = _average(self._form, np.asarray(state.total), len(state.chosen), self._facts)
         promise: Promised | None = None
         if finished and plan.error is not None and plan.beta is not None:
             promise = Promised(self._form, plan.error, plan.beta)
-        return MWEMStrategy(distribution, self._rows, state.chosen, promise)
+        return MWEMStrategy(average, self._rows, state.chosen, promise)
+
+
+class Certifying(_Functions):
+    """Learn each function unless its number is near the distribution, which ends the rounds."""
+
+    def __init__(self, form: LinearForm, plan: OfflinePlan, facts: Facts) -> None:
+        super().__init__(form, facts)
+        self._plan = plan
+
+    @property
+    def done(self) -> bool:
+        return self._state.certified
+
+    def round(self, kernel: Kernel) -> None:
+        form, plan, state = self._form, self._plan, self._state
+        rates = state.hypothesis.answers(form)
+        place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.choice)
+        self.begun = True
+        row, rate = form.row(place), float(rates[place])
+        number = float(kernel.measure(row, plan.noise).values[0])
+        chosen = (*state.chosen, place)
+        if abs(number - rate * self._rows) <= plan.threshold:
+            self._state = _Standing(state.hypothesis, chosen, certified=True)
+            return
+        hypothesis = state.hypothesis.copy()
+        value, radius, gap = (x / self._rows for x in (number, plan.radius, plan.gap))
+        step_towards(hypothesis, row, value, radius, gap, answer=rate)
+        self._state = _Standing(hypothesis, chosen)
+
+    def strategy(self, *, finished: bool) -> MWEMStrategy:
+        """The distribution as it stands; what it promises holds once a number was near it."""
+        del finished
+        state, plan = self._state, self._plan
+        promise = Promised(self._form, plan.error, plan.beta) if state.certified else None
+        return MWEMStrategy(state.hypothesis.copy(), self._rows, state.chosen, promise)
+
+
+def _average(form: LinearForm, total: Floats, rounds: int, facts: Facts) -> DenseHypothesis:
+    """The average of so many distributions with such a sum."""
+    weights = total / rounds
+    mass = max(0.0, 1.0 - float(weights.sum())) if facts.outside else None
+    return DenseHypothesis.from_weights(form.domain, weights, mass)
 
 
 def _expected(blocks: Sequence[LinearForm], noise: Noise, terms: Terms) -> list[int]:

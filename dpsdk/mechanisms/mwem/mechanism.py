@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_flag
-from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
+from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
@@ -26,15 +28,21 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
-from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn, one_way
+from dpsdk.mechanisms.mwem.learners import (
+    Marginals,
+    MWEMStrategy,
+    OneByOne,
+    Promised,
+    learn,
+    one_way,
+)
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
-from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
-__all__ = ["MWEM"]
+__all__ = ["MWEM", "LearnsWorkload"]
 
 _MOST_ROUNDS = 10_000
 _MOST_STEPS = 10_000
@@ -59,6 +67,41 @@ def _steps(value: int) -> int:
     return _at_most("steps", value, _MOST_STEPS)
 
 
+BESIDE = NoAccuracy("the promise is about the functions of the workload alone")
+
+
+class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm]):
+    """A mechanism that learns a workload while it is opened, for a total."""
+
+    __slots__ = ()
+    workload: Lowers[LinearForm]
+    epsilon: Fraction | None
+    delta: Fraction
+    rho: Fraction | None
+
+    def _form(self, terms: Terms) -> LinearForm:
+        """The form of the workload, of weights from 0 to 1."""
+        form = self.workload.lower(facts_of(terms).domain)
+        check_shares(form, type(self).__name__)
+        return form
+
+    def _promising(self, terms: Terms) -> LinearForm:
+        """The same where an error is promised, which takes a public number of rows."""
+        form = self._form(terms)
+        if terms.facts.rows is None:
+            reason = "its promise is about shares of the rows, so it needs their number"
+            raise PublicSizeRequired(repr(self), reason)
+        return form
+
+    @contextmanager
+    def _given(self) -> Iterator[None]:
+        """Put refusals of the kernel into the parameters of the mechanism."""
+        try:
+            yield
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+
+
 @built_in(
     "mwem",
     {
@@ -74,7 +117,7 @@ def _steps(value: int) -> int:
     },
 )
 @frozen(repr=False)
-class MWEM(DistributionMechanism, MeasuresOnce[LinearForm]):
+class MWEM(LearnsWorkload):
     """Learn a workload that is known beforehand, and answer it from a public distribution.
 
     Each round chooses, by the exponential mechanism, the part of the workload that the distribution
@@ -208,23 +251,16 @@ class MWEM(DistributionMechanism, MeasuresOnce[LinearForm]):
         return self._planned(self._lowered(terms), terms)
 
     def _lowered(self, terms: Terms) -> LinearForm:
-        facts = facts_of(terms)
-        form = self.workload.lower(facts.domain)
-        check_shares(form, "MWEM")
-        if self._rule != "tuned" and facts.rows is None:
-            reason = "its promise is about shares of the rows, so it needs their number"
-            raise PublicSizeRequired(repr(self), reason)
+        if self._rule != "tuned":
+            return self._promising(terms)
         # Boxes come in one block for speed, and need not be alike: each is a part by itself.
-        return form.apart() if self._rule == "tuned" else form
+        return self._form(terms).apart()
 
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
         total = Total(self.epsilon, self.delta, self.rho)
-        try:
-            parts = _parts(form, terms)
-            plan = planned(self._rule, total, self.rounds, form, self._beta, parts)
+        with self._given():
+            plan = planned(self._rule, total, self.rounds, form, self._beta, _parts(form, terms))
             return plan if self._rule == "tuned" else _promising(plan, form, self._beta, terms)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "MWEM")
@@ -232,9 +268,7 @@ class MWEM(DistributionMechanism, MeasuresOnce[LinearForm]):
         plan = self._planned(workload, terms)
         accuracy: Accuracy = NoAccuracy("read off a distribution fitted to noisy answers")
         if plan.error is not None and plan.beta is not None:
-            accuracy = NoAccuracy("the promise is about the functions of the workload alone")
-            if Promised(workload, plan.error, plan.beta).covers(form):
-                accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
+            accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
         cost = _parts(workload, terms).cost(plan)
         return Quote(cost, cost, accuracy)
 
@@ -242,13 +276,11 @@ class MWEM(DistributionMechanism, MeasuresOnce[LinearForm]):
         terms = kernel.terms
         form = self._lowered(terms)
         plan = self._planned(form, terms)
-        try:
+        with self._given():
             if plan.rule == "tuned":
                 parts = Marginals(form, plan, terms, steps=self.steps, average=self.average)
                 return learn(kernel, plan.rounds, parts)
             return learn(kernel, plan.rounds, OneByOne(form, plan, terms.facts))
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
 
     def __repr__(self) -> str:
         given = [shown(self.workload)]
@@ -285,9 +317,9 @@ def _promising(plan: Plan, form: LinearForm, beta: float, terms: Terms) -> Plan:
         choice = Select(signed, plan.choice, opposites=True).price(terms).accuracy
         short = choice.error(beta / rounds)
         error = short + rows * math.sqrt(potential / (2 * rounds))
-        return plan.promising(error * (1 + 1e-9), beta)
+        return evolve(plan, error=error * (1 + 1e-9), beta=beta)
     gaps = GapForm(form, rates, zeros)
     short = Select(gaps, plan.choice).price(terms).accuracy.error(beta / (2 * rounds))
     noise = number_radius(plan.noise, beta / 2, rounds, facts)
     error = short + math.hypot(rows * math.sqrt(4 * potential / rounds), noise)
-    return plan.promising(error * (1 + 1e-9), beta)
+    return evolve(plan, error=error * (1 + 1e-9), beta=beta)

@@ -9,13 +9,8 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta
-from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
-from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
-from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Select, Terms
-from dpsdk.kernel.terms import facts_of
-from dpsdk.learning import step_towards
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
 from dpsdk.mechanisms.arguments import (
     BETA,
     QUERY,
@@ -27,9 +22,11 @@ from dpsdk.mechanisms.arguments import (
     to_workload,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
-from dpsdk.mechanisms.mwem.learners import learn
+from dpsdk.mechanisms.base import built_in
+from dpsdk.mechanisms.mwem.learners import Certifying, MWEMStrategy, Promised, learn
+from dpsdk.mechanisms.mwem.mechanism import BESIDE, LearnsWorkload
 from dpsdk.mechanisms.mwem.plan import (
+    OfflinePlan,
     Parts,
     Plan,
     Total,
@@ -38,47 +35,20 @@ from dpsdk.mechanisms.mwem.plan import (
     share_of,
     short,
 )
-from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
-from dpsdk.mechanisms.refusals import check_shares, in_words
+from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import Cost, Quote
 
-__all__ = ["OfflinePMW", "OfflinePlan"]
+__all__ = ["OfflinePMW"]
 
 
 _MOST_FITTED = 1_000
 """No more rounds are fitted to an (ε, δ), which is tried out charge by charge."""
 
 
-@frozen
-class OfflinePlan:
-    """What an opening will do, all of it public.
-
-    At most `rounds`, each a choice at `choice` of ε and a number with `noise`. A number within
-    `threshold` rows of the distribution ends them. Where it is not, the distribution is off by
-    `gap` rows at least, for numbers are within `radius` rows. Then no number is off by more than
-    `error` rows. All of this holds with probability 1 - `beta`.
-    """
-
-    rounds: int
-    choice: Fraction
-    noise: Noise
-    gap: float
-    radius: float
-    error: float
-    beta: float
-    cost: Cost
-    """What it comes to at the most."""
-
-    @property
-    def threshold(self) -> float:
-        """How near a number ends the rounds, in rows."""
-        return self.gap + self.radius
-
-
 @built_in("offline-pmw", {"workload": QUERY, **TOTAL, "beta": BETA})
 @frozen(repr=False)
-class OfflinePMW(DistributionMechanism, MeasuresOnce[LinearForm]):
+class OfflinePMW(LearnsWorkload):
     """Learn a workload that is known beforehand, one function a round, until it is known well.
 
     Each round chooses the function that the distribution answers worst, among all of them, and
@@ -129,16 +99,7 @@ class OfflinePMW(DistributionMechanism, MeasuresOnce[LinearForm]):
         InvalidArgument
             If nothing can be answered for so little.
         """
-        return self._planned(self._lowered(terms), terms)
-
-    def _lowered(self, terms: Terms) -> LinearForm:
-        facts = facts_of(terms)
-        form = self.workload.lower(facts.domain)
-        check_shares(form, "OfflinePMW")
-        if facts.rows is None:
-            reason = "its promise is about shares of the rows, so it needs their number"
-            raise PublicSizeRequired(repr(self), reason)
-        return form
+        return self._planned(self._promising(terms), terms)
 
     def _planned(self, form: LinearForm, terms: Terms) -> OfflinePlan:
         facts = terms.facts
@@ -152,30 +113,26 @@ class OfflinePMW(DistributionMechanism, MeasuresOnce[LinearForm]):
         )
         # So that this many moves would use up more than all of the potential.
         gap = rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
-        try:
+        with self._given():
             plan, cost = _spent(total, rounds, form, self.beta, terms)
             noise = plan.noise or LaplaceNoise(plan.choice)
             gaps = GapForm.around(form, np.full(form.rows, 0.5))
             choice = Select(gaps, plan.choice).price(terms).accuracy
             radius = number_radius(noise, self.beta / 2, rounds, facts)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
         missed = choice.error(self.beta / (2 * rounds))
         bound = (gap + 2 * radius + missed) * (1 + 1e-9)
         return OfflinePlan(rounds, plan.choice, noise, gap, radius, bound, self.beta, cost)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OfflinePMW")
-        workload = self._lowered(terms)
+        workload = self._promising(terms)
         plan = self._planned(workload, terms)
-        accuracy: Accuracy = NoAccuracy("the promise is about the functions of the workload alone")
-        if Promised(workload, plan.error, plan.beta).covers(form):
-            accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
+        accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
         return Quote(plan.cost, plan.cost, accuracy)
 
     def open(self, kernel: Kernel, /) -> MWEMStrategy:
         terms = kernel.terms
-        form = self._lowered(terms)
+        form = self._promising(terms)
         plan = self._planned(form, terms)
         return learn(kernel, plan.rounds, Certifying(form, plan, terms.facts))
 
@@ -250,63 +207,3 @@ def _alike(form: LinearForm, facts: Facts) -> tuple[LinearForm, ...]:
         isinstance(block, Boxes) or block.reach == 1.0 for block in form.blocks
     )
     return (form.row(int(np.argmax(moves))),) if same and plain else ()
-
-
-@frozen(eq=False)
-class _Standing:
-    """What stands after a round."""
-
-    hypothesis: DenseHypothesis
-    chosen: tuple[int, ...] = ()
-    certified: bool = False
-
-
-class Certifying:
-    """Choose one function a round, and learn it unless its number is near the distribution."""
-
-    def __init__(self, form: LinearForm, plan: OfflinePlan, facts: Facts) -> None:
-        self._form = form
-        self._plan = plan
-        self._rows = float(facts.rows or 1)
-        self._begun = False
-        # One field, so that an interrupt finds all of a round or nothing.
-        self._state = _Standing(DenseHypothesis.uniform(form.domain, outside=facts.outside))
-
-    @property
-    def learnt(self) -> bool:
-        """Whether a round is over."""
-        return bool(self._state.chosen)
-
-    @property
-    def begun(self) -> bool:
-        """Whether a choice was paid for."""
-        return self._begun
-
-    @property
-    def done(self) -> bool:
-        """Whether the last number was near the distribution."""
-        return self._state.certified
-
-    def round(self, kernel: Kernel) -> None:
-        """Look at the function that is off the most, as far as noise tells."""
-        form, plan, state = self._form, self._plan, self._state
-        rates = state.hypothesis.answers(form)
-        place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.choice)
-        self._begun = True
-        row, rate = form.row(place), float(rates[place])
-        number = float(kernel.measure(row, plan.noise).values[0])
-        chosen = (*state.chosen, place)
-        if abs(number - rate * self._rows) <= plan.threshold:
-            self._state = _Standing(state.hypothesis, chosen, certified=True)
-            return
-        hypothesis = state.hypothesis.copy()
-        value, radius, gap = (x / self._rows for x in (number, plan.radius, plan.gap))
-        step_towards(hypothesis, row, value, radius, gap, answer=rate)
-        self._state = _Standing(hypothesis, chosen)
-
-    def strategy(self, *, finished: bool) -> MWEMStrategy:
-        """The distribution as it stands; what it promises holds once a number was near it."""
-        del finished
-        state, plan = self._state, self._plan
-        promise = Promised(self._form, plan.error, plan.beta) if state.certified else None
-        return MWEMStrategy(state.hypothesis.copy(), self._rows, state.chosen, promise)

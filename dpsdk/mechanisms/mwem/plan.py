@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from dpsdk.accounting import BoundedRangeGuarantee, Budget, Guarantee
 from dpsdk.accounting.declared.calibration import fits_all
@@ -21,6 +21,7 @@ from dpsdk.mechanisms.numeric_sparse import equal_share
 from dpsdk.release import Cost
 
 __all__ = [
+    "OfflinePlan",
     "Parts",
     "Plan",
     "Rule",
@@ -88,10 +89,6 @@ class Plan:
     error: float | None = None
     beta: float | None = None
 
-    def promising(self, error: float, beta: float) -> Plan:
-        """The same with a promise."""
-        return evolve(self, error=error, beta=beta)
-
     @property
     def cost(self) -> Cost:
         """What it comes to at the most, run by run."""
@@ -103,23 +100,40 @@ class Plan:
         return Cost((*start, *(choice, self.noise.cover) * self.rounds))
 
 
-@frozen(eq=False)
-class Parts:
-    """What the rounds of a plan measure, by what it costs.
+@frozen
+class OfflinePlan:
+    """What an opening will do, all of it public.
 
-    Parameters
-    ----------
-    start
-        What is measured before the first round, None if nothing is.
-    forms
-        All that a round may measure, or one that no other costs more than; none of them where they
-        are not known to cost the same.
-    terms
-        Under which they are priced.
+    At most `rounds`, each a choice at `choice` of ε and a number with `noise`. A number within
+    `threshold` rows of the distribution ends them. Where it is not, the distribution is off by
+    `gap` rows at least, for numbers are within `radius` rows. Then no number is off by more than
+    `error` rows. All of this holds with probability 1 - `beta`.
     """
 
+    rounds: int
+    choice: Fraction
+    noise: Noise
+    gap: float
+    radius: float
+    error: float
+    beta: float
+    cost: Cost
+    """What it comes to at the most."""
+
+    @property
+    def threshold(self) -> float:
+        """How near a number ends the rounds, in rows."""
+        return self.gap + self.radius
+
+
+@frozen(eq=False)
+class Parts:
+    """What the rounds of a plan measure, by what it costs under some terms."""
+
     start: LinearForm | None
+    """What is measured before the first round."""
     forms: Sequence[LinearForm]
+    """All that a round may measure, or one of the dearest; none if they may cost differently."""
     terms: Terms
 
     def cost(self, plan: Plan) -> Cost:
@@ -167,19 +181,7 @@ class Parts:
 def fitted(split: Callable[[Fraction], Plan], total: Total, parts: Parts) -> Plan:
     """The largest plan that fits an (ε, δ) by the composition of the session, to nine digits.
 
-    Parameters
-    ----------
-    split
-        The plan for an amount, which costs more for a larger one.
-    total
-        With δ above 0.
-    parts
-        What is measured.
-
-    Raises
-    ------
-    InvalidArgument
-        If none fits.
+    `split` gives the plan for an amount, which costs more for a larger one.
     """
     budget = Budget(total.epsilon or 0, total.delta)
     composition = parts.terms.composition
@@ -210,13 +212,7 @@ def fitted(split: Callable[[Fraction], Plan], total: Total, parts: Parts) -> Pla
 def planned(
     rule: Rule, total: Total, rounds: int | None, form: LinearForm, beta: float, parts: Parts
 ) -> Plan:
-    """The plan of a workload; the promise of its error is worked out elsewhere.
-
-    Raises
-    ------
-    InvalidArgument
-        If nothing can be answered for so little.
-    """
+    """The plan of a workload, without the promise of its error."""
     count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
     split = _SPLITS[rule]
     pure = total.rho is None and not total.delta
@@ -228,13 +224,7 @@ def planned(
 
 
 def share_of(total: Fraction, parts: int = 1) -> Fraction:
-    """One of so many equal parts, rounded down.
-
-    Raises
-    ------
-    InvalidArgument
-        If nothing is left of it.
-    """
+    """One of so many equal parts, rounded down; refused if nothing is left of it."""
     share = equal_share(total, parts)
     if not share:
         raise InvalidArgument("scale", "finite", "shares of next to nothing")

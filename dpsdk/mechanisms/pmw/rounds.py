@@ -60,15 +60,7 @@ class Rounds:
     def begin(
         self, kernel: Kernel, *, prepaid: bool, name: str
     ) -> tuple[Hypothesis, Allowance | None]:
-        """The first hypothesis, and what pays for the rounds if all are paid now.
-
-        Raises
-        ------
-        TooLarge
-            If they are too many to be paid one by one. Nothing was charged.
-        BudgetExceeded
-            If something does not fit.
-        """
+        """The first hypothesis, and what pays for the rounds if all are paid now."""
         start, schedule = self.start, self.schedule
         # All that can be refused comes first, so that a refusal costs nothing.
         start.check(kernel.facts)

@@ -160,11 +160,6 @@ def promised(
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
     most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
     Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step.
-
-    Raises
-    ------
-    InvalidArgument
-        If alpha is smaller than what can be promised; the message says what can.
     """
     best = best_promise(epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
     if best is None or best.promise is None or best.promise.alpha > alpha:
@@ -289,11 +284,6 @@ def textbook(
     where the accuracy of the sparse vector is at most α; then the threshold is 2 α, else the
     printed one. That accuracy is taken from the exact tails as well: the printed constants for
     δ > 0 leave out that c numbers with the noise of ε₂ need more than a few thresholds do.
-
-    Raises
-    ------
-    InvalidArgument
-        If ε is so large that with these constants the stream is not known to be (ε, δ)-DP.
     """
     rows, k = max(facts.rows or 1, 1), 2 * queries
     updates = max(1, math.floor(4 * potential / alpha**2))

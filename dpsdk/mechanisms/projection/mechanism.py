@@ -66,14 +66,7 @@ class _Set:
 
     @classmethod
     def of(cls, form: LinearForm, facts: Facts) -> _Set:
-        """That of a form.
-
-        Raises
-        ------
-        TooLarge
-            If the attributes have more than 2^22 cells together, or the functions more than 2^24
-            weights.
-        """
+        """That of a form."""
         names = form.names or form.domain.names[:1]
         domain = Domain(*[form.domain[name] for name in names])
         if domain.size > CELL_LIMIT:
@@ -90,20 +83,7 @@ class _Set:
     def nearest(
         self, values: Floats, deviation: float, most: float, near: float
     ) -> tuple[Floats, float]:
-        """The nearest answers of the set, and by how much half the squared distance is too large.
-
-        Parameters
-        ----------
-        values
-            What they are to be near to.
-        deviation
-            In this unit distances are told while they are searched.
-        most
-            How many rows a table has.
-        near
-            Where half the squared distance is known to be no more than so much too large, the
-            search stops.
-        """
+        """The nearest answers of the set, and how far half the squared distance is from the least."""
         fit = EntropicFit(self.domain, outside=self.outside, prior=0, hold=_HOLD)
         for block, places in self.form.groups:
             fit.add(_written(block), values[places] / most, deviation / most)

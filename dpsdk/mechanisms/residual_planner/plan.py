@@ -76,13 +76,7 @@ def _check_small(sets: Sequence[Names], sizes: Mapping[str, int]) -> None:
 def planned(
     sets: Sequence[Names], weights: Floats, objective: Objective, facts: Facts, rho: float
 ) -> ResidualPlan:
-    """The plan for tables of such attributes.
-
-    Raises
-    ------
-    TooLarge
-        If its residuals have more than 2^25 numbers.
-    """
+    """The plan for tables of such attributes."""
     sizes = {name: facts.domain[name].size for names in sets for name in names}
     _check_small(sets, sizes)
     # Residuals of one shape lie side by side, so that they can be worked on at once.
@@ -122,13 +116,7 @@ def _scales(deviations: Floats, cells: Floats, facts: Facts) -> tuple[int, ...]:
 
 
 def check_weights(weights: tuple[float, ...] | None, blocks: int) -> Floats:
-    """One weight for each table, all the same if none are given.
-
-    Raises
-    ------
-    InvalidArgument
-        If there is another number of them.
-    """
+    """One weight for each table, all the same if none are given."""
     if weights is None:
         return np.ones(blocks)
     if len(weights) != blocks:

@@ -59,13 +59,7 @@ class _Tables:
 
 
 def check_fits(plan: ResidualPlan) -> None:
-    """Refuse a plan whose tables are too large to be made possible ones.
-
-    Raises
-    ------
-    TooLarge
-        If they have more than 2^22 cells together.
-    """
+    """Refuse a plan whose tables are too large to be made possible ones."""
     sizes = dict(plan.sizes)
     cells = sum([math.prod([sizes[name] for name in names]) for names in plan.tables])
     if cells > CELL_LIMIT:
@@ -74,17 +68,7 @@ def check_fits(plan: ResidualPlan) -> None:
 
 
 def possible(residuals: Residuals, *, exact_total: bool, most: float) -> Residuals:
-    """The residuals of tables without a negative cell, near to noisy ones.
-
-    Parameters
-    ----------
-    residuals
-        Noisy ones, of a plan.
-    exact_total
-        Whether the count of all rows is known, and is to stay as it is.
-    most
-        No table has more rows.
-    """
+    """The residuals of tables without a negative cell, near to noisy ones."""
     plan, noisy = residuals.plan, residuals.values
     weights = np.repeat([_TRUST ** len(names) for names in plan.sets], plan.cells)
     if exact_total:

@@ -14,7 +14,7 @@ from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
 from dpsdk.mechanisms import MWEM, OfflinePMW
-from dpsdk.mechanisms.mwem.offline import Certifying
+from dpsdk.mechanisms.mwem.learners import Certifying
 from dpsdk.queries import Above, Count, Linear, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 

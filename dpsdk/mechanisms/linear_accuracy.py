@@ -23,7 +23,7 @@ from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["Combination", "Combines", "LinearAccuracy"]
+__all__ = ["Combination", "Combines", "LinearAccuracy", "bernstein_length"]
 
 _ROUND = 1 + 1e-9
 """What floats may round off in a bound."""
@@ -303,3 +303,16 @@ def summed_tail(scale: float, count: int) -> _SummedTail:
             shares = np.convolve(shares, power)[:count]
         power, left = np.convolve(power, power)[:count], left >> 1
     return _SummedTail(ratio, shares)
+
+
+def bernstein_length(law: NoiseLaw, step: float, count: int, beta: float) -> tuple[float, float]:
+    """With probability 1 - beta, the largest of so many noises, and the length of all of them.
+
+    By Bernstein's inequality where no number is too large; see docs/explanation/proofs/combined.md.
+    """
+    largest = law.radius(beta / 2, count) * step
+    variance = (law.standard_deviation() * step) ** 2
+    level = math.log(2 / beta)
+    third = level * largest**2 / 3
+    beyond = third + math.sqrt(third**2 + 2 * level * count * variance * largest**2)
+    return largest, math.sqrt(count * variance + beyond)

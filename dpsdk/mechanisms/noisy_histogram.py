@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import cached_property
 
@@ -26,7 +25,7 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import DistributionMechanism, built_in
-from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
+from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy, bernstein_length
 from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
 from dpsdk.noise import NoiseLaw
@@ -74,19 +73,6 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
         # There is no table of no records to sample, so the likeliest cell has one.
         whole[int(np.argmax(counts))] = 1
     return SyntheticData.from_counts(domain, whole, outside_count=beyond)
-
-
-def bernstein_length(law: NoiseLaw, step: float, count: int, beta: float) -> tuple[float, float]:
-    """With probability 1 - beta, the largest of so many noises, and the length of all of them.
-
-    By Bernstein's inequality where no number is too large; see docs/explanation/proofs/combined.md.
-    """
-    largest = law.radius(beta / 2, count) * step
-    variance = (law.standard_deviation() * step) ** 2
-    level = math.log(2 / beta)
-    third = level * largest**2 / 3
-    beyond = third + math.sqrt(third**2 + 2 * level * count * variance * largest**2)
-    return largest, math.sqrt(count * variance + beyond)
 
 
 @frozen

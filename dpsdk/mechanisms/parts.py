@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from attrs import Factory, field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.codec import Entry, ListOf
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import QUERY, to_workload
 from dpsdk.mechanisms.base import MECHANISM, Mechanism, OneRun, OneShot, Single, built_in
 from dpsdk.mechanisms.refusals import check_linear
-from dpsdk.mechanisms.stretches import stretches
 from dpsdk.release import (
     Accuracy,
     Cost,
@@ -29,7 +29,7 @@ from dpsdk.release import (
 )
 from dpsdk.typing import Floats
 
-__all__ = ["JointAccuracy", "Parts", "PartsStrategy"]
+__all__ = ["JointAccuracy", "Parts", "locate_queries"]
 
 _MOST = 64
 """So many questions at a time."""
@@ -156,54 +156,16 @@ class Parts(OneShot[LinearForm]):
         accuracies = [(quotes[place].accuracy, part.rows) for place, part in placed]
         return Quote(Cost(), Cost(tuple(runs)), JointAccuracy(tuple(accuracies)))
 
-    def open(self, kernel: Kernel, /) -> PartsStrategy:
+    def open(self, kernel: Kernel, /) -> Parts:
         del kernel  # nothing is paid to open
-        # Copies, since whoever made the parts still holds them.
-        return PartsStrategy(Parts([(query, copy(mechanism)) for query, mechanism in self.parts]))
-
-    def singles(self, form: LinearForm, terms: Terms) -> list[tuple[int, Single[Any], int]]:
-        """What each part asks the kernel for, in the order of the form, with its numbers.
-
-        Raises
-        ------
-        QueryError
-            If the form is not one of just these questions.
-        """
-        singles: list[tuple[int, Single[Any], int]] = []
-        for place, part in self._placed(form, facts_of(terms)):
-            mechanism: object = self.parts[place][1]
-            if not isinstance(mechanism, OneRun):
-                raise InvalidArgument(
-                    "parts", "mechanisms that answer with one run", shown(mechanism)
-                )
-            singles.append((place, mechanism.single(part, terms), part.rows))
-        return singles
-
-    def _placed(self, form: LinearForm, facts: Facts) -> list[tuple[int, LinearForm]]:
-        """Which part each stretch of a form is asked of."""
-        check_linear(form, "Parts")
-        return stretches(form, [_lowered(query, facts) for query, _ in self.parts])
-
-    def __repr__(self) -> str:
-        parts = [f"{shown(asked)} by {shown(mechanism)}" for asked, mechanism in self.parts]
-        return f"Parts({', '.join(parts)})"
-
-
-def _lowered(query: Lowers[LinearForm], facts: Facts) -> LinearForm:
-    form = query.lower(facts.domain)
-    check_linear(form, "Parts")
-    return form
-
-
-@frozen(eq=False)
-class PartsStrategy:
-    """Pay for all parts together, and answer from all of them."""
-
-    _parts: Parts
+        return self
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """The numbers of all questions, in counts of rows."""
-        singles = self._parts.singles(form, kernel.terms)
+        """Pay for all parts together, and answer from all of them, in counts of rows."""
+        singles: list[tuple[int, Single[Any], int]] = []
+        for place, part in self._placed(form, kernel.facts):
+            mechanism = cast("OneRun", self.parts[place][1])  # as was checked
+            singles.append((place, mechanism.single(part, kernel.terms), part.rows))
         # Charged in the order of the parts, however they are asked.
         order = sorted(range(len(singles)), key=lambda index: singles[index][0])
         found = kernel.run_all([singles[index][1].request for index in order])
@@ -216,3 +178,109 @@ class PartsStrategy:
             JointAccuracy(tuple(accuracies)),
             "measured" if alike else "fitted",
         )
+
+    def _placed(self, form: LinearForm, facts: Facts) -> list[tuple[int, LinearForm]]:
+        """Each part of a form, with the place of the question that it is."""
+        check_linear(form, "Parts")
+        asked = [query.lower(facts.domain) for query, _ in self.parts]
+        for one in asked:
+            check_linear(one, "Parts")
+        return locate_queries(form, asked)
+
+    def __repr__(self) -> str:
+        parts = [f"{shown(asked)} by {shown(mechanism)}" for asked, mechanism in self.parts]
+        return f"Parts({', '.join(parts)})"
+
+
+Word: TypeAlias = tuple[bytes, ...]
+"""The digests of the blocks of a form, in order."""
+
+
+def locate_queries(form: LinearForm, queries: Sequence[LinearForm]) -> list[tuple[int, LinearForm]]:
+    """The questions that a form is made of, each once: the place of each among them, and its part.
+
+    Equal questions are met in the order that they are given in.
+    """
+    words = [_word(one) for one in queries]
+    left: dict[Word, list[int]] = {}
+    for place, word in enumerate(words):
+        left.setdefault(word, []).append(place)
+    if not _told_apart(list(left)):
+        raise QueryError("", "Parts cannot tell questions apart that are made of one another")
+    found: list[tuple[int, LinearForm]] = []
+    start = 0
+    for word in _read(_word(form), list(left)):
+        if not left[word]:
+            raise _others()
+        stop = start + len(word)
+        found.append((left[word].pop(0), LinearForm(form.domain, form.blocks[start:stop])))
+        start = stop
+    if start < len(form.blocks) or any(left.values()):
+        raise _others()
+    return found
+
+
+def _others() -> QueryError:
+    return QueryError("", "Parts answers a workload of just its own questions, in any order")
+
+
+def _word(form: LinearForm) -> Word:
+    rows = form.row_identities()
+    return tuple([sha256(b"".join(islice(rows, block.rows))).digest() for block in form.blocks])
+
+
+def _begins(word: Word, start: int, other: Word) -> bool:
+    """Whether a word goes on with another from a place on."""
+    stop = start + len(other)
+    return stop <= len(word) and word[start] == other[0] and word[start:stop] == other
+
+
+def _read(text: Word, words: Sequence[Word]) -> Sequence[Word]:
+    """The words that a text is made of; none if it is made of others.
+
+    No beginning of it is read in two ways, so that there is one way to each place at the most.
+    """
+    came: dict[int, Word] = {}
+    waiting = [0]
+    while waiting:
+        start = waiting.pop()
+        for word in words:
+            if start < len(text) and _begins(text, start, word):
+                came[start + len(word)] = word
+                waiting.append(start + len(word))
+    read: list[Word] = []
+    place = len(text)
+    while place in came:
+        read.append(came[place])
+        place -= len(came[place])
+    return read[::-1]
+
+
+def _told_apart(words: Sequence[Word]) -> bool:
+    """Whether every text of these words, all different, is read in one way.
+
+    Sardinas and Patterson (1953): so it is where no word is what one reading of some text is ahead
+    of another by.
+    """
+    seen: set[tuple[int, int]] = set()
+    ahead = [
+        (place, len(word))
+        for place, longer in enumerate(words)
+        for word in words
+        if word is not longer and _begins(longer, 0, word)
+    ]
+    while ahead:
+        one = ahead.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        place, start = one
+        rest = words[place][start:]
+        for other, word in enumerate(words):
+            if word == rest:
+                return False
+            if _begins(rest, 0, word):
+                ahead.append((place, start + len(word)))
+            elif _begins(word, 0, rest):
+                ahead.append((other, len(rest)))
+    return True

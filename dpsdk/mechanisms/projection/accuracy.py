@@ -9,6 +9,7 @@ from attrs import evolve, field, frozen
 
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.forms import Facts, LinearForm, Neighbors, sensitivity
+from dpsdk.mechanisms.linear_accuracy import bernstein_length
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
@@ -39,32 +40,20 @@ class ProjectionAccuracy(HalfWidths):
     The root of the sum of all squared errors is within `distance`, and so is each error; each is
     also within the bound of the noise and by how much the answer was moved. See
     docs/explanation/proofs/projection.md.
-
-    Parameters
-    ----------
-    noise
-        That of the noisy answers.
-    reach
-        By how much all rows, in the largest number that is assumed, times the largest distance of
-        two columns, can move the answers; `cells` is how many columns there are.
-    gap
-        How far half the squared distance from the noisy answers is above the least, at the most;
-        in squared rows.
-    moved
-        By how much each answer was moved, in rows; None before that is known.
-    counted
-        Whether the largest number of rows was told by a noisy count, and may be exceeded.
-    entries
-        How many numbers are answers; more may be measured.
     """
 
     noise: NoiseAccuracy
+    """The accuracy of the noisy answers."""
     reach: float
+    """By how much all rows, in the largest number that is assumed, can move the answers."""
     cells: int
     gap: float
+    """How far half the squared distance from the noisy answers is above the least, at the most."""
     _moved: tuple[float, ...] | None = field(repr=False)
     counted: bool
+    """Whether the largest number of rows was told by a noisy count, and may be exceeded."""
     entries: int
+    """How many numbers are answers; more may be measured."""
 
     @property
     def standing(self) -> Standing:  # type: ignore[override]  # derived here, a field elsewhere
@@ -89,7 +78,8 @@ class ProjectionAccuracy(HalfWidths):
         if left <= 0:
             return math.inf
         slack = self.noise.bias * math.sqrt(self.noise.entries)
-        length = self._length(left / 2) + slack
+        _, length = bernstein_length(self.noise.law, self.noise.step, self.noise.entries, left / 2)
+        length += slack
         by_length = length / 2 + math.sqrt(length**2 / 4 + self.gap)
         by_width = slack + math.sqrt(self._width(left / 2) + self.gap)
         return min(by_length, by_width) * _ROUND
@@ -101,16 +91,6 @@ class ProjectionAccuracy(HalfWidths):
         together, and of a single one no more follows than what `error` says.
         """
         return self.distance(beta) ** 2 / self.entries
-
-    def _length(self, beta: float) -> float:
-        """How long the noise is, by Bernstein's inequality where no number is too large."""
-        law, step, count = self.noise.law, self.noise.step, self.noise.entries
-        largest = law.radius(beta / 2, count) * step
-        variance = (law.standard_deviation() * step) ** 2
-        level = math.log(2 / beta)
-        third = level * largest**2 / 3
-        beyond = third + math.sqrt(third**2 + 2 * level * count * variance * largest**2)
-        return math.sqrt(count * variance + beyond)
 
     def _width(self, beta: float) -> float:
         """How far the noise points along the set, by the tail of the normal law."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +27,7 @@ from dpsdk.mechanisms.arguments import (
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.projection.accuracy import TOTAL_BETA, ProjectionAccuracy, widest
 from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.strategy_matrix import Cells
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats, Ints
 
@@ -83,7 +83,7 @@ class _Set:
     def nearest(
         self, values: Floats, deviation: float, most: float, near: float
     ) -> tuple[Floats, float]:
-        """The nearest answers of the set, and how far half the squared distance is from the least."""
+        """The nearest answers of the set, and how far half the squared distance is off."""
         fit = EntropicFit(self.domain, outside=self.outside, prior=0, hold=_HOLD)
         for block, places in self.form.groups:
             fit.add(_written(block), values[places] / most, deviation / most)
@@ -94,27 +94,7 @@ class _Set:
             if gap <= near or not made:
                 break
         counts = fit.weights() * most
-        return self._answers(counts), gap
-
-    def _answers(self, counts: Floats) -> Floats:
-        table = _Table(self.domain.names, counts)
-        values = np.empty(self.form.rows)
-        for block, places in self.form.groups:
-            values[places] = block.answer(table.of(block.names))
-        return values
-
-
-@frozen(eq=False)
-class _Table:
-    names: tuple[str, ...]
-    counts: Floats
-
-    def of(self, names: tuple[str, ...]) -> Floats:
-        others = tuple([axis for axis, name in enumerate(self.names) if name not in names])
-        left = [name for name in self.names if name in names]
-        summed = np.asarray(self.counts.sum(axis=others) if others else self.counts)
-        result: Floats = summed.transpose([left.index(name) for name in names])
-        return result
+        return Cells(self.domain.names, counts).answers(self.form), gap
 
 
 def _plain(block: Block) -> bool:
@@ -128,40 +108,6 @@ def _written(block: Block) -> FormBlock:
     cells = math.prod(block.shape)
     codes: Ints = np.indices(block.shape).reshape(len(block.shape), cells)
     return Dense(block.names, block.shape, block.columns(list(codes)))
-
-
-@frozen(eq=False)
-class Projecting:
-    """Measure each form as it comes, and answer with the nearest that tables could have."""
-
-    noise: Noise
-    given: Mapping[str, Fraction | None]
-
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows that some distribution has."""
-        check_linear(form, "Projection")
-        facts = kernel.facts
-        asked = _asked(form, facts)
-        possible = _Set.of(asked, facts)
-        try:
-            found = kernel.measure(asked, self.noise)
-        except InvalidArgument as error:
-            raise in_words(error, **self.given) from None
-        noise, count = found.accuracy, form.rows
-        most = _most_rows(facts, found)
-        deviation = noise.law.standard_deviation() * noise.step
-        values, gap = found.values, 0.0
-        if not most:
-            values = np.zeros(asked.rows)
-        elif deviation:
-            near = _near(_accuracy(form, asked, facts, noise, most))
-            values, gap = possible.nearest(found.values, deviation, float(most), near)
-        moved = np.abs(values - found.values)[:count]
-        accuracy = _accuracy(form, asked, facts, noise, most, gap, tuple(moved.tolist()))
-        as_measured = evolve(accuracy, gap=0.0, reach=math.inf, moved=(0.0,) * count)
-        if accuracy.distance(_NOMINAL_BETA) > _FAR * as_measured.distance(_NOMINAL_BETA):
-            return Measurement(found.values[:count], as_measured, "fitted")
-        return Measurement(values[:count], accuracy, "fitted")
 
 
 def _asked(form: LinearForm, facts: Facts) -> LinearForm:
@@ -269,9 +215,35 @@ class Projection(OneShot[LinearForm]):
         accuracy = _accuracy(form, asked, facts, noise, most, gap)
         return Quote(Cost(), Cost((pricing.guarantee,)), accuracy)
 
-    def open(self, kernel: Kernel, /) -> Projecting:
+    def open(self, kernel: Kernel, /) -> Projection:
         del kernel  # nothing is paid to open
-        return Projecting(self._noise(), self._given)
+        return self
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows that some distribution has."""
+        check_linear(form, "Projection")
+        facts = kernel.facts
+        asked = _asked(form, facts)
+        possible = _Set.of(asked, facts)
+        try:
+            found = kernel.measure(asked, self._noise())
+        except InvalidArgument as error:
+            raise in_words(error, **self._given) from None
+        noise, count = found.accuracy, form.rows
+        most = _most_rows(facts, found)
+        deviation = noise.law.standard_deviation() * noise.step
+        values, gap = found.values, 0.0
+        if not most:
+            values = np.zeros(asked.rows)
+        elif deviation:
+            near = _near(_accuracy(form, asked, facts, noise, most))
+            values, gap = possible.nearest(found.values, deviation, float(most), near)
+        moved = np.abs(values - found.values)[:count]
+        accuracy = _accuracy(form, asked, facts, noise, most, gap, tuple(moved.tolist()))
+        as_measured = evolve(accuracy, gap=0.0, reach=math.inf, moved=(0.0,) * count)
+        if accuracy.distance(_NOMINAL_BETA) > _FAR * as_measured.distance(_NOMINAL_BETA):
+            return Measurement(found.values[:count], as_measured, "fitted")
+        return Measurement(values[:count], accuracy, "fitted")
 
     def _noise(self) -> Noise:
         return noise_for("Projection", self.epsilon, self.delta, self.rho)

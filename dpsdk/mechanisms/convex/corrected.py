@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -166,11 +167,11 @@ class Corrected(Oracle):
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         plan = _Plan.of(self, form, kernel.terms, total)
-        return _Work(plan, kernel, plan.spending.pay(kernel)).done()
+        return _Work(plan, kernel, plan.spending.pay(kernel)).release()
 
 
 @frozen(eq=False)
-class _Found:
+class _BestModel:
     """The best model of a public distribution, and what is to be expected of it."""
 
     tables: Tables
@@ -181,12 +182,12 @@ class _Found:
     whole: float
     """What the centre of the set loses there, which knows nothing."""
     spare: float
-    """By how much that exceeds what θ loses there; infinite if there is none."""
+    """By how much a constant model exceeds what θ loses there; infinite if there is none."""
     noise: float | None = None
     """What the noise of the start alone is expected to do."""
 
     @classmethod
-    def on(cls, tables: Tables, form: ConvexForm) -> _Found:
+    def on(cls, tables: Tables, form: ConvexForm) -> _BestModel:
         """The best one for a distribution."""
         fine = _COARSE if form.loss.kinked else _TOLERANCE
         theta, gap = form.minimise(tables, tolerance=fine)
@@ -197,23 +198,11 @@ class _Found:
             spare = form.value(tables, constant) - form.value(tables, theta)
         return cls(tables, theta, gap, constant, whole, spare)
 
-    def expecting(self, noise: float) -> _Found:
-        """The same where noise is expected to do so much."""
-        return evolve(self, noise=noise)
-
     @property
     def hopeless(self) -> bool:
         """Whether noise leaves nothing better to find than the constant model."""
         most = max(_HOPELESS * self.spare, self.whole)
         return self.constant is not None and self.noise is not None and self.noise > most
-
-
-@frozen(eq=False)
-class _Begins:
-    """A start that is measured, and the numbers that are."""
-
-    start: Pairs | Moments
-    form: LinearForm
 
 
 @frozen(eq=False)
@@ -223,84 +212,96 @@ class _Plan:
     form: ConvexForm
     smooth: ConvexForm
     """The same with a loss whose gradients are measured."""
-    begins: _Begins | _Found
-    """What is measured first, or the model of the distribution that was given."""
+    start: Pairs | Moments | None
+    """What is measured first, where no distribution was given."""
+    given: _BestModel | None
+    """The model of the distribution that was given."""
     gradients: int
     spending: Spending
-    unseen: _Found | None = None
-    """What no rows would make, where noise is so much that only a constant model is looked for."""
+    unseen: _BestModel | None = None
+    """The model of no rows, where noise is so much that only a constant model is looked for."""
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
-        facts = terms.facts
-        start = oracle.start or _chosen_start(form, facts, total)
+        facts, strength = terms.facts, _strength(terms.facts, total)
+        start = oracle.start or _chosen_start(form, strength, total)
         if isinstance(start, Given) and start.distribution.domain != facts.domain:
             expected = "a distribution over the domain of the table"
             raise InvalidArgument("start", expected, "one over another domain")
         count = oracle.gradients
         if count is None:
-            count = _chosen_gradients(form, start, facts, total)
-        smoothed, left = smooth(form), 1 - (oracle.certify or Fraction(0))
-        parts: dict[str, Part] = {}
-        begins: _Begins | _Found
+            count = _chosen_gradients(form, start, strength)
+        left, parts = 1 - (oracle.certify or Fraction(0)), dict[str, Part]()
+        measured = None if isinstance(start, Given) else start
+        given: _BestModel | None = None
         if isinstance(start, Given):
-            begins = _Found.on(within(start.distribution, form, facts), form)
+            given = _BestModel.on(within(start.distribution, form, facts), form)
         else:
-            begins = _Begins(start, start_form(start, form))
-            little = _strength(facts, total) < _TINY
-            if oracle.start is None and isinstance(start, Pairs) and little:
+            asked = start_form(start, form)
+            if oracle.start is None and isinstance(start, Pairs) and strength < _TINY:
                 parts["label"] = Part(left * _LABEL, 1, label_form(form))
                 left -= parts["label"].share
-            parts["start"] = Part(left * start.share if count else left, 1, begins.form)
+            parts["start"] = Part(left * start.share if count else left, 1, asked)
             left -= parts["start"].share
+        smoothed = smooth(form)
         if count:
-            gradient = smoothed.gradient(form.over.centre(form.dimension))
-            parts["gradients"] = Part(left, count, gradient)
+            parts["gradients"] = Part(
+                left, count, smoothed.gradient(form.over.centre(form.dimension))
+            )
         if oracle.certify is not None:
             reused = isinstance(start, Moments) and least_squares(form)
             parts |= certificate_parts(form, oracle.certify, moments=reused)
         spending = Spending.within(parts, total, terms)
-        plan = cls(form, smoothed, begins, count, spending)
-        if isinstance(begins, _Begins):
-            chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
-            if not chosen or not _strength(facts, total) < _TINY:
-                return plan
+        plan = cls(form, smoothed, measured, given, count, spending)
+        if given is not None:
+            if oracle.gradients is None and not plan.harm(terms) <= given.spare:
+                # A constant model misses less than the noise of a gradient would do.
+                del parts["gradients"]
+                plan = evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+            return plan
+        chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
+        if chosen and strength < _TINY:
             # Where noise would hide all else, the label is known best that is measured alone.
-            unseen = plan.without_rows(begins, terms)
-            if not unseen.hopeless:
-                return plan
-            alone = {"label": Part(Fraction(1), 1, label_form(form))}
-            spending = Spending.within(alone, total, terms)
-            return evolve(plan, gradients=0, spending=spending, unseen=unseen)
-        if oracle.gradients is not None:
-            return plan
-        if plan.harm(terms) <= begins.spare:
-            return plan
-        # A constant model misses less than the noise of a gradient would do.
-        del parts["gradients"]
-        return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+            unseen = plan.without_rows(terms)
+            if unseen.hopeless:
+                alone = {"label": Part(Fraction(1), 1, label_form(form))}
+                spending = Spending.within(alone, total, terms)
+                return evolve(plan, gradients=0, spending=spending, unseen=unseen)
+        return plan
 
-    def without_rows(self, begins: _Begins, terms: Terms) -> _Found:
+    def without_rows(self, terms: Terms) -> _BestModel:
         """What would be found if nothing depended on anything, with the noise of the start."""
-        facts, noise = terms.facts, self.spending.noises["start"]
-        outside, rows = facts.outside and facts.rows is not None, divisor(facts.rows)
-        tables = fitted((), self.form, rows, outside=outside, start=begins.start)
-        found = _Found.on(tables, self.form)
-        pricing = Measure(begins.form, noise).price(terms)
+        rows, spending = divisor(terms.facts.rows), self.spending
+        best = _BestModel.on(self.fit((), terms.facts, rows), self.form)
+        pricing = Measure(spending.parts["start"].form, spending.noises["start"]).price(terms)
         deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
-        return found.expecting(of_start(begins.start, self.smooth, tables, found.theta, deviation))
+        return self.expecting(best, deviation)
+
+    def fit(
+        self, batches: Sequence[Measured], facts: Facts, rows: float, label: Measured | None = None
+    ) -> Distribution:
+        """The distribution that fits what was measured for a start."""
+        outside = facts.outside and facts.rows is not None
+        start = self.start or Pairs()
+        return fitted(batches, self.form, rows, outside=outside, start=start, label=label)
+
+    def expecting(self, best: _BestModel, deviation: float) -> _BestModel:
+        """The model with what noise of this deviation in the start is expected to do."""
+        start = self.start or Pairs()
+        noise = of_start(start, self.smooth, best.tables, best.theta, deviation)
+        return evolve(best, noise=noise)
 
     def harm(self, terms: Terms) -> float:
         """What the noise of a gradient at the model of a given distribution is expected to do.
 
         Nought where that takes a number of rows that is not public.
         """
-        found, rows = self.begins, terms.facts.rows
-        if isinstance(found, _Begins) or rows is None or not self.gradients:
+        given, rows = self.given, terms.facts.rows
+        if given is None or rows is None or not self.gradients:
             return 0.0
         noise = self.spending.noises["gradients"]
         return asked_gradient(
-            self.smooth, found.tables, found.theta, noise, terms, divisor(rows)
+            self.smooth, given.tables, given.theta, noise, terms, divisor(rows)
         ).harm
 
     def expected(self, terms: Terms) -> Accuracy:
@@ -308,18 +309,16 @@ class _Plan:
         unseen = self.unseen
         if unseen is not None and unseen.noise is not None:
             return PredictedExcess(capped(unseen.noise, unseen.whole), _AFTER_START)
-        measures = isinstance(self.begins, _Begins)
-        if measures or (self.gradients and terms.facts.rows is None):
+        if self.given is None or (self.gradients and terms.facts.rows is None):
             return _LATER
         return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
 
 
-def _chosen_start(form: ConvexForm, facts: Facts, total: Total) -> StartOfModel:
-    share = _chosen_share(_strength(facts, total), total)
+def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfModel:
+    share = _chosen_share(strength, total)
     if form.dimension > _MANY:
         return Pairs(share)
-    classes = len(form.targets) == 2
-    if least_squares(form) or (classes and _strength(facts, total) < _TINY):
+    if least_squares(form) or (len(form.targets) == 2 and strength < _TINY):
         return Moments(share)
     return Pairs(share)
 
@@ -333,12 +332,12 @@ def _chosen_share(strength: float, total: Total) -> Fraction:
     return max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
 
 
-def _chosen_gradients(form: ConvexForm, start: StartOfModel, facts: Facts, total: Total) -> int:
+def _chosen_gradients(form: ConvexForm, start: StartOfModel, strength: float) -> int:
     if isinstance(start, Given):
         return 1
-    if least_squares(form):
+    if least_squares(form) or (isinstance(start, Moments) and strength < _TINY):
         return 0
-    return 0 if isinstance(start, Moments) and _strength(facts, total) < _TINY else 1
+    return 1
 
 
 def _strength(facts: Facts, total: Total) -> float:
@@ -363,48 +362,54 @@ class _Work:
     label: Measured | None = None
     batches: list[Measured] = field(factory=list[Measured])
 
-    def done(self) -> Measurement:
+    def release(self) -> Measurement:
         """The model, and what is expected of it."""
         plan, kernel, noises = self.plan, self.kernel, self.plan.spending.noises
         counted = rows_of(plan.spending, kernel, self.allowance)
         rows = divisor(counted)
-        begins, source = plan.begins, _source(plan.begins)
+        source: Source = "hypothesis" if plan.start is None else "fitted"
         if "label" in noises:
-            form = plan.spending.parts["label"].form
-            self.label = measure(form, noises["label"], kernel, self.allowance)
-        found = self._found(begins, noises.get("start"), rows)
-        theta, gap, predicted = found.theta, found.gap, found.noise
+            self.label = self._measure(plan.spending.parts["label"].form, noises["label"])
+        best = plan.given or self._fitted(noises.get("start"), rows)
+        theta, gap, predicted = best.theta, best.gap, best.noise
         for _ in range(plan.gradients):
             noise = noises["gradients"]
             try:
-                asked = asked_gradient(plan.smooth, found.tables, theta, noise, kernel.terms, rows)
+                asked = asked_gradient(plan.smooth, best.tables, theta, noise, kernel.terms, rows)
             except QueryError:
                 break  # a loss that is not what it was on the grid of its check has no gradient
-            if source == "fitted" and not asked.harm <= found.spare:
+            if source == "fitted" and not asked.harm <= best.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                found = self._found(begins, noise, rows)
-                theta, gap, predicted = found.theta, found.gap, found.noise
+                best = self._fitted(noise, rows)
+                theta, gap, predicted = best.theta, best.gap, best.noise
                 continue
-            one = measure(asked.form, noise, kernel, self.allowance)
+            one = self._measure(asked.form, noise)
             if one is None:
                 break
             gradient, deviation = asked.read(one.values / rows), one.deviation / rows
-            step = corrected(plan.smooth, found.tables, theta, gradient, deviation, asked.back)
+            step = corrected(plan.smooth, best.tables, theta, gradient, deviation, asked.back)
             theta, gap, source = step.theta, step.gap, "measured"
-            before = 0.0 if predicted is None else capped(predicted, found.whole)
-            predicted = step.predicted + left_of(before, found.whole)
-        if source == "fitted" and found.hopeless and found.constant is not None:
-            theta, gap = found.constant, gap + max(found.spare, 0.0)
-        accuracy = self._accuracy(theta, predicted, source, found, counted)
+            before = 0.0 if predicted is None else capped(predicted, best.whole)
+            predicted = step.predicted + left_of(before, best.whole)
+        if source == "fitted" and best.hopeless and best.constant is not None:
+            theta, gap = best.constant, gap + max(best.spare, 0.0)
+        accuracy = self._accuracy(theta, predicted, source, best, counted)
         return Measurement(np.append(theta, gap), accuracy, source)
 
+    def _measure(self, form: LinearForm, noise: Noise) -> Measured | None:
+        return measure(form, noise, self.kernel, self.allowance)
+
     def _accuracy(
-        self, theta: Floats, predicted: float | None, source: Source, found: _Found, counted: Rows
+        self,
+        theta: Floats,
+        predicted: float | None,
+        source: Source,
+        best: _BestModel,
+        counted: Rows,
     ) -> Accuracy:
         """What is known of the excess of the θ that is released."""
-        plan, begins = self.plan, self.plan.begins
-        moments = isinstance(begins, _Begins) and isinstance(begins.start, Moments)
-        own = self.batches[0] if moments and self.batches else None
+        plan = self.plan
+        own = self.batches[0] if isinstance(plan.start, Moments) and self.batches else None
         if "certificate" in plan.spending.parts:
             reused = own.numbers if own is not None and least_squares(plan.form) else None
             accuracy = certify(
@@ -414,40 +419,25 @@ class _Work:
                 return accuracy
         if predicted is None:
             return _FITTED if source == "fitted" else _GIVEN
-        kind = "noise of the gradient, by the curvature of the distribution"
-        if isinstance(begins, _Begins):
-            kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
-            predicted = capped(predicted, found.whole)
+        if plan.start is None:
+            return PredictedExcess(predicted)
+        kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
         sets = None if own is None else coefficients_of(plan.form, own)
-        return PredictedExcess(predicted, kind, sets)
+        return PredictedExcess(capped(predicted, best.whole), kind, sets)
 
-    def _found(self, begins: _Begins | _Found, noise: Noise | None, rows: float) -> _Found:
-        """The best model of what is known, once more was measured. Never fails for what that is."""
-        if isinstance(begins, _Found):
-            return begins
+    def _fitted(self, noise: Noise | None, rows: float) -> _BestModel:
+        """The best model of what is known, once the start was measured (again). Never fails."""
+        plan, form, facts = self.plan, self.plan.form, self.kernel.facts
         if noise is not None:
-            one = measure(begins.form, noise, self.kernel, self.allowance)
+            one = self._measure(plan.spending.parts["start"].form, noise)
             self.batches.extend([] if one is None else [one])
-        form, facts = self.plan.form, self.kernel.facts
-        outside = facts.outside and facts.rows is not None
         try:
-            tables = fitted(
-                self.batches, form, rows, outside=outside, start=begins.start, label=self.label
-            )
-            found = _Found.on(tables, form)
+            best = _BestModel.on(plan.fit(self.batches, facts, rows, self.label), form)
         except DpsdkError:
-            tables = fitted((), form, rows, outside=outside, start=begins.start)
-            centre = form.over.centre(form.dimension)
-            return _Found(tables, centre, math.inf, None, 0.0, math.inf)
+            tables, centre = plan.fit((), facts, rows), form.over.centre(form.dimension)
+            return _BestModel(tables, centre, math.inf, None, 0.0, math.inf)
         if not self.batches:
-            unseen = self.plan.unseen
-            return found if unseen is None else evolve(found, noise=unseen.noise)
+            return best if plan.unseen is None else evolve(best, noise=plan.unseen.noise)
         # Independent measurements of the same numbers are as good as one with this noise.
         exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
-        deviation = 1.0 / math.sqrt(exact) / rows
-        noise_of = of_start(begins.start, self.plan.smooth, tables, found.theta, deviation)
-        return found.expecting(noise_of)
-
-
-def _source(begins: _Begins | _Found) -> Source:
-    return "fitted" if isinstance(begins, _Begins) else "hypothesis"
+        return plan.expecting(best, 1.0 / math.sqrt(exact) / rows)

@@ -8,12 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.errors import (
-    DpsdkError,
-    InvalidArgument,
-    PublicSizeRequired,
-    QueryError,
-)
+from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
 from dpsdk.mechanisms.convex.descent_bounds import (

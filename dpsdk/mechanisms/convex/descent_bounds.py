@@ -26,11 +26,7 @@ from dpsdk.forms.design import axes_of, longest
 from dpsdk.forms.facts import replaces
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
-from dpsdk.mechanisms.convex.noise import (
-    Concentration,
-    GaussianConcentration,
-    LaplaceConcentration,
-)
+from dpsdk.mechanisms.convex.noise import Concentration, GaussianConcentration, LaplaceConcentration
 from dpsdk.mechanisms.convex.oracle import Total
 from dpsdk.release import Cost
 

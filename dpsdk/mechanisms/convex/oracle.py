@@ -18,23 +18,9 @@ from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import NoiseAccuracy
-from dpsdk.errors import (
-    BudgetExceeded,
-    InvalidArgument,
-    QueryError,
-    TooLarge,
-    UnsupportedGuarantee,
-)
+from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Kronecker, LinearForm
-from dpsdk.kernel import (
-    Allowance,
-    GaussianNoise,
-    Kernel,
-    LaplaceNoise,
-    Measure,
-    Noise,
-    Terms,
-)
+from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.convex.excess import CertifiedExcess, Rows, certified, shares
 from dpsdk.mechanisms.convex.moments import CoefficientSet, least_squares
 from dpsdk.mechanisms.refusals import in_words

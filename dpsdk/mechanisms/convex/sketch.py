@@ -15,12 +15,7 @@ from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.forms.design import Coordinates, longest
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.convex.descent import (
-    NoisyDescent,
-    check_first,
-    descend,
-    optional_beta,
-)
+from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, optional_beta
 from dpsdk.mechanisms.convex.descent_bounds import DescentAccuracy, Problem, Runs, read_numbers
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
@@ -142,7 +137,7 @@ class Sketch(Oracle):
         if bound is None:
             found, accuracy = self.descent.minimise(sketched, kernel, total), _UNPROMISED
             return Measurement(np.append(matrix.T @ found.values[:-1], math.inf), accuracy)
-        kept = longest(sketched.coordinates) <= bound.longest
+        kept = longest(sketched.coordinates) <= bound.problem.longest(bound.planned)
         theta, known = descend(
             sketched, bound.descent.descent, bound.runs, kernel, bound if kept else _LENGTHENED
         )
@@ -214,23 +209,10 @@ class Sketch(Oracle):
 
     def _bound(self, form: ConvexForm, size: int, terms: Terms, total: Total) -> SketchAccuracy:
         e = self._excess(form, size)
-        norm, radius = longest(form.coordinates), _radius(form)
-        reach = radius * norm * (1.0 + e)
-        targets = form.targets.tolist()
-        constants = form.loss.constants(-reach, reach, targets)
-        longer = norm * math.sqrt(1.0 + e)
-        problem = Problem(
-            dimension=size,
-            lipschitz=constants.lipschitz * longer,
-            smoothness=constants.smoothness * longer**2 if norm else 0.0,
-            radius=radius * math.sqrt(1.0 + e),
-            range=constants.range,
-        )
-        runs, descent = self.descent.planned(problem, terms, total)
-        lost = constants.lipschitz * radius * norm
-        return SketchAccuracy(
-            DescentAccuracy(descent), runs, size, _vectors(form), e, lost, longer, constants.range
-        )
+        reach = _radius(form) * longest(form.coordinates) * (1.0 + e)
+        problem = _problem(form, size, reach)
+        runs, descent = self.descent.planned(problem.problem(e), terms, total)
+        return SketchAccuracy(DescentAccuracy(descent), runs, problem, e)
 
     def __repr__(self) -> str:
         size = [] if self.size is None else [f"size={self.size}"]
@@ -242,44 +224,28 @@ class Sketch(Oracle):
 
 @frozen
 class SketchAccuracy(ScalarAccuracy):
-    """By how much the average loss of a sketched model exceeds the least one of the ball.
-
-    Parameters
-    ----------
-    descent
-        Of the descent on the sketch.
-    runs
-        What its gradients cost.
-    size
-        How many rows Φ has.
-    vectors
-        How many feature vectors the universe has.
-    planned
-        The distortion by which the ball on the sketch was widened; a smaller β gets no bound.
-    lost
-        L B ‖x‖, which times the distortion is what a sketch may lose.
-    longest
-        No sketched feature vector may be longer.
-    span
-        By how much the loss varies.
-    """
+    """By how much the average loss of a sketched model exceeds the least one of the ball."""
 
     descent: DescentAccuracy
+    """Of the descent on the sketch."""
     runs: Runs
-    size: int
-    vectors: int
+    """What its gradients cost."""
+    problem: SketchedProblem
     planned: float
-    lost: float
-    longest: float
-    span: float
+    """The distortion by which the ball on the sketch was widened; a smaller β gets no bound."""
     kind: str = "a Gaussian sketch, and the convergence of noisy gradient descent on it"
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def span(self) -> float:  # type: ignore[override]  # the base has a field without a setter
+        """By how much the loss varies."""
+        return self.problem.range
 
     def error(self, beta: float) -> float:
         """In the unit of the loss; half of beta is for the sketch."""
         half = to_beta(beta) / 2
-        e = distortion(self.size, self.vectors, half)
-        return self.lost * e + self.descent.error(half) if e <= self.planned else math.inf
+        e = self.problem.distortion(half)
+        return self.problem.lost(e) + self.descent.error(half) if e <= self.planned else math.inf
 
 
 @frozen
@@ -392,18 +358,7 @@ class SketchedProblem:
         """The constants of a query over a ball."""
         if not isinstance(form, ConvexForm):
             raise InvalidArgument("form", "that of a ConvexMinimization", shown(form))
-        norm, radius = longest(form.coordinates), _radius(form)
-        reach = _WIDER * radius * norm
-        constants = form.loss.constants(-reach, reach, form.targets.tolist())
-        return cls(
-            size=size,
-            vectors=_vectors(form),
-            slope=constants.lipschitz,
-            bend=constants.smoothness,
-            norm=norm,
-            radius=radius,
-            range=constants.range,
-        )
+        return _problem(form, size, _WIDER * _radius(form) * longest(form.coordinates))
 
     def distortion(self, beta: float) -> float:
         """What a sketch does to inner products, up to ½; infinite where nothing follows."""
@@ -427,3 +382,17 @@ class SketchedProblem:
             radius=self.radius * math.sqrt(1.0 + distortion),
             range=self.range,
         )
+
+
+def _problem(form: ConvexForm, size: int, reach: float) -> SketchedProblem:
+    """The constants of a query for margins up to `reach`."""
+    constants = form.loss.constants(-reach, reach, form.targets.tolist())
+    return SketchedProblem(
+        size=size,
+        vectors=_vectors(form),
+        slope=constants.lipschitz,
+        bend=constants.smoothness,
+        norm=longest(form.coordinates),
+        radius=_radius(form),
+        range=constants.range,
+    )

@@ -29,6 +29,7 @@ __all__ = [
     "numbers_of",
     "read_feature",
     "scaled",
+    "show_feature",
     "to_feature",
 ]
 
@@ -229,12 +230,16 @@ class Cross(Feature):
         return result
 
     def __repr__(self) -> str:
-        parts = [shown(part) if isinstance(part, str) else described(part) for part in self.parts]
-        return f"Cross({', '.join(parts)})"
+        return f"Cross({', '.join(map(show_feature, self.parts))})"
+
+
+def show_feature(part: str | Feature) -> str:
+    """A feature as it is written in a call."""
+    return shown(part) if isinstance(part, str) else described(part)
 
 
 def asked(owner: object, read: Callable[[], T]) -> T:
-    """What a value of another author's class says of itself, in public matters.
+    """Read something public off a value of another author's class.
 
     Raises
     ------

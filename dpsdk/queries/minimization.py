@@ -19,9 +19,8 @@ from dpsdk.forms.design import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.queries.base import Query
-from dpsdk.queries.features import FEATURE, Feature, names_of, to_feature
-from dpsdk.queries.inputs import Inputs, Target
-from dpsdk.queries.model import Model
+from dpsdk.queries.features import FEATURE, Feature, names_of, show_feature, to_feature
+from dpsdk.queries.model import Inputs, Model, Target
 from dpsdk.typing import Floats
 
 __all__ = ["ConvexMinimization"]
@@ -172,11 +171,7 @@ over=Ball(radius=8.0))
         return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, self.over)
 
     def __repr__(self) -> str:
-        parts = [described(self.loss), f"features=[{', '.join(map(_shown, self.features))}]"]
+        parts = [described(self.loss), f"features=[{', '.join(map(show_feature, self.features))}]"]
         parts += [f"label={shown(self.label)}", f"over={described(self.over)}"]
         parts += ["intercept=False"] * (not self.intercept)
         return f"ConvexMinimization({', '.join(parts)})"
-
-
-def _shown(feature: str | Feature) -> str:
-    return shown(feature) if isinstance(feature, str) else described(feature)

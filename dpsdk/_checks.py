@@ -35,6 +35,7 @@ __all__ = [
     "to_name",
     "to_positive",
     "to_probability",
+    "whole_repr",
     "read_decimal",
     "read_whole",
 ]
@@ -79,6 +80,14 @@ def shown(value: object) -> str:
         with suppress(Exception):
             text = f"a value of class {str.__str__(type(value).__name__)}"
     return cut(text, _LONGEST_SHOWN)
+
+
+def whole_repr(value: object) -> str:
+    """The `repr` of a public value, shortened where Python refuses to write a number's digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return shown(value)
 
 
 def described(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import Self
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_amount, to_delta
+from dpsdk._checks import to_amount, to_delta, whole_repr
 from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.codec import AMOUNT, Member, written
@@ -43,8 +43,8 @@ class Budget:
         Names the parameter that is out of range.
     """
 
-    epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
+    delta: Fraction = field(default=Fraction(0), converter=_delta, repr=whole_repr)
 
     def to_record(self) -> Record:
         """The budget as plain data, for a ledger to write."""

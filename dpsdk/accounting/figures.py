@@ -13,9 +13,9 @@ from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers.rounding import float_up, fraction_up
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
-from dpsdk.accounting.prices.run import leak
+from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Readings, Spent
 
 __all__ = ["readings_of", "spent_of"]
@@ -48,7 +48,7 @@ def readings_of(
 ) -> Readings:
     """What some runs cost, which amount to a line, at one δ; see `Readings`."""
     rho = from_steps(line.rho)
-    leaks = sum((leak(run) for run in runs), Fraction(0))
+    leaks = from_steps(sum(prices_of(run).leak_steps for run in runs), LEAK_STEPS)
     summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
     known = declare(runs).epsilon(level)
     # What the session keeps in any case bounds what a figure at no smaller δ may say.

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_fraction, to_integer, to_probability
+from dpsdk._checks import shown, to_fraction, to_integer, to_probability, whole_repr
 from dpsdk._records import (
     FRACTION,
     NATURAL,
@@ -147,7 +147,7 @@ class PureGuarantee(Guarantee):
         At least 0: no event is more than exp(epsilon) times as likely on a neighbour.
     """
 
-    epsilon: Fraction = field(converter=_epsilon)
+    epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
 
     @property
     def free(self) -> bool:
@@ -177,7 +177,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
     Pure differential privacy with ε = shift / scale, by the triangle inequality in the exponent.
     """
 
-    scale: Fraction = field(converter=_scale)
+    scale: Fraction = field(converter=_scale, repr=whole_repr)
     shift: int = field(converter=_shift)
 
     def __attrs_post_init__(self) -> None:
@@ -231,10 +231,10 @@ class DiscreteGaussianGuarantee(Guarantee):
     ρ-zCDP with ρ = shift_squared / (2 variance) (Canonne, Kamath and Steinke 2020, Theorem 14).
     """
 
-    variance: Fraction = field(converter=_variance)
+    variance: Fraction = field(converter=_variance, repr=whole_repr)
     shift_squared: int = field(converter=_shift_squared)
     shift_max: int = field(converter=_shift_max)
-    claim: tuple[Fraction, Fraction] | None = field(default=None, converter=_claim)
+    claim: tuple[Fraction, Fraction] | None = field(default=None, converter=_claim, repr=whole_repr)
 
     def __attrs_post_init__(self) -> None:
         if self.shift_squared and not self.variance:
@@ -277,7 +277,7 @@ class BoundedRangeGuarantee(Guarantee):
     asked; compositions rely on that where runs interleave.
     """
 
-    eta: Fraction = field(converter=_eta)
+    eta: Fraction = field(converter=_eta, repr=whole_repr)
 
     @property
     def free(self) -> bool:
@@ -306,8 +306,8 @@ class ApproximateGuarantee(Guarantee):
     (Kairouz, Oh and Viswanath 2015); so compositions charge ε as for a pure run, and δ as a leak.
     """
 
-    epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(converter=_delta)
+    epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
+    delta: Fraction = field(converter=_delta, repr=whole_repr)
 
     @property
     def free(self) -> bool:

@@ -11,7 +11,7 @@ from dpsdk.accounting.filters.composition import Composition, Runs, State, is_op
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers.display import as_text, texts_apart
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent
@@ -98,11 +98,13 @@ def refusal(
 def _why(shortages: Sequence[Shortage]) -> str:
     told: list[str] = []
     for short in shortages:
-        asked = "" if short.asked is None else f" {as_text(short.asked)}"
-        has = "has" if short.left == short.cap else f"has left of {as_text(short.cap)}"
+        left, cap, *asked = texts_apart(
+            short.left, short.cap, *([] if short.asked is None else [short.asked])
+        )
+        amount = " ".join([short.limit, *asked])
+        has = "has" if short.left == short.cap else f"has left of {cap}"
         more = "than" if told else "is more than"
-        left = f"{as_text(short.left)} that {short.within} {has}"
-        told.append(f"its {short.limit}{asked} {more} the {left}")
+        told.append(f"its {amount} {more} the {left} that {short.within} {has}")
     *first, last = told or [""]
     return f"{', '.join(first)}, and {last}" if first else last
 

@@ -19,7 +19,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._arrays import Lasting, kept
-from dpsdk._checks import shown, to_fraction, to_positive
+from dpsdk._checks import shown, to_fraction, to_positive, whole_repr
 from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
@@ -88,7 +88,7 @@ def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
 class LaplaceNoise:
     """Discrete Laplace noise that makes a whole batch `epsilon`-DP."""
 
-    epsilon: Fraction = field(converter=_epsilon)
+    epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
 
     @property
     def cover(self) -> Guarantee:
@@ -107,8 +107,8 @@ class GaussianNoise:
     `claim` is an (ε, δ) that this rho implies, for compositions that add such pairs.
     """
 
-    rho: Fraction = field(converter=_rho)
-    claim: tuple[Fraction, Fraction] | None = field(default=None, converter=_claim)
+    rho: Fraction = field(converter=_rho, repr=whole_repr)
+    claim: tuple[Fraction, Fraction] | None = field(default=None, converter=_claim, repr=whole_repr)
 
     def __attrs_post_init__(self) -> None:
         if self.claim is not None and not _certified(self.rho, *self.claim):

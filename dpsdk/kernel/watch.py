@@ -21,7 +21,7 @@ from typing import NoReturn, TypeVar, final
 import numpy as np
 from attrs import define, field, frozen
 
-from dpsdk._checks import shown, to_count, to_integer, to_positive
+from dpsdk._checks import shown, to_count, to_integer, to_positive, whole_repr
 from dpsdk._identity_map import IdentityMap
 from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import Guarantee, PureGuarantee
@@ -74,8 +74,8 @@ class Watching:
     `query_epsilon` to that of the gaps, for each answer "above".
     """
 
-    threshold_epsilon: Fraction = field(converter=_threshold)
-    query_epsilon: Fraction = field(converter=_query)
+    threshold_epsilon: Fraction = field(converter=_threshold, repr=whole_repr)
+    query_epsilon: Fraction = field(converter=_query, repr=whole_repr)
     tops: int | None = field(default=None, converter=_tops)
 
     @property

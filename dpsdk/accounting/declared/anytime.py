@@ -8,7 +8,7 @@ from typing import Self
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_fraction, to_positive, to_probability
+from dpsdk._checks import shown, to_fraction, to_positive, to_probability, whole_repr
 from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.rounding import (
     UP,
@@ -54,8 +54,8 @@ class Anytime:
     docs/explanation/proofs/composition-anytime.md has the proof. Leaks come on top of δ.
     """
 
-    delta: Fraction = field(converter=_delta)
-    around: Fraction = field(converter=_around)
+    delta: Fraction = field(converter=_delta, repr=whole_repr)
+    around: Fraction = field(converter=_around, repr=whole_repr)
 
     def epsilon(self, rho: Real) -> float:
         """The ε at the moment when the sum of ρ is `rho`, rounded up.

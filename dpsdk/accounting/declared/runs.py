@@ -26,8 +26,9 @@ from dpsdk.accounting.numbers.rounding import (
     ln_down,
     ln_up,
 )
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
-from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.prices.run import prices_of, pure_epsilon
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Floats, Real
 
@@ -299,20 +300,21 @@ class Declared:
         UnsupportedGuarantee
             If no theorem prices one of the runs.
         """
-        leaks = sum((leak(run) * count for run, count in self.runs), Fraction(0))
-        left = _open(delta) - leaks
+        priced = [(prices_of(run), count) for run, count in self.runs]
+        leaks = sum(one.leak_steps * count for one, count in priced)
+        left = _open(delta) - from_steps(leaks, LEAK_STEPS)
         pure = [(pure_epsilon(run), count) for run, count in self.runs]
         sizes = [(size, count) for size, count in pure if size is not None]
         found: dict[str, float] = {}
         if left < 0:
             return found
         if len(sizes) == len(pure):
-            total = sum((size * count for size, count in sizes), Fraction(0))
-            found["basic"] = float_up(fraction_up(total))
+            total = sum((one.epsilon_steps or 0) * count for one, count in priced)
+            found["basic"] = float_up(fraction_up(from_steps(total)))
         if left == 0:
             return found
-        rho = sum((zcdp_rho(run) * count for run, count in self.runs), Fraction(0))
-        found["zCDP"] = zcdp_epsilon(rho, left)
+        rho = sum(one.rho_steps * count for one, count in priced)
+        found["zCDP"] = zcdp_epsilon(from_steps(rho), left)
         if len(sizes) == len(pure):
             found["heterogeneous"] = _heterogeneous(sizes, left)
             kinds = {size for size, count in sizes if count}

@@ -10,7 +10,7 @@ from typing import ClassVar, NoReturn
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_probability
+from dpsdk._checks import to_probability, whole_repr
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.composition import COMPOSITIONS, Composition, Runs, State, counted
@@ -295,7 +295,7 @@ class AdvancedComposition(AdditiveComposition):
     title: ClassVar[str] = "advanced composition"
     axis: ClassVar[str] = "rho"
 
-    leak_share: Fraction = field(default=LEAK_SHARE, converter=to_leak_share)
+    leak_share: Fraction = field(default=LEAK_SHARE, converter=to_leak_share, repr=whole_repr)
 
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The ρ of the closed form, and the share of δ kept for leaks."""
@@ -340,7 +340,7 @@ class ZCDPComposition(AdditiveComposition):
     title: ClassVar[str] = "zCDP composition"
     axis: ClassVar[str] = "rho"
 
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The ρ that is certified for the budget, and the share of δ kept for leaks."""

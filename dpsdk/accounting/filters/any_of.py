@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_fraction
+from dpsdk._checks import shown, to_fraction, whole_repr
 from dpsdk._records import FRACTION, Listed, Optional
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
@@ -104,8 +104,8 @@ class AnyOf(Composition):
     """
 
     members: tuple[Composition, ...] = field(converter=_members)
-    weights: tuple[Fraction, ...] | None = field(default=None, converter=_weights)
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    weights: tuple[Fraction, ...] | None = field(default=None, converter=_weights, repr=whole_repr)
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     def __attrs_post_init__(self) -> None:
         weights = self.weights

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
+from dpsdk._checks import whole_repr
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
@@ -74,7 +75,7 @@ class EnvelopeComposition(Composition):
 
     title: ClassVar[str] = TITLE
 
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     @property
     def concurrent(self) -> bool:

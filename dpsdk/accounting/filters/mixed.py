@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
+from dpsdk._checks import whole_repr
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, begun, refuse_leaks, to_leak_share
@@ -56,7 +57,7 @@ class MixedComposition(Composition):
 
     title: ClassVar[str] = "mixed composition"
 
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     @property
     def concurrent(self) -> bool:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
+from dpsdk._checks import whole_repr
 from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
@@ -113,8 +114,8 @@ class RenyiComposition(AdditiveComposition):
     title: ClassVar[str] = "Rényi composition"
     axis: ClassVar[str] = "divergence"
 
-    order: Fraction = field(converter=to_order)
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    order: Fraction = field(converter=to_order, repr=whole_repr)
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged.

@@ -16,6 +16,7 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.lattice import PreparedForm
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
+from dpsdk.testing import seeded
 from worlds import PEOPLE, facts, people, table, weights
 
 
@@ -208,3 +209,16 @@ def lattices(admitted):
         known = admitted._lattices.get(bits)
         if known is not None:
             yield from known[0].blocks
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("rows", [0, 5])
+def test_what_no_row_changes_has_a_price_and_an_answer_whatever_the_number_of_rows(neighbors, rows):
+    form = LinearForm(PEOPLE, [Kronecker((), (), 3.0)])
+    of = facts(PEOPLE, neighbors, rows=rows, outside=False)
+    pricing = Measure(form, LaplaceNoise(1)).price(Terms(of))
+    if neighbors is Neighbors.REPLACE_ONE:
+        assert pricing.guarantee.free
+        assert pricing.run(seeded(1), lambda: None).values.tolist() == [3.0 * rows]
+    else:
+        assert not pricing.guarantee.free

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Generic, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -167,36 +166,27 @@ class PromisedAccuracy(HalfWidths):
         return why, f"ask at a beta of at least {self.beta:g}"
 
 
-def _to_numbers(law: NoiseLaw) -> tuple[bool, int, int]:
-    """A law as plain values, which nobody can change under whoever else holds them."""
-    if type(law) is DiscreteLaplace:
-        return False, law.scale.numerator, law.scale.denominator
-    if type(law) is DiscreteGaussian:
-        return True, law.variance.numerator, law.variance.denominator
-    raise InvalidArgument("law", "a DiscreteLaplace or DiscreteGaussian", shown(law))
+def _to_law(law: NoiseLaw) -> NoiseLaw:
+    if type(law) is not DiscreteLaplace and type(law) is not DiscreteGaussian:
+        raise InvalidArgument("law", "a DiscreteLaplace or DiscreteGaussian", shown(law))
+    return law
 
 
 @frozen
 class NoiseAccuracy(HalfWidths):
     """Independent noise of one law on every number, plus what rounding of weights may add.
 
-    `step` is the lattice step and `bias` the largest effect of rounding, both in rows. The tail of
-    the law is exact, so no smaller multiple of the step would do.
+    `law` is that of the noise in steps; `step` is the lattice step and `bias` the largest effect of
+    rounding, both in rows. The tail of the law is exact, so no smaller multiple of the step would
+    do.
     """
 
-    _numbers: tuple[bool, int, int] = field(converter=_to_numbers, alias="law")
+    law: NoiseLaw = field(converter=_to_law)
     entries: int
     step: float
     bias: float
     kind: str = field(init=False, default="exact tail of the discrete noise")
     standing: Standing = field(init=False, default="proven")
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise, in steps."""
-        gaussian, above, below = self._numbers
-        parameter = Fraction(above, below)
-        return DiscreteGaussian(parameter) if gaussian else DiscreteLaplace(parameter)
 
     def radius(self, beta: float, *, joint: bool) -> float:
         """The half-width of each number, in rows."""

@@ -18,8 +18,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk.forms import LinearForm
-from dpsdk.noise import NoiseLaw
-from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
@@ -137,19 +136,12 @@ class LinearAccuracy(HalfWidths):
     A number of one noise has the exact tail of the law, and so has a sum of a few discrete Laplace
     noises of one weight; others have proven bounds. How the noise adds up is computed when a bound
     is asked for.
-
-    Parameters
-    ----------
-    law
-        Of each noise, in units of the step.
-    step
-        What one unit of the law is, in rows.
-    combination
-        The weights of the noises in each answer.
     """
 
-    _law: Plain = field(converter=to_plain, alias="law")
+    law: NoiseLaw
+    """The law of each noise, in units of the step."""
     step: float
+    """One unit of the law, in rows."""
     _weights: Combination | _Pending = field(alias="combination", repr=False)
     kind: str = field(init=False, default="proven tail of a sum of discrete noises")
     standing: Standing = field(init=False, default="proven")
@@ -158,11 +150,6 @@ class LinearAccuracy(HalfWidths):
     def of(cls, law: NoiseLaw, step: float, matrix: Combines, form: LinearForm) -> LinearAccuracy:
         """The accuracy of the answers to a form from what was measured of a strategy matrix."""
         return cls(law, step, _Pending(matrix, form))
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of each noise, in units of the step."""
-        return from_plain(self._law)
 
     @cached_property
     def combination(self) -> Combination:
@@ -182,7 +169,7 @@ class LinearAccuracy(HalfWidths):
     @property
     def variances(self) -> Floats:
         """The variance of each number, in squared rows."""
-        deviation = from_plain(self._law).standard_deviation() * self.step
+        deviation = self.law.standard_deviation() * self.step
         result: Floats = self.combination.squares * deviation**2
         return result
 
@@ -200,16 +187,14 @@ class LinearAccuracy(HalfWidths):
         each = max(each, 1e-300)
         radii = np.zeros(len(squares))
         if single.any():
-            radii[single] = peaks[single] * from_plain(self._law).radius(each)
+            radii[single] = peaks[single] * self.law.radius(each)
         sums = noisy & ~single
         if sums.any():
-            kind, above, below = self._law
-            if kind == "gaussian":
-                radii[sums] = np.sqrt(squares[sums]) * _gaussian(Fraction(above, below), each)
-            else:
-                radii[sums] = peaks[sums] * _laplace(
-                    self._law, squares[sums] / peaks[sums] ** 2, counts[sums], each
-                )
+            if isinstance(self.law, DiscreteGaussian):
+                radii[sums] = np.sqrt(squares[sums]) * _gaussian(self.law.variance, each)
+            elif isinstance(self.law, DiscreteLaplace):
+                ratios = squares[sums] / peaks[sums] ** 2
+                radii[sums] = peaks[sums] * _laplace(self.law, ratios, counts[sums], each)
         return radii * self.step
 
 
@@ -231,12 +216,12 @@ def _gaussian(variance: Fraction, beta: float) -> float:
     return least * _ROUND
 
 
-def _laplace(law: Plain, ratios: Floats, counts: Floats, beta: float) -> Floats:
+def _laplace(law: DiscreteLaplace, ratios: Floats, counts: Floats, beta: float) -> Floats:
     """The same for discrete Laplace noises whose largest weight is 1.
 
     `ratios` are the sums of squared weights; where that is their number, all are 1.
     """
-    scale = law[1] / law[2]
+    scale = float(law.scale)
     unique, places = np.unique(ratios, return_inverse=True)
     radii = np.concatenate(
         [_chernoff(unique[i : i + _CHUNK], scale, beta) for i in range(0, len(unique), _CHUNK)]
@@ -261,10 +246,11 @@ def _chernoff(ratios: Floats, scale: float, beta: float) -> Floats:
 
 
 @lru_cache(4096)
-def _summed_radius(law: Plain, count: int, beta: float) -> int:
+def _summed_radius(law: DiscreteLaplace, count: int, beta: float) -> int:
     """The least radius that a sum of so many discrete Laplace noises exceeds with beta at most."""
-    tail = summed_tail(law[1] / law[2], count)
-    low, high = -1, max(1, math.ceil(float(_chernoff(np.array([count]), law[1] / law[2], beta)[0])))
+    scale = float(law.scale)
+    tail = summed_tail(scale, count)
+    low, high = -1, max(1, math.ceil(float(_chernoff(np.array([count]), scale, beta)[0])))
     while high - low > 1:
         middle = (low + high) // 2
         if tail(middle) <= beta:

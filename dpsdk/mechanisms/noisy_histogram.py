@@ -29,7 +29,6 @@ from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy, bernst
 from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
 from dpsdk.noise import NoiseLaw
-from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Measurement, NoiseAccuracy, Quote, Standing
 from dpsdk.typing import Floats
 
@@ -79,7 +78,8 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
 class ConsistentAccuracy(HalfWidths):
     """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
 
-    _law: Plain = field(converter=to_plain, alias="law")
+    law: NoiseLaw
+    """The law of the noise of each count, in steps."""
     step: float
     cells: int
     exactly: bool
@@ -89,11 +89,6 @@ class ConsistentAccuracy(HalfWidths):
     """One for each answer that has weights of both signs, zero for the others."""
     kind: str = field(init=False, default="projection of noisy counts on possible ones")
     standing: Standing = field(init=False, default="proven")
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise of each count, in steps."""
-        return from_plain(self._law)
 
     @classmethod
     def of(cls, accuracy: LinearAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_count, to_delta, to_positive
+from dpsdk._checks import shown, to_count, to_positive
 from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
@@ -29,12 +29,12 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import ZERO
+from dpsdk.mechanisms.arguments import ZERO, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import Mechanism, built_in
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Floats
 
 __all__ = [
     "NumericSparse",
@@ -49,14 +49,6 @@ Numbers: TypeAlias = Literal["measured", "gap"]
 
 _PURE_STEPS = 10**12
 """So many steps of ε to one."""
-
-
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value, zero=True)
 
 
 def _tops(value: int) -> int:
@@ -164,8 +156,8 @@ class NumericSparse(Mechanism[GapForm]):
 
     page = "explanation/proofs/watch.md"
 
-    epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    epsilon: Fraction = field(converter=to_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     tops: int = field(kw_only=True, converter=_tops)
     numbers: Numbers = field(default="measured", kw_only=True)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from fractions import Fraction
 
 import numpy as np
 from attrs import evolve, field, frozen
 
-from dpsdk._checks import shown, to_amount, to_beta, to_fraction
+from dpsdk._checks import shown, to_beta, to_fraction
 from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import LinearForm, Lowers, Members
@@ -24,7 +23,7 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.draw_database.bounds import theorem_alpha, theorem_rows, to_size
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import BETA, COUNT, MAYBE, QUERY
+from dpsdk.mechanisms.arguments import BETA, COUNT, MAYBE, QUERY, to_epsilon, to_workload
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.refusals import check_linear
@@ -44,19 +43,6 @@ _OUTSIDE = NoAccuracy(
     "not in the workload of the small database",
     "put the query into the workload before it is opened, or ask a mechanism that measures",
 )
-
-
-def _workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
-    # Texts have a method of that name as well.
-    plain = isinstance(value, type | str | bytes)
-    if plain or not callable(getattr(value, "lower", None)):
-        expected = "linear queries, as in Workload([Threshold('age', 40)])"
-        raise InvalidArgument("workload", expected, shown(value))
-    return value
-
-
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
 
 
 def _alpha(value: Real | None) -> Fraction | None:
@@ -137,8 +123,8 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
 
     page = "explanation/proofs/small-database.md"
 
-    workload: Lowers[LinearForm] = field(converter=_workload)
-    epsilon: Fraction = field(converter=_epsilon, kw_only=True)
+    workload: Lowers[LinearForm] = field(converter=to_workload)
+    epsilon: Fraction = field(converter=to_epsilon, kw_only=True)
     alpha: Fraction | None = field(default=None, converter=_alpha, kw_only=True)
     size: int | None = field(default=None, converter=_size, kw_only=True)
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
@@ -198,12 +184,12 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
         return SmallDBStrategy(_published(drawn, terms), drawn.bound, members)
 
     def _form(self, terms: Terms) -> LinearForm:
-        """The form of the workload, in a copy that nobody else holds."""
+        """The form of the workload."""
         domain = facts_of(terms).domain
         form: object = self.workload.lower(domain)
         if type(form) is not LinearForm:
             raise QueryError("", "SmallDB takes a workload of linear queries only")
-        return LinearForm(form.domain, deepcopy(form.blocks))
+        return form
 
     def _request(self, form: LinearForm, terms: Terms) -> DrawDatabase:
         facts = terms.facts

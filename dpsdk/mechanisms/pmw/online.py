@@ -40,10 +40,9 @@ from dpsdk.mechanisms.arguments import (
 from dpsdk.mechanisms.base import HypothesisMechanism, built_in
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.numeric_sparse import drift_of
-from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
-from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
+from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+import math
+from enum import IntEnum
 
 import numpy as np
+from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import kept_places
+from dpsdk._locks import ExclusiveLock
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import GapForm, LinearForm
+from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
-from dpsdk.kernel import Allowance, Kernel, Measure
+from dpsdk.kernel import Allowance, Kernel, Measure, Watching
 from dpsdk.learning import (
     PotentialMeter,
     Replay,
@@ -23,17 +27,156 @@ from dpsdk.learning import (
 )
 from dpsdk.mechanisms.numbers import fine, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import drift_of
-from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Schedule
-from dpsdk.mechanisms.pmw.stream import Stream
 from dpsdk.mechanisms.refusals import check_shares
-from dpsdk.release import HalfWidths, Measurement
+from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["OnlineStrategy"]
+__all__ = ["OnlineStrategy", "Origin", "Stream", "StreamAccuracy"]
 
 _PART = 2048
 """So many numbers are answered at once between two updates."""
+
+
+class Origin(IntEnum):
+    """How one number of an answer came about."""
+
+    MEASURED = 0
+    """Its gap was above the threshold, so it was measured."""
+
+    BELOW = 1
+    """Its gap was called below the threshold, so the hypothesis answered."""
+
+    UNCHECKED = 2
+    """The hypothesis answered, and nobody looked."""
+
+
+@frozen
+class StreamAccuracy(HalfWidths):
+    """Measured numbers by their noise, those called below by the threshold and its noise.
+
+    Numbers that nobody checked have the error that the schedule promised, where it did and for a
+    confidence no higher than its own; else no bound at all, beside others that keep theirs. `drift`
+    is by how much more than usual rounding may move gaps of the form, in rows; `run` is the number
+    of the last run that was open; `measured` has the accuracy of the numbers measured, by place;
+    `number` that of any number, while it is not known which will be measured. Then `origins` says
+    which may come unchecked, and their bounds are the widest of all three.
+
+    Which of these a number is depends on noise. So each kind has a share of the failures that is
+    fixed beforehand, whichever kinds the answer turns out to have, and `beta` is spent once
+    (docs/explanation/proofs/pmw.md, "Bounds of single answers"). The bounds of "below" hold for all
+    runs together: a run whose threshold came out high lives longer than others
+    (docs/explanation/proofs/watch.md).
+    """
+
+    schedule: Schedule
+    facts: Facts
+    drift: float
+    origins: Ints = field(converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False)
+    run: int
+    measured: dict[int, HalfWidths] = field(hash=False)
+    promised: bool
+    number: HalfWidths | None = None
+    kind: str = field(init=False, default="")
+    standing: Standing = field(init=False, default="proven")
+
+    def __attrs_post_init__(self) -> None:
+        unchecked = self.origins == Origin.UNCHECKED
+        standing: Standing = "proven"
+        kind = "exact tails of the noise of thresholds and numbers"
+        if unchecked.any() and self.promised:
+            standing, kind = "promised", "potential argument: no gap larger than promised is left"
+        elif unchecked.all():
+            standing, kind = "none", self._unchecked
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "standing", standing)
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound at this beta, and what may be done about it."""
+        promise = self.schedule.promise
+        if self.promised and promise is not None:
+            why = f"the promise about answers that nobody checked says nothing at beta={beta:g}"
+            return why, f"ask at a beta of at least {promise.beta:g}"
+        advice = "open a channel with more updates, or with a promise: alpha=, beta= and queries="
+        if self.number is None and not (self.origins == Origin.UNCHECKED).all():
+            advice = "read errors(beta), which has the bounds of the others"
+        return self._unchecked, advice
+
+    @property
+    def _unchecked(self) -> str:
+        """Why nothing is known of what nobody checked."""
+        if self.number is not None:
+            return "the hypothesis may answer unchecked, when the updates are used up"
+        count, entries = int((self.origins == Origin.UNCHECKED).sum()), len(self.origins)
+        some = "" if count == entries else f" {count:,} of {entries:,} numbers"
+        return f"the hypothesis answered{some} unchecked"
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        schedule, rows = self.schedule, self.facts.rows or 1
+        part, below, number, unchecked = beta / 2, math.inf, math.inf, math.inf
+        promise = schedule.promise
+        if promise is not None and beta >= promise.beta:
+            # One event bounds thresholds and numbers of the whole stream, promised on or not.
+            part = (beta - promise.beta) / 2
+            below, number = promise.alpha * rows, schedule.radius * rows
+            unchecked = below if self.promised else math.inf
+        radii = np.full(len(self.origins), unchecked)
+        if part > 0:
+            # Any run of the stream may be the one that was open: the noise decides that, too.
+            runs = 1 if schedule.watching.tops is not None else schedule.updates
+            own = schedule.watching.below_in(self.run, part, self.facts, runs) + self.drift
+            below = min(below, schedule.threshold + own)
+        # No answer has more numbers measured, however many it turned out to have.
+        each = part / (min(len(self.origins), schedule.updates) if joint else 1)
+        if self.number is not None:
+            below = max(below, self._number(self.number, each, number))
+            radii = np.maximum(radii, below)
+        radii[self.origins == Origin.BELOW] = below
+        for place, accuracy in self.measured.items():
+            radii[place] = self._number(accuracy, each, number)
+        return radii
+
+    @staticmethod
+    def _number(accuracy: HalfWidths, beta: float, promised: float) -> float:
+        """How far a measured number may be off: by its own noise, or by the event of a promise."""
+        return min(promised, float(accuracy.radii(beta, joint=True)[0])) if beta > 0 else promised
+
+
+class Stream:
+    """A public hypothesis, and the kernel's watch that finds where a table disagrees with it.
+
+    Calls take turns. Runs of the watch come out of `allowance` first, if one is given.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        watching: Watching,
+        hypothesis: Hypothesis,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._facts = kernel.facts
+        self._hypothesis = hypothesis
+        self._allowance = allowance
+        self._watch = kernel.watch(watching, allowance=allowance)
+        self._spent = False
+        self._lock = ExclusiveLock("an online hypothesis")
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        return self.hypothesis
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The public distribution as it stands; a copy, which later answers do not change."""
+        return self._lock.run(self._hypothesis.copy)
+
+    @property
+    def updates(self) -> int:
+        """How many answers the hypothesis has learnt from so far."""
+        return self._watch.tops
 
 
 class _Answers:
@@ -178,7 +321,5 @@ class OnlineStrategy(Stream):
         else:
             hypothesis.move_to(row, near_side_target(answer, value, schedule.radius), answer)
         if self._replay is not None:
-            # A copy, since whoever asked holds the parts of this one.
-            own = LinearForm(row.domain, deepcopy(row.blocks))
-            self._replay.remember(own, value, schedule.radius)
+            self._replay.remember(row, value, schedule.radius)
             self._replay.run(hypothesis, self._meter)

@@ -39,9 +39,8 @@ from dpsdk.forms import Kronecker, LinearForm, Weights
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
-from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Promise, Schedule, best_promise
-from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
+from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Conjunction, Count, Linear, LinearQuery, Marginal, Threshold, Workload
 from dpsdk.release import NoiseAccuracy

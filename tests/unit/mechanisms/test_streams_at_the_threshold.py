@@ -20,7 +20,7 @@ from dpsdk.forms import GapForm, Kronecker, LinearForm, Weights
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.watch import run_share
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
-from dpsdk.mechanisms.pmw.accuracy import Origin
+from dpsdk.mechanisms.pmw.strategy import Origin
 from dpsdk.testing import seeded
 from worlds import facts
 

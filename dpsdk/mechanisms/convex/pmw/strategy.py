@@ -25,7 +25,7 @@ from dpsdk.mechanisms.convex.pmw.watching import (
 from dpsdk.mechanisms.convex.prediction import smooth
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.pmw.schedule import Schedule
-from dpsdk.mechanisms.pmw.stream import Stream
+from dpsdk.mechanisms.pmw.strategy import Stream
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats

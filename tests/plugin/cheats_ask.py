@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
-from cheats_base import by_heap, truth
 from typing_extensions import override
 
 from dpsdk import Boolean, Budget, Domain, PrivateData, Session, wire
@@ -75,31 +74,12 @@ def closing() -> Closing:
     return Closing(more=lambda raw: raw + session.answer(Count(), using=Laplace("0.001")))
 
 
-@frozen
-class Searching(Slope):
-    """Makes its answer of the table, which it finds among all objects that there are."""
-
-    @override
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        return float(truth(by_heap(), self.lower(facts.domain))[0])
-
-
 _HONEST = Laplace.quote
 
 
 def _cheaper(self: Laplace, form: LinearForm, terms: Terms, /) -> Quote:
     honest = _HONEST(self, form, terms)
     return Quote(Cost(), Cost(), honest.accuracy)
-
-
-@frozen
-class Bribing(Slope):
-    """Has a mechanism of the package say that it is free, from when it was first asked."""
-
-    @override
-    def lower(self, domain: Domain, /) -> LinearForm:
-        Laplace.quote = _cheaper  # type: ignore[method-assign]
-        return super().lower(domain)
 
 
 @frozen
@@ -111,32 +91,6 @@ class Wavering(Slope):
     @override
     def lower(self, domain: Domain, /) -> LinearForm:
         return _shape(domain, np.eye(3)[next(self.turns) % 3])
-
-
-@frozen
-class Homemade(Slope):
-    """Asks by a factor of its own class, which could read whatever it likes."""
-
-    @override
-    def lower(self, domain: Domain, /) -> LinearForm:
-        class Own(Weights):
-            pass
-
-        factor = Own(np.ones((1, _cells(domain))))
-        return LinearForm(domain, [Kronecker.of(domain, {"level": factor})])
-
-
-@frozen(eq=False)
-class Alias(Slope):
-    """Is equal to every other query, so that whoever keeps forms mixes them up."""
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    @override
-    def __hash__(self) -> int:
-        return 0
 
 
 @frozen
@@ -175,43 +129,6 @@ class Scrawling(Slope):
 
 
 @frozen
-class Meddling(Slope):
-    """Writes into the facts of the table, by which others turn counts into shares."""
-
-    @override
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        object.__setattr__(facts, "rows", 1)
-        return float(raw[0])
-
-
-@frozen
-class Reusing(LinearQuery["list[float]"]):
-    """Gives out one list for all of its answers, which whoever has an earlier one can change."""
-
-    known: ClassVar[dict[bytes, list[float]]] = {}
-
-    @override
-    def lower(self, domain: Domain, /) -> LinearForm:
-        return _shape(domain, np.array(_SLOPE))
-
-    @override
-    def lift(self, raw: Floats, facts: Facts, /) -> list[float]:
-        return self.known.setdefault(raw.tobytes(), raw.tolist())
-
-
-@frozen
-class Blending(Slope):
-    """Takes the mean of all numbers that it was ever given, whoever paid for those."""
-
-    heard: ClassVar[list[float]] = []
-
-    @override
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        self.heard.append(float(raw[0]))
-        return float(np.mean(self.heard))
-
-
-@frozen
 class Changeling(CountingQuery["float | int"]):
     """Answers by a float or by an integer, as the numbers have it."""
 
@@ -227,19 +144,6 @@ class Changeling(CountingQuery["float | int"]):
 
 
 @frozen
-class Undefined(Slope):
-    """Has no number where a count is below zero, and does not say so."""
-
-    @override
-    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
-        return np.sqrt(np.where(raw < 0, np.nan, raw))
-
-    @override
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        return float(self.numbers(raw, facts)[0])
-
-
-@frozen
 class Squared(Slope):
     """Squares its number, and says of its error what is true of the number itself."""
 
@@ -250,24 +154,6 @@ class Squared(Slope):
     @override
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return float(raw[0] ** 2)
-
-
-@frozen
-class Proud(Slope):
-    """Says half of the error that it has."""
-
-    @override
-    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        return radii / 2
-
-
-@frozen
-class Slanted(Slope):
-    """Brackets the truth from above alone."""
-
-    @override
-    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        return raw, raw + radii
 
 
 @frozen

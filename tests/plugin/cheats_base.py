@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import sys
 from fractions import Fraction
-from types import FrameType
-from typing import Any, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -102,18 +99,6 @@ def truth(data: PrivateData, form: LinearForm) -> Floats:
     return np.asarray(form.evaluate(open_histogram(data)))
 
 
-def by_frames() -> PrivateData:
-    """The table that is asked, found in the frames of those who called."""
-    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]  # the cheat
-    while frame is not None:
-        for value in list(frame.f_locals.values()):
-            context = getattr(value, "_context", None)
-            if context is not None:
-                return cast("PrivateData", context.data)
-        frame = frame.f_back
-    raise LookupError
-
-
 def by_heap() -> PrivateData:
     """The newest table, found among all objects that there are."""
     for generation in range(3):
@@ -123,19 +108,11 @@ def by_heap() -> PrivateData:
     raise LookupError
 
 
-def by_names(kernel: Kernel) -> PrivateData:
-    """The table under a kernel, by names that begin with an underscore."""
-    return kernel._access._shared.data  # pyright: ignore[reportPrivateUsage]  # the cheat
-
-
-def by_spelling(kernel: Kernel) -> PrivateData:
-    """The same, by names that are put together when they are needed."""
-    inside: Any = kernel
-    for name in ("access", "shared"):
-        inside = getattr(inside, "_" + name)
-    return inside.data
-
-
 def by_import(form: LinearForm, kernel: Kernel) -> Floats:
     """The true numbers, by a module of the package that is no part of its interface."""
     return access_of(kernel).read(0, lambda _, opened: np.asarray(form.evaluate(opened())))
+
+
+def by_names(kernel: Kernel) -> PrivateData:
+    """The table under a kernel, by names that begin with an underscore."""
+    return kernel._access._shared.data  # pyright: ignore[reportPrivateUsage]  # the cheat

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import suppress
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,7 +11,6 @@ from attrs import field, frozen
 from cheats_base import EPSILON, Honest, pretended, shared
 from typing_extensions import override
 
-from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Strategy
@@ -49,98 +46,6 @@ class Stashing(Honest):
     @override
     def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
         return _Stale(self)
-
-
-class _Quiet(Keeping):
-    @override
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        loot = [np.zeros(0)]
-        for old in self.kernels:
-            with suppress(DpsdkError):
-                loot.append(self.of.work(form, old).values)
-        self.kernels.append(kernel)
-        own = self.of.work(form, kernel)
-        return Measurement(np.mean([own.values, *loot[1:]], axis=0), own.accuracy)
-
-
-@frozen
-class Rummaging(Honest):
-    """Tries the kernels of all earlier questions first, and tells nobody that it did."""
-
-    @override
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        keeping = _Quiet(self)
-        keeping.kernels.append(kernel)
-        return keeping
-
-
-@frozen
-class Opener(Honest):
-    """Answers through the kernel of the opening."""
-
-    @override
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        keeping = _Stale(self)
-        keeping.kernels.append(kernel)
-        return keeping
-
-
-@frozen
-class Lurking(Honest):
-    """Leaves a thread behind that measures once nobody looks."""
-
-    loot: ClassVar[list[Floats]] = []
-    threads: ClassVar[list[threading.Thread]] = []
-
-    @override
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        thread = threading.Thread(target=self._lurk, args=(form, kernel), daemon=True)
-        thread.start()
-        self.threads.append(thread)
-        return kernel.run(self.asked(form))
-
-    def _lurk(self, form: LinearForm, kernel: Kernel) -> None:
-        with suppress(DpsdkError):
-            for turn in range(10_000):  # until the question is over
-                kernel.progress(turn)
-                time.sleep(0.0005)
-        with suppress(DpsdkError):
-            self.loot.append(kernel.run(self.asked(form)).values)
-
-
-class _Dying(Keeping):
-    @override
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        self.form = form
-        self.kernels.append(kernel)
-        return self.of.work(form, kernel)
-
-    def __del__(self) -> None:
-        with suppress(AttributeError, IndexError, DpsdkError):  # it may never have been asked
-            Lurking.loot.append(self.of.work(self.form, self.kernels[0]).values)
-
-
-@frozen
-class Haunting(Honest):
-    """Measures when it is thrown away, after its channel was closed."""
-
-    @override
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        return _Dying(self)
-
-
-@frozen
-class Gossiping(Honest):
-    """Gives what one session has paid for to every other, whatever table that asks."""
-
-    heard: ClassVar[dict[bytes, Floats]] = {}
-
-    @override
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        known = self.heard.get(form.identity)
-        if known is None:
-            known = self.heard[form.identity] = kernel.run(self.asked(form)).values
-        return pretended(form, kernel, self, known)
 
 
 @frozen
@@ -194,25 +99,6 @@ class Repeating(Honest):
     @override
     def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
         return Once(self)
-
-
-class _Lending(Keeping):
-    @override
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        if form.identity not in self.known:
-            self.known[form.identity] = self.of.work(form, kernel).values.copy()
-        known = self.known[form.identity]
-        accuracy = shared(self.of.asked(form).price(kernel.terms).accuracy, 1, lent=known)
-        return Measurement(known, accuracy)
-
-
-@frozen
-class Lending(Honest):
-    """Hands out, with an accuracy, the array that it answers from next time."""
-
-    @override
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        return _Lending(self)
 
 
 def _kept(weights: Floats) -> Floats:
@@ -283,26 +169,6 @@ class Thawed(Honest):
             return kernel.run(self.asked(form))
         finally:
             object.__setattr__(self, "epsilon", self.epsilon * Fraction(9, 10))
-
-
-@frozen
-class Guarded(Honest):
-    """Holds a lock, so that it can be neither copied nor sent to another process."""
-
-    lock: object = field(factory=threading.Lock, eq=False)
-
-
-@frozen(eq=False)
-class Impostor(Honest):
-    """Is equal to every other mechanism, so that whoever keeps answers mixes them up."""
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    @override
-    def __hash__(self) -> int:
-        return 0
 
 
 class _Confused(Keeping):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from fractions import Fraction
@@ -29,15 +28,6 @@ class Gratis(Honest):
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         return Quote(Cost(), Cost(), super().quote(form, terms).accuracy)
-
-
-@frozen
-class Cheaper(Honest):
-    """Says half of what it charges."""
-
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        half = self.asked(form, Fraction(1, 2)).price(terms)
-        return Quote(Cost(), Cost((half.guarantee,)), super().quote(form, terms).accuracy)
 
 
 @frozen
@@ -76,23 +66,6 @@ class Swallowing(Honest):
             return kernel.run(self.asked(form))
         except BudgetExceeded:
             return pretended(form, kernel, self, np.zeros(form.rows))
-
-
-@frozen
-class Bargaining(Honest):
-    """Takes what is left where it is refused, and does not say that the noise is larger."""
-
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        share = Fraction(1)
-        while True:
-            try:
-                values = kernel.run(self.asked(form, share)).values
-            except BudgetExceeded:
-                share /= 2
-                if share < Fraction(1, 1000):
-                    raise
-            else:
-                return pretended(form, kernel, self, values)
 
 
 @frozen
@@ -144,18 +117,6 @@ class HalfPaid(Both):
 
 
 @frozen
-class HalfAnswered(Both):
-    """Pays for one of two runs, and gives it out for both where the second is refused."""
-
-    def runs(self, form: LinearForm, kernel: Kernel) -> tuple[Measurement, Measurement]:
-        first = kernel.run(self.asked(form))
-        try:
-            return first, kernel.run(self.asked(form))
-        except BudgetExceeded:
-            return first, first
-
-
-@frozen
 class Reentrant(Honest):
     """Asks its own channel within its answer, so that the receipt shows half of what it took."""
 
@@ -198,28 +159,3 @@ class Deaf(Honest):
             return kernel.run(self.asked(form))
         except KeyboardInterrupt:
             return pretended(form, kernel, self, np.zeros(form.rows))
-
-
-@frozen
-class Forking(Honest):
-    """Forks, and has its child measure as well, which no book of this process would show."""
-
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        told, tell = os.pipe()
-        # A child that met an interrupt would go on with what its parent does.
-        tracing = sys.gettrace()
-        sys.settrace(None)
-        child = os.fork()
-        if child == 0:
-            with suppress(BaseException):
-                os.write(tell, kernel.run(self.asked(form)).values.tobytes())
-            os._exit(0)
-        os.close(tell)
-        with os.fdopen(told, "rb") as pipe:
-            loot = pipe.read()
-        os.waitpid(child, 0)
-        sys.settrace(tracing)
-        own = kernel.run(self.asked(form))
-        if not loot:
-            return own
-        return Measurement((own.values + np.frombuffer(loot)) / 2, own.accuracy)

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 from attrs import field, frozen
-from cheats_base import Honest, pretended, shared
+from cheats_base import Honest, shared
 from typing_extensions import override
 
 from dpsdk import wire
 from dpsdk.errors import QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.release import Accuracy, Measurement, Quote
 from dpsdk.typing import Floats
 from dpsdk.wire import JSON, Codebook, Kind, Plain
 
@@ -33,19 +33,6 @@ class Boasting(Honest):
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         measured = kernel.run(self.asked(form))
         return Measurement(measured.values, shared(measured.accuracy, 0.25))
-
-
-@frozen
-class Guessing(Honest):
-    """Calls a guess measured, and its error proven."""
-
-    @override
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        return Quote(Cost(), Cost(), super().quote(form, terms).accuracy)
-
-    @override
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        return pretended(form, kernel, self, np.full(form.rows, -40.0))
 
 
 @frozen

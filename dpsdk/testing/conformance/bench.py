@@ -62,11 +62,9 @@ from dpsdk.testing.conformance.costs import (
     within,
 )
 from dpsdk.testing.conformance.listening import Heard
-from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import printed, printed_briefly
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.conformance.settings import NOBODY
-from dpsdk.testing.conformance.spies import files_of
 from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.wire import Catalogue
@@ -236,10 +234,6 @@ class Bench:
         The universe; one of two attributes if left out.
     thorough
         Whether to try more of everything.
-    probing
-        Whether questions are put once, to see if they are taken.
-    walls
-        How the package stood before.
     catalogue
         The kinds of written forms; those of the package if left out.
     trust
@@ -253,8 +247,6 @@ class Bench:
         domain: Domain | None,
         *,
         thorough: bool,
-        probing: bool = True,
-        walls: Walls | None = None,
         catalogue: Catalogue | None = None,
         trust: Mapping[str, str] = NOBODY,
     ) -> None:
@@ -264,18 +256,11 @@ class Bench:
         self.thorough = thorough
         self.catalogue = catalogue
         self.trust = trust
-        self._probing = probing
         self.key: int = int.from_bytes(sha256(called(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}
         """Refusals that were not typed."""
-        self.files: frozenset[str] = files_of(mechanism)
-        """The files of whoever wrote it."""
-        self.walls: Walls = Walls() if walls is None else walls
-        """How dpsdk stood before it was tried."""
-        self.pristine: str = ""
-        """What it did where it had never been asked."""
         self.scenes: tuple[Scene, ...] = tuple(self._scenes(domain or WORK))
 
     def seed(self, number: int) -> int:
@@ -330,8 +315,6 @@ class Bench:
 
     def _taken(self, scene: Scene) -> bool:
         """Whether its questions are answered, or fail in a way that a check has to look at."""
-        if not self._probing:
-            return True
         try:
             self.asked(scene, self.session(scene.table))
         except REFUSALS as error:

@@ -18,13 +18,11 @@ from dpsdk.testing.conformance import (
     objects,
     repeating,
     spending,
-    walls,
 )
 from dpsdk.testing.conformance.bench import Bench, advise
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
 from dpsdk.testing.conformance.settings import NO_WAIVERS, NOBODY, check_settings, to_trust
 from dpsdk.testing.conformance.texts import called
-from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
 
 __all__ = ["CHECKS", "check_mechanism"]
@@ -61,20 +59,12 @@ CHECKS: tuple[Check[Bench], ...] = (
         "asked from several threads it was charged what was quoted, and left no thread behind",
     ),
     Check(
-        "forks", True, moments.forks,
-        "it forked nothing, and a forked process could spend nothing", spared=True,
-    ),
-    Check(
         "interrupts", True, moments.interrupts,
         "interrupts came out at every line tried, and left the books whole",
     ),
     Check(
         "keeps-no-kernel", True, moments.keeps_no_kernel,
         "no kernel outlived its question, and nothing that was closed answered",
-    ),
-    Check(
-        "hands-out", True, objects.hands_out,
-        "writing over what it handed out changed nothing, and led to no table",
     ),
     Check(
         "takes-in", True, objects.takes_in,
@@ -87,10 +77,6 @@ CHECKS: tuple[Check[Bench], ...] = (
     Check(
         "randomness", True, repeating.randomness,
         "seeded runs repeated, and no generator but the kernel's was drawn from",
-    ),
-    Check(
-        "public-walls", True, walls.public_walls,
-        "it reached public names alone, and patched nothing",
     ),
     Check(
         "audit", True, auditing.enumerated,
@@ -122,7 +108,7 @@ CHECKS: tuple[Check[Bench], ...] = (
         "what it does not take it refused by errors of dpsdk",
     ),
 )  # fmt: skip
-"""What is checked, in this order. Privacy rests on the first sixteen."""
+"""What is checked, in this order. Privacy rests on the first thirteen."""
 
 
 def check_mechanism(
@@ -134,7 +120,7 @@ def check_mechanism(
     catalogue: Catalogue | None = None,
     trust: Mapping[str, str] = NOBODY,
 ) -> Report:
-    """Try a mechanism as a stranger would, and report on it.
+    """Try a mechanism on many tables and moments, and report on it.
 
     Parameters
     ----------
@@ -176,17 +162,6 @@ def check_mechanism(
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
-    with alone() as walls:
-        before = repeating.pristine(plain, asked, domain, thorough=thorough, trust=vouched)
-        bench = Bench(
-            plain,
-            asked,
-            domain,
-            thorough=thorough,
-            walls=walls,
-            catalogue=catalogue,
-            trust=vouched,
-        )
-        bench.pristine = before
-        results = tuple([carried_out(check, bench, reasons) for check in CHECKS])
-        return Report(called(mechanism), results, advise(bench))
+    bench = Bench(plain, asked, domain, thorough=thorough, catalogue=catalogue, trust=vouched)
+    results = tuple([carried_out(check, bench, reasons) for check in CHECKS])
+    return Report(called(mechanism), results, advise(bench))

@@ -20,7 +20,6 @@ from dpsdk.queries.base import settled
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.session import Session
 from dpsdk.testing.conformance.bench import ANY, WORK, Scene, Table
-from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.conformance.settings import NOBODY
@@ -101,8 +100,6 @@ class Question:
         Whether to try more of everything.
     trust
         Classes of requests that its sessions trust, each with its proof.
-    walls
-        How the package stood before.
     """
 
     def __init__(
@@ -114,15 +111,12 @@ class Question:
         *,
         thorough: bool,
         trust: Mapping[str, str] = NOBODY,
-        walls: Walls | None = None,
     ) -> None:
         self.query = query
         self.domain: Domain = WORK if domain is None else domain
         self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough
         self.trust = trust
-        self.walls: Walls = Walls() if walls is None else walls
-        """How dpsdk stood before it was tried."""
         self._using = using
         self.refusals: dict[str, str] = {}
         """Why the query could not be put to a table, by what that was like."""

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from dpsdk.data import PrivateData
-from dpsdk.domain import Domain
 from dpsdk.noise import NoiseSource
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.audit.replay import Difference, Trace, parted, record
 from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.conformance.bench import (
-    AnyMechanism,
-    AnyQuery,
     Bench,
     Scene,
     Table,
     combined,
     runnable,
 )
-from dpsdk.testing.conformance.children import in_child
 from dpsdk.testing.conformance.listening import overheard
 from dpsdk.testing.conformance.prints import short
 from dpsdk.testing.conformance.report import Tally
-from dpsdk.testing.conformance.spies import spied
 from dpsdk.testing.noise import seeded
 
-__all__ = ["keeps_nothing", "pristine", "randomness", "replays"]
+__all__ = ["keeps_nothing", "randomness", "replays"]
 
 _SAMPLES = 240
 _ALPHA = 1e-6
@@ -152,28 +147,19 @@ def _event(event: tuple[Hashable, ...]) -> str:
 
 def randomness(bench: Bench, tally: Tally) -> None:
     """Seeded runs repeat whatever other generators stand at, and none of those is drawn from."""
+    change = "Draw noise by primitives, and what is public from `kernel.randomness`"
     for scene in runnable(bench, tally):
         traces: list[Trace] = []
         for start in (1, 2):
-            with _other_generators(start) as unmoved, spied(bench.files) as seen:
+            with _other_generators(start) as unmoved:
                 traces.append(_recorded(bench.program(scene), scene.table, bench.seed(1)))
                 moved = not unmoved()
             tally.ran()
             if moved:
-                tally.fail(
-                    f"{scene}: it moved the generator of `random` or of `numpy.random`",
-                    "Draw noise by primitives, and what is public from `kernel.randomness`",
-                )
-            if seen.of("random"):
-                tally.fail(
-                    f"{scene}: it called {seen.of('random')}",
-                    "Draw noise by primitives, and what is public from `kernel.randomness`",
-                )
+                what = "it moved the generator of `random` or of `numpy.random`"
+                tally.fail(f"{scene}: {what}", change)
         if traces[0].outcome != traces[1].outcome or traces[0].events != traces[1].events:
-            tally.fail(
-                f"{scene}: two runs with the same seed differ",
-                "Draw noise by primitives, and what is public from `kernel.randomness`",
-            )
+            tally.fail(f"{scene}: two runs with the same seed differ", change)
 
 
 @contextmanager
@@ -194,36 +180,6 @@ def _where() -> Hashable:
     return short((random.getstate(), repr(np.random.get_state())))  # noqa: NPY002  # the same
 
 
-def pristine(
-    mechanism: AnyMechanism,
-    queries: tuple[AnyQuery, ...],
-    domain: Domain | None,
-    *,
-    thorough: bool,
-    trust: Mapping[str, str],
-) -> str:
-    """What a mechanism does in a process of its own, in which it was not asked before.
-
-    Empty where there are no such processes, or nothing came of it.
-    """
-
-    def work() -> str:
-        bench = Bench(mechanism, queries, domain, thorough=thorough, probing=False, trust=trust)
-        return _first(bench)
-
-    return in_child(work)
-
-
-def _first(bench: Bench) -> str:
-    """What comes of the first setting that works, and which that is."""
-    for scene in bench.scenes:
-        with suppress(Exception):
-            trace = _recorded(bench.program(scene), scene.table, bench.seed(5))
-            if trace.events[-1] == ("answered",):
-                return f"{scene.neighbors.value} {scene.unit_rows} {short(_told(trace))}"
-    return ""
-
-
 def _told(trace: Trace) -> Hashable:
     return trace.events, trace.outcome
 
@@ -232,15 +188,6 @@ def keeps_nothing(bench: Bench, tally: Tally) -> None:
     """Answers on one table tell nothing of another: runs on others change none of its."""
     for scene in runnable(bench, tally):
         before = _recorded(bench.program(scene), scene.table, bench.seed(5))
-        tag = f"{scene.neighbors.value} {scene.unit_rows} "
-        if bench.pristine.startswith(tag):
-            tally.ran()
-            if bench.pristine != tag + short(_told(before)):
-                tally.fail(
-                    f"{scene}: in a process that had never asked it, it did something else with "
-                    "the same table and noise",
-                    "Keep nothing of answers in a class, a module or the mechanism itself",
-                )
         for number, table in enumerate(scene.far[1:]):
             for seed in (5, 60 + number):
                 tally.ran()
@@ -253,4 +200,3 @@ def keeps_nothing(bench: Bench, tally: Tally) -> None:
                     "with the same noise",
                     "Keep nothing of answers in a class, a module or the mechanism itself",
                 )
-    tally.note("as in a new process" if bench.pristine else "not compared with a new process")

@@ -15,7 +15,7 @@ from dpsdk._checks import shown
 from dpsdk.domain import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Facts, Neighbors
-from dpsdk.testing.conformance.holding import reachable
+from dpsdk.testing.conformance.prints import parts
 from dpsdk.testing.conformance.questions import Question, askable, told
 from dpsdk.testing.conformance.report import Tally
 
@@ -49,7 +49,7 @@ def written(bench: Question, tally: Tally) -> None:
 
 def _holds_function(query: object) -> bool:
     """Whether it holds a function, which is written as the table of its values."""
-    return any(isinstance(one, FunctionType) for _, one in reachable(query, code=False))
+    return any(isinstance(held, FunctionType) for _, held in parts(query))
 
 
 def refuses_in_words(bench: Question, tally: Tally) -> None:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import random
-import signal
-import sys
-import threading
-import time
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 from attrs import frozen
 
-from dpsdk.data import PrivateData
 from dpsdk.domain import Domain, Integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import LaplaceNoise, Measure, Terms
+from dpsdk.kernel import LaplaceNoise, Measure
 from dpsdk.mechanisms import Laplace, OneShot
-from dpsdk.queries import Count, LinearQuery, Marginal
+from dpsdk.queries import Count, LinearQuery
 from dpsdk.release import Cost, Quote
 from dpsdk.testing import Report, Result, check_mechanism, check_query
 from dpsdk.testing.conformance import mechanisms, queries
-from dpsdk.testing.conformance.children import in_child
-from dpsdk.testing.conformance.report import Check
 
 pytestmark = [
     pytest.mark.thorough,
@@ -260,175 +247,4 @@ def test_a_reason_of_another_authors_class_is_read_as_the_text_that_it_is(monkey
 # What is left behind.
 
 
-def standing():
-    """All of a process that a kit may touch."""
-    return {
-        "random": [getattr(np.random, name) for name in sorted(vars(np.random))],
-        "generators": (random.getstate(), repr(np.random.get_state())),
-        "profiles": (sys.getprofile(), threading.getprofile(), sys.gettrace()),
-        "streams": (sys.stdout, sys.stderr),
-        "logging": (logging.getLogger().level, list(logging.getLogger().handlers)),
-        "warnings": (list(warnings.filters), warnings.showwarning),
-        "environment": (dict(os.environ), Path.cwd(), sys.getrecursionlimit()),
-        "threads": set(threading.enumerate()),
-        "numpy": np.geterr(),
-        "measure": vars(Measure).get("price"),
-    }
-
-
-def stay(before):
-    for what, now in standing().items():
-        if what == "random":
-            assert all(a is b for a, b in zip(now, before[what], strict=True))
-        else:
-            assert now == before[what], what
-
-
-def interrupting(monkeypatch, place):
-    """Interrupt a kit when it asks for an answer for the so-manieth time."""
-    seen = iter(range(10**6))
-
-    class Interrupted(Plain):
-        """Meets an interrupt from the keyboard."""
-
-        def answer(self, form, kernel, /):
-            if threading.current_thread() is threading.main_thread() and next(seen) == place:
-                raise KeyboardInterrupt
-            return super().answer(form, kernel)
-
-    return Interrupted()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "pays-first",
-        "randomness",
-        "public-walls",
-        *[pytest.param(one, marks=pytest.mark.audit) for one in ("replays", "forks", "hands-out")],
-    ],
-)
-def test_an_interrupted_kit_leaves_nothing_behind(name, monkeypatch):
-    only(monkeypatch, name)
-    before = standing()
-    for place in (0, 5):
-        with pytest.raises(KeyboardInterrupt):
-            check_mechanism(interrupting(monkeypatch, place))
-        stay(before)
-
-
-class Patching(Plain):
-    """Puts a method into a class of the package that has none of that name, and is interrupted."""
-
-    def quote(self, form, terms, /):
-        honest = Measure(form, LaplaceNoise(1)).price(terms)
-        type(honest).proven_by = lambda self: "nobody"
-        Laplace.answer = Plain.answer
-        return Quote(Cost(), Cost((honest.guarantee,)), honest.accuracy)
-
-
-def test_what_a_plugin_added_to_the_package_is_taken_out_again(monkeypatch):
-    only(monkeypatch, "public-walls", "quotes-alike")
-    report = check_mechanism(Patching())
-    assert "public-walls" in report.failed
-    data = PrivateData.from_columns({"n": [0, 1]}, Domain(Integer("n", 0, 1)))
-    priced = Measure(Count(normalized=False).lower(data.domain), LaplaceNoise(1)).price(
-        Terms(data.facts)
-    )
-    assert "proven_by" not in vars(type(priced))
-    assert "answer" not in vars(Laplace)
-
-
-def test_two_kits_at_once_find_what_each_finds_alone(monkeypatch):
-    only(monkeypatch, "randomness", "threads", "keeps-no-kernel")
-    alone = check_mechanism(Plain())
-    assert alone.conforms, str(alone)
-    before = standing()
-    found = []
-
-    def work():
-        found.append(check_mechanism(Plain()))
-
-    workers = [threading.Thread(target=work) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert found == [alone] * 2, "\n".join(map(str, found))
-    stay(before)
-
-
-def test_a_kit_within_a_kit_is_carried_out(monkeypatch):
-    def nested(_bench, tally):
-        tally.ran()
-        assert check_query(Marginal("level", normalized=False)).conforms
-
-    check = Check("nested", False, nested, "it was")
-    monkeypatch.setattr(mechanisms, "CHECKS", (check,))
-    assert check_mechanism(Plain()).conforms is True
-
-
-def test_a_profile_of_the_caller_stays(monkeypatch):
-    only(monkeypatch, "randomness")
-
-    def profile(*_):
-        return None
-
-    threading.setprofile(profile)
-    try:
-        check_mechanism(Plain())
-        assert threading.getprofile() is profile
-    finally:
-        threading.setprofile(None)
-
-
 QUOTE = Laplace.quote
-
-
-def bribed(self, form, terms, /):
-    return QUOTE(self, form, terms)
-
-
-@frozen
-class Bribing(LinearQuery):
-    """Has a mechanism quote what it likes, once it was asked."""
-
-    def lower(self, domain, /):
-        Laplace.quote = bribed
-        return Count(normalized=False).lower(domain)
-
-    def lift(self, raw, facts, /):
-        return float(raw[0])
-
-
-def test_a_query_that_patches_the_package_reads_what_it_should_not():
-    before = vars(Laplace).get("quote")
-    report = check_query(Bribing())
-    assert "reads-nothing" in report.failed
-    assert "Laplace" in report["reads-nothing"].why
-    assert vars(Laplace).get("quote") is before
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_does_not_outlive_whoever_waits_for_it(monkeypatch):
-    fork, children = os.fork, []
-
-    def noted():
-        children.append(fork())
-        return children[-1]
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fork", noted)
-    known = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(KeyboardInterrupt):
-            in_child(lambda: time.sleep(600) or "")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, known)
-    (child,) = children
-    with pytest.raises(ChildProcessError):
-        os.waitpid(child, os.WNOHANG)

@@ -77,16 +77,6 @@ class Balance:
 
         0 where they are free, and at most 1. It is what the share that a session shows as left
         goes down by: runs that take a share of 1/k fit about k times.
-
-        Returns
-        -------
-        Fraction or None
-            None if they do not fit.
-
-        Raises
-        ------
-        UnsupportedGuarantee
-            If no theorem prices one of the runs.
         """
         priced = counted(runs)
         largest = Fraction(0)

@@ -350,13 +350,7 @@ _KNOWN = frozenset(
 
 
 def check_guarantee(guarantee: G) -> G:
-    """Give a guarantee back if theorems speak of its very class.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        For any other class, also one below a known one, which may mean anything.
-    """
+    """Give a guarantee back if theorems speak of its very class."""
     if type(guarantee) not in _KNOWN:
         name = type(guarantee).__name__
         raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")

@@ -58,23 +58,7 @@ def refusal(
     within: str = "",
     reserved: bool = False,
 ) -> BudgetExceeded:
-    """The refusal of runs that do not fit one of these states.
-
-    Parameters
-    ----------
-    composition
-        The filter that refused.
-    states
-        What the payer may use; one of them was too far spent.
-    runs
-        What was asked.
-    spent, remaining
-        What is shown of it.
-    within
-        Whose limits these are, if they are not the session's; else empty.
-    reserved
-        Whether the runs would have fitted but for what scopes have set aside.
-    """
+    """The refusal of runs that do not fit one of these states."""
     shortages: list[Shortage] = []
     for state in states:
         found = _shortages(composition, state, _pairs(runs), within)

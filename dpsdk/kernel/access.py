@@ -93,13 +93,7 @@ class Access:
         return other
 
     def check_same(self, parameter: str, root: object) -> None:
-        """Refuse what was paid for, or opened, on another table or by another payer.
-
-        Raises
-        ------
-        InvalidArgument
-            If the root is not of this access.
-        """
+        """Refuse what was paid for, or opened, on another table or by another payer."""
         if root is not self._shared.root:
             raise InvalidArgument(parameter, "of the same channel", "one of another channel")
 
@@ -155,28 +149,12 @@ class Access:
         return tuple([one for one in names if one.name in relied]) if relied else ()
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
-        """Charge runs now, all or none, for later runs to use up.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the odometer refuses. Nothing has changed.
-        """
+        """Charge runs now, all or none, for later runs to use up."""
         runs = tuple(map(check_guarantee, guarantees))
         return Allowance.of(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
-        """Pay for one run, from an allowance if a run in there covers it; the charge's number.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the odometer refuses. Nothing has changed.
-        Closed
-            If the question is over, or the channel, scope, part or session closed.
-        InvalidArgument
-            If the allowance is of another channel.
-        """
+        """Pay for one run, from an allowance if a run in there covers it; the charge's number."""
         if allowance is not None:
             self.check_allowance(allowance)
             if not guarantee.free:
@@ -193,15 +171,7 @@ class Access:
         allowance.check(self._shared.root)
 
     def check_whole(self, runs: Runs) -> None:
-        """Refuse, before anything is charged, what does not fit as a whole.
-
-        Raises
-        ------
-        BudgetExceeded
-            If these runs do not fit together.
-        AlreadyCharged
-            If that is because they are for a request that was charged before.
-        """
+        """Refuse, before anything is charged, what does not fit as a whole."""
         self._ready()
         odometer, question = self._shared.odometer, self._question
         try:
@@ -298,14 +268,7 @@ class Access:
                     self._shared.observer(event)
 
     def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
-        """Do what was paid for. `work` should draw its noise before it opens the histogram.
-
-        Raises
-        ------
-        ReleaseFailed
-            Whatever went wrong: its text, type and place might depend on data. An interrupt
-            passes, without what it met.
-        """
+        """Do what was paid for. `work` should draw its noise before it opens the histogram."""
         self._check_process()
         result, stop = self._attempt(work)
         # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
@@ -348,13 +311,7 @@ class HasAccess:
 
 
 def access_of(kernel: HasAccess) -> Access:
-    """The access under a kernel.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is no kernel.
-    """
+    """The access under a kernel."""
     access: object = getattr(kernel, "_access", None)
     if not isinstance(access, Access):
         raise InvalidArgument("kernel", "a kernel", type(kernel).__name__)

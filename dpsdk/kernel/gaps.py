@@ -263,14 +263,7 @@ _KINDS: dict[type[Gap], _Reader] = {GapForm: prepare_linear, ProximalGapForm: pr
 
 
 def prepare_gaps(gap: Gap, facts: Facts, bits: int) -> LatticeGaps:
-    """Put gaps onto the lattice that a watch uses.
-
-    Raises
-    ------
-    InvalidArgument
-        If the gap is of no kind of the package, does not fit the table, or could not be summed
-        exactly.
-    """
+    """Put gaps onto the lattice that a watch uses."""
     reader = _KINDS.get(type(gap))
     if reader is None:
         names = " or ".join(f"a {kind.__name__}" for kind in _KINDS)

@@ -104,14 +104,7 @@ _prepared: IdentityMap[tuple[PreparedForm, ...]] = IdentityMap(_FORMS, _FORM_BYT
 
 
 def prepare_form(form: LinearForm, facts: Facts) -> PreparedForm:
-    """Check that a form fits a table, and that its sums are exact there.
-
-    Raises
-    ------
-    InvalidArgument
-        If the form is over another domain, or has weights whose products could not be summed
-        exactly.
-    """
+    """Check that a form fits a table, and that its sums are exact there."""
     if type(form) is not LinearForm:
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
     setting = setting_for(facts)
@@ -152,11 +145,6 @@ def on_lattice(own: PreparedForm, bits: int) -> tuple[int, LinearForm, float]:
     With so many bits, or as many as exact sums allow. Rounding moves a weight by half a step at the
     most, so all rows together move an answer by half a step each; what that is, is part of the
     error bound. Integer weights stay on the integers if no bits are wanted.
-
-    Raises
-    ------
-    InvalidArgument
-        If the counts could not be summed exactly on any lattice.
     """
     form = own.form
     while True:
@@ -171,13 +159,7 @@ def on_lattice(own: PreparedForm, bits: int) -> tuple[int, LinearForm, float]:
 
 
 def on_given_lattice(own: PreparedForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
-    """The same with just so many bits, for what shares a lattice with others.
-
-    Raises
-    ------
-    InvalidArgument
-        If the counts could not be summed exactly there; it names the parameter.
-    """
+    """The same with just so many bits, for what shares a lattice with others."""
     lattice, change = own.lattice(bits)
     if not own.reaches(lattice) < 1.0:
         raise _too_large(parameter, lattice.reach)
@@ -190,14 +172,7 @@ def _too_large(parameter: str, reach: float) -> InvalidArgument:
 
 
 def exact(answers: Floats) -> Ints:
-    """The integers that exact sums are, for work behind the wall.
-
-    Raises
-    ------
-    ArithmeticError
-        If a sum left the integers that floats hold. No data leads there: that sums stay within
-        2**53 was proven before the charge.
-    """
+    """The integers that exact sums are, for work behind the wall."""
     if not (np.abs(answers) < EXACT).all():
         raise ArithmeticError(_LEFT)
     return answers.astype(np.int64)

@@ -287,13 +287,7 @@ def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
 def gaussian_for(
     noise: GaussianNoise, squared: int, most: int
 ) -> tuple[DiscreteGaussian, Guarantee]:
-    """The law that makes moves of this squared length cost what was asked, and what it guarantees.
-
-    Raises
-    ------
-    InvalidArgument
-        If the noise has a claim that is not proven on its lattice.
-    """
+    """The law that makes moves of this squared length cost what was asked, and its guarantee."""
     variance = squared / (2 * noise.rho)
     largest = min(most, math.isqrt(squared))
     guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)

@@ -106,17 +106,7 @@ class TrustedRun(Generic[R_co]):
 
 
 def price_trusted(request: Request[R], trust: Trust, terms: Terms) -> TrustedRun[R]:
-    """Price a request of another author, if its class is trusted.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is no request, or was not priced into a primitive.
-    Untrusted
-        If nobody named its class.
-    UnsupportedGuarantee
-        If no theorem speaks of its guarantee.
-    """
+    """Price a request of another author, if its class is trusted."""
     if not isinstance(request, Request):
         raise InvalidArgument("request", "a request, such as Measure(form, noise)", shown(request))
     name = trust.find(type(request)).name
@@ -134,13 +124,7 @@ _lent = ThreadMark()
 
 
 def check_not_lent() -> None:
-    """Refuse a charge from within a trusted run: whether it is made could depend on rows.
-
-    Raises
-    ------
-    Reentered
-        In the thread of a run that is not over.
-    """
+    """Refuse a charge from within a trusted run: whether it is made could depend on rows."""
     if _lent.on:
         raise Reentered("a kernel")
 

@@ -98,16 +98,6 @@ class Question(Lifetime):
 
         An observer may ask the session, so it is called where no lock is held, in the thread that
         asked; and in no other thread, for which that one might be waiting.
-
-        Returns
-        -------
-        bool
-            Whether whoever asked wants the work to stop here.
-
-        Raises
-        ------
-        InvalidArgument
-            If the counts are out of range, or too many units are counted.
         """
         most, count, name = _counts(done, total, unit)
         if self.listener is None and self.stop is None:

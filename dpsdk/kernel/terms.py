@@ -103,13 +103,7 @@ class Terms:
 
 
 def facts_of(terms: Terms) -> Facts:
-    """The facts in terms.
-
-    Raises
-    ------
-    InvalidArgument
-        If they are no terms, as facts alone are not.
-    """
+    """The facts in terms."""
     if not isinstance(terms, Terms):
         raise InvalidArgument("terms", "Terms, as in Terms(facts)", shown(terms))
     return terms.facts

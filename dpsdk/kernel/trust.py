@@ -21,13 +21,7 @@ _ITSELF = "; trusting "
 
 
 def to_trust(given: Mapping[str, str] | Iterable[Trusted]) -> tuple[Trusted, ...]:
-    """Names of classes with their proofs, in the order of names.
-
-    Raises
-    ------
-    InvalidArgument
-        If they are no names with proofs, or a name comes twice.
-    """
+    """Names of classes with their proofs, in the order of names."""
     found: list[Trusted]
     if isinstance(given, Mapping):
         pairs = cast("Mapping[object, object]", given).items()
@@ -100,13 +94,7 @@ class Trust:
 
     @classmethod
     def of(cls, given: Mapping[str, str] | Iterable[Trusted], root: type) -> Trust:
-        """Find the classes of these names, all of them below the root.
-
-        Raises
-        ------
-        InvalidArgument
-            If a name stands for none, or two stand for the same.
-        """
+        """Find the classes of these names, all of them below the root."""
         names = to_trust(given)
         keys = list(given) if isinstance(given, Mapping) else []
         known = {_name_of(key): key for key in keys if isinstance(cast("object", key), type)}
@@ -124,13 +112,7 @@ class Trust:
         return cls(names, classes)
 
     def find(self, kind: type) -> Trusted:
-        """Find on whose word a class runs.
-
-        Raises
-        ------
-        Untrusted
-            If nobody named that class.
-        """
+        """Find on whose word a class runs."""
         known = self._classes.get(kind)
         if known is not None:
             return known

@@ -324,12 +324,6 @@ def to_plain(law: NoiseLaw) -> Plain:
 
     Whoever holds a law can write into it, at any time and from any thread. This reads each number
     once and looks at what it read.
-
-    Raises
-    ------
-    InvalidArgument
-        For a class that is not one of the three here, subclasses of them included, and for a law
-        whose parameter was replaced by what its class would refuse.
     """
     kind: Kind
     try:

@@ -28,19 +28,7 @@ _SAMPLERS = 128
 
 
 def sample(source: Exponentials, law: Plain, size: int, *, before: int = 0) -> Ints:
-    """`size` independent exact draws, each set to ±(2^62 - 1) if it lies beyond.
-
-    Parameters
-    ----------
-    source : Exponentials
-        Gives the bits too, where it comes to a table.
-    law : Plain
-        The law in plain numbers.
-    size : int
-        How many draws.
-    before : int
-        How many the caller has made of this law already.
-    """
+    """`size` independent exact draws, each set to ±(2^62 - 1) if it lies beyond."""
     if law[1] == 0:
         return np.zeros(size, dtype=np.int64)
     if before + size >= TABLED:

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import NoReturn, TypeAlias
 
 import numpy as np
-from typing_extensions import override
 
 from dpsdk._checks import shown, to_count, to_fraction, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
@@ -207,7 +206,6 @@ class NoiseSource(ABC):
         """
         return np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
 
-    @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("copying or pickling a source of noise")
 
@@ -242,16 +240,13 @@ class SystemNoise(NoiseSource):
         self._start_over()
 
     @property
-    @override
     def private(self) -> bool:
         """Always true."""
         return True
 
-    @override
     def _bits(self, count: int) -> bytes:
         return os.urandom(count)
 
-    @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
         if self._pid != os.getpid() or self._forks != _forks:

@@ -21,13 +21,7 @@ __all__ = ["calibrate", "calibrate_within", "fits_all", "max_epsilon_for"]
 
 
 def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) -> bool:
-    """Whether all of the runs fit, one after the other.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If no theorem prices one of them.
-    """
+    """Whether all of the runs fit, one after the other."""
     for guarantee in runs:
         after = composition.charge(state, guarantee)
         if after is None:
@@ -69,27 +63,7 @@ def calibrate_within(
     total: Budget | Fraction,
     runs: Callable[[Fraction], Iterable[Guarantee]],
 ) -> Fraction:
-    """The largest scale at which a whole list of runs costs no more than a total of its own.
-
-    Parameters
-    ----------
-    composition
-        The filter by which a total (ε, δ) is measured.
-    total
-        A `Budget`; or a ρ of zCDP, which the sum of the runs' ρ must not exceed.
-    runs
-        As for `calibrate`.
-
-    Returns
-    -------
-    Fraction
-        A scale at which they were seen to fit, or 0 where none was found.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If no theorem prices one of the runs.
-    """
+    """The largest scale at which a whole list of runs costs no more than a total of its own."""
     if isinstance(total, Budget):
         start = composition.begin(total)
         return largest(lambda scale: fits_all(composition, start, runs(scale)), total.epsilon)

@@ -62,13 +62,7 @@ def refuse_leaks(title: str, guarantee: Guarantee) -> NoReturn:
 
 
 def begun(title: str, budget: Budget, limit: Fraction, leaks: Fraction) -> State:
-    """The state in which nothing was charged, of a filter whose theorem spends δ.
-
-    Raises
-    ------
-    InvalidArgument
-        If the budget leaves nothing to charge, as at δ = 0.
-    """
+    """The state in which nothing was charged, of a filter whose theorem spends δ."""
     state = State((0, 0), (floor_steps(limit), floor_steps(leaks, LEAK_STEPS)))
     if not state.limit[0]:
         expected = f"one under which {title} can answer something: of a larger delta or epsilon"

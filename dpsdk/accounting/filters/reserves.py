@@ -96,11 +96,6 @@ def rounds_beside(composition: Composition, state: State, runs: Runs, aside: Asi
 
     Exact for the compositions of the package. Of another author's, at least so many: as many as fit
     limits that are lowered by what is set aside.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If the composition has no theorem that prices one of the runs.
     """
     fits = composition.rounds(state, runs)
     if not fits or not aside.held:

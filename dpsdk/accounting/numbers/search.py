@@ -15,23 +15,7 @@ _DIGITS = 12
 def largest(
     fits: Callable[[Fraction], bool], low: Fraction, high: Fraction | None = None
 ) -> Fraction:
-    """The largest number that fits, to nine digits and rounded down; 0 where none is found.
-
-    Parameters
-    ----------
-    fits
-        Whether a positive number fits; every smaller one then does, too.
-    low
-        Where the search starts; best a number that fits.
-    high
-        Where it goes on, best a number that does not fit; twice the first number that does, if left
-        out.
-
-    Returns
-    -------
-    Fraction
-        A number for which `fits` was seen to hold, of at most twelve significant digits, or 0.
-    """
+    """The largest number that fits, to nine digits and rounded down; 0 where none is found."""
     low = truncated(low, _DIGITS)
     if low <= 0:
         low = Fraction(1)

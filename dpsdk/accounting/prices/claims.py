@@ -21,20 +21,6 @@ _KEPT = Fraction(99, 100)
 def claim_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest ρ that is certified to be (ε, δ)-DP, for noise of 8 lattice steps or more.
 
-    Parameters
-    ----------
-    epsilon
-        Positive.
-    delta
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    Fraction
-        0 where nothing is certified.
-
-    Notes
-    -----
     The larger of what the conversion of Canonne, Kamath and Steinke (2020) allows, and nearly the
     analytic Gaussian's (Balle and Wang 2018), by the envelope of discrete Gaussians; proven in
     docs/explanation/proofs/composition-envelope.md.

@@ -25,20 +25,6 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
     Which run it will be may be chosen by answers that come in between. So a discrete Gaussian does
     not cover itself: it takes one of a little more ρ. A free run needs no cover.
 
-    Parameters
-    ----------
-    paid
-        What was charged.
-    run
-        What is proven of the run.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If one is of a class that no theorem speaks of.
-
-    Notes
-    -----
     docs/explanation/proofs/allowance.md has the proof, case by case.
     """
     check_guarantee(paid)
@@ -79,11 +65,6 @@ def cover_of(run: Guarantee) -> Guarantee:
 
     Discrete Gaussians of less than 8 lattice steps, and of more than some thousand entries, may not
     be covered by it.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If it is of a class that no theorem speaks of.
     """
     check_guarantee(run)
     if isinstance(run, BoundedRangeGuarantee):

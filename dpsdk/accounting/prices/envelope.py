@@ -131,8 +131,6 @@ def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | Non
     direction of a vector of `entries` discrete Gaussians, jointly of any covariance form whose
     eigenvalues are at least `variance`. None where nothing is proven.
 
-    Notes
-    -----
     By Poisson summation the logarithm of the normalising sum differs from a constant by
     ln(1 + the sum over k ≠ 0 of e^(-2π² k'Σk) cos 2πk'u), whose second derivative bounds the excess
     by the sum over k ≠ 0 of 4π² q e^(-2π² q), q = k'Σk ≥ variance |k|², over 1 minus the sum of
@@ -243,13 +241,6 @@ def _too_narrow(guarantee: DiscreteGaussianGuarantee) -> UnsupportedGuarantee:
 def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> Fraction:
     """A μ² such that these discrete Gaussians, each so many times, are together μ-GDP.
 
-    Raises
-    ------
-    UnsupportedGuarantee
-        If one is too narrow to be bounded by a Gaussian.
-
-    Notes
-    -----
     Where every w stays at or above a share t of v, the sum of the charges at t over 1 - t is such a
     v: what is left at the end, t v, only adds to what is told.
     """

@@ -64,8 +64,6 @@ _CONVERGED = Decimal("1e-22")
 def mills(t: Decimal) -> tuple[Decimal, Decimal]:
     """Bounds of Mills' ratio Φ(-t)/φ(t).
 
-    Notes
-    -----
     Up to t = 12 by Φ(-t)/φ(t) = √(π/2) e^(t²/2) - the sum of t^(2k+1)/(2k+1)!!, stopped where a
     term is at most half the one before, so that the rest is at most the last term. Beyond by
     Laplace's continued fraction: with I_n the integral of (x-t)^n φ(x)/n! above t, integration by
@@ -231,8 +229,6 @@ def gdp_epsilon(mu: Real, delta: Real) -> float:
 def randomised_response_mu_squared(epsilon: Fraction) -> Fraction:
     """An upper bound of the smallest μ² such that every ε-DP run is μ-GDP.
 
-    Notes
-    -----
     μ = -2 Φ⁻¹(1/(1+e^ε)), where the curve of μ-GDP meets the corner of randomised response. Since
     Φ(-z) ≤ e^(-z²/2)/2, never more than μ² = 8ε. And since the log-odds of Φ are convex in z > 0,
     with slope 4φ(0) at 0, never more than μ² = (π/2) ε², which is close for small ε.

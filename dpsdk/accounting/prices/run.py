@@ -64,13 +64,7 @@ def _steps(ratio: tuple[int, int], steps: int = STEPS) -> int:
 
 @lru_cache(4096)
 def prices_of(guarantee: Guarantee) -> Prices:
-    """All that compositions ask of one run.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If the guarantee is not of a known class.
-    """
+    """All that compositions ask of one run."""
     check_guarantee(guarantee)
     pure, leaks = (0, 1), (0, 1)
     if isinstance(guarantee, DiscreteLaplaceGuarantee):
@@ -114,8 +108,6 @@ def zcdp_rho(guarantee: Guarantee) -> Fraction:
 def pure_rho(epsilon: Fraction) -> Fraction:
     """An upper bound of ε tanh(ε/2), the smallest ρ of every ε-DP run.
 
-    Notes
-    -----
     Let A_n(x) be the sum over j of x^(2j) / ((2j)!! (2n+2j-1)!!). Then A_0 = cosh x and
     x A_1 = sinh x, and comparing powers gives A_n = (2n+1) A_(n+1) + x² A_(n+2). So the ratios
     q_n = A_n / A_(n+1) are positive for x > 0, with tanh x = x / q_0 and
@@ -148,8 +140,6 @@ def _pure_rho(above: int, below: int) -> tuple[int, int]:
 def bounded_range_rho(eta: Fraction) -> Fraction:
     """An upper bound of the ρ of η-bounded range, the smallest for η up to 4.7.
 
-    Notes
-    -----
     x - 1 - ln x at x = η / (e^η - 1) is the divergence at the order 1 (Dong, Durfee and Rogers
     2020); that it is the worst of all orders is proven up to η = 4.7, in
     docs/explanation/proofs/composition-zcdp.md. It falls as x grows to 1, so a lower bound of x

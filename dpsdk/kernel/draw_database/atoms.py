@@ -79,15 +79,7 @@ class Atoms:
 
     @classmethod
     def of(cls, form: LinearForm, setting: Setting) -> Atoms:
-        """Merge the cells of a domain that the functions of a form do not tell apart.
-
-        Raises
-        ------
-        TooLarge
-            If the classes of single attributes have too many combinations to be looked at.
-        InvalidArgument
-            If weights are too large to be summed exactly.
-        """
+        """Merge the cells of a domain that the functions of a form do not tell apart."""
         lattice, bits, change = _on_lattice(form, setting)
         touched = set(lattice.names)
         for name, size in zip(setting.names, setting.shape, strict=True):

@@ -1,13 +1,10 @@
-"""How far off a small database may be, and what that takes: functions of public facts alone.
-
-The exponential mechanism draws a database whose score is close to the least one, and coverage says
-how small the least one is. Both hold for every table, so that a bound says nothing about this one
-(docs/explanation/proofs/small-database.md, "Accuracy" and "Planning").
-"""
+"""How far off a small database may be, and how many records it should have."""
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +15,16 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real
 
-__all__ = ["LARGEST_SIZE", "DrawBound", "Family", "theorem_alpha", "theorem_rows", "to_size"]
+__all__ = [
+    "LARGEST_SIZE",
+    "DrawBound",
+    "Family",
+    "Planner",
+    "size_for",
+    "theorem_alpha",
+    "theorem_rows",
+    "to_size",
+]
 
 LARGEST_SIZE = 2**20
 """No small database has more records."""
@@ -85,23 +91,7 @@ class Family:
         return math.nextafter(exact * (1.0 + _RATE), math.inf)
 
     def excess(self, size: int, rate: Fraction, beta: float) -> Fraction:
-        """How far the score drawn exceeds the least one, at the most, with probability 1 - beta.
-
-        Parameters
-        ----------
-        size : int
-            The number of records.
-        rate : Fraction
-            By how much the logarithm of a weight falls for each row of its score: epsilon / 2, and
-            less where a person has several rows.
-        beta : float
-            Strictly between 0 and 1.
-
-        Returns
-        -------
-        Fraction
-            In rows, at least 0; scores are whole parts of a row.
-        """
+        """How far the score drawn exceeds the least one, at the most, with probability 1 - beta."""
         failure, falls = to_beta(beta), to_positive("rate", rate)
         odds = self.log_candidates(size) + math.log1p(-failure) - math.log(failure)
         odds += abs(odds) * _RATE + _RATE
@@ -115,11 +105,6 @@ class Family:
 
         Of all functions of the class at once, with probability 1 - beta, for every table of at most
         so many rows; in units of the widest function's range.
-
-        Raises
-        ------
-        InvalidArgument
-            If an argument is out of range.
         """
         limit = to_count("rows", rows)
         least = math.ceil((limit * self.coverage.radius(size) + self.rounding) * self.grain) - 1
@@ -178,29 +163,6 @@ def theorem_rows(
 
     The size is a whole number here, all databases are counted in the range, and a score is a whole
     number of rows. `Planner.rows` of the sizes module needs fewer for most classes.
-
-    Parameters
-    ----------
-    alpha : int, Fraction, Decimal, str or float
-        The error as a share of the rows, from above 0 to 1.
-    beta : float
-        The chance of a larger error, strictly between 0 and 1.
-    epsilon : int, Fraction, Decimal, str or float
-        Above 0.
-    functions : int
-        k, at least 1.
-    universe : int
-        |X|, the number of cells, with the outside where rows may lie outside; at least 1.
-
-    Returns
-    -------
-    Fraction
-        A number of rows, rounded up in its last digits.
-
-    Raises
-    ------
-    InvalidArgument
-        If an argument is out of range.
     """
     share, strength = _share(alpha), to_positive("epsilon", epsilon)
     squares, rest = _theorem(beta, strength, functions, universe)
@@ -210,26 +172,7 @@ def theorem_rows(
 def theorem_alpha(
     rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
 ) -> Fraction:
-    """Which error results of a number of rows: `theorem_rows` solved for alpha.
-
-    Parameters
-    ----------
-    rows : int
-        The public number of rows, at least 1.
-    beta, epsilon, functions, universe
-        As there.
-
-    Returns
-    -------
-    Fraction
-        The least alpha, to a part in a million, for which so many rows are enough; 1 where no
-        smaller one is, since no share is off by more.
-
-    Raises
-    ------
-    InvalidArgument
-        If an argument is out of range.
-    """
+    """Which error results of a number of rows: `theorem_rows` solved for alpha."""
     strength, number = to_positive("epsilon", epsilon), to_count("rows", rows)
     squares, rest = _theorem(beta, strength, functions, universe)
     low, high = 0, 1 << 40
@@ -259,3 +202,112 @@ def _share(alpha: Real) -> Fraction:
     if share > 1:
         raise InvalidArgument("alpha", "a share above 0, and at most 1", str(float(share)))
     return share
+
+
+_GOOD_ENOUGH = Fraction(1, 1000)
+
+
+def size_for(alpha: Real, coverage: Coverage) -> int:
+    """The fewest records with which some database is within alpha of every table.
+
+    For thresholds that is ceil(1 / 2 alpha), for intervals ceil(1 / alpha), and for any k functions
+    at most ceil(ln(2k) / 2 alpha²): Lemma 4.3 of Dwork and Roth (2014) with a whole number, and
+    without its condition on k. How far the database that is drawn may be off comes on top.
+    """
+    share = to_positive("alpha", alpha)
+    expected = "a share of the rows, at most 1, for which at most 2^20 records are enough"
+    if share > 1 or coverage.radius(LARGEST_SIZE) > share:
+        raise InvalidArgument("alpha", expected, shown(alpha))
+    low, high = 0, LARGEST_SIZE
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if coverage.radius(middle) <= share else (middle, high)
+    return high
+
+
+@frozen
+class Planner:
+    """What sizes are best for, for one family of databases, a strength and a confidence.
+
+    Parameters
+    ----------
+    family
+        The databases, and what is proven of them.
+    rate
+        By how much the logarithm of a weight falls for each row of its score: epsilon / 2, and
+        less where a person has several rows.
+    beta
+        The chance of a larger error, strictly between 0 and 1.
+    most
+        No more records than this.
+    """
+
+    family: Family
+    rate: Fraction
+    beta: float
+    most: int = LARGEST_SIZE
+
+    def __attrs_post_init__(self) -> None:
+        to_beta(self.beta)
+        if not 1 <= to_count("most", self.most) <= LARGEST_SIZE:
+            raise InvalidArgument("most", f"from 1 to {LARGEST_SIZE:,}", shown(self.most))
+        to_positive("rate", self.rate)
+
+    def size(self, rows: int) -> int:
+        """The size with the least error on tables of a public number of rows.
+
+        The error that is proven is within a thousandth, and a row, of the least one of all sizes.
+        """
+        number = to_count("rows", rows)
+        family, limit = self.family, Fraction(number)
+
+        def error(low: int, high: int) -> Fraction:
+            return limit * family.coverage.radius(high) + self._excess(low)
+
+        return _least(error, self.most)
+
+    def alpha(self, rows: int) -> Fraction:
+        """The error that results of a public number of rows at the best size, as a share."""
+        size = self.size(rows)
+        return Fraction(self.family.error(size, self.rate, rows, self.beta), rows)
+
+    def rows(self, alpha: Real) -> int:
+        """How many rows are enough, at the best size, for no share to be off by more than alpha."""
+        share = to_positive("alpha", alpha)
+        coverage = self.family.coverage
+        if coverage.radius(self.most) >= share:
+            expected = "a share for which some size within the limit leaves room"
+            raise InvalidArgument("alpha", expected, shown(alpha))
+
+        def needed(low: int, high: int) -> Fraction:
+            room = share - coverage.radius(high)
+            # Where nothing leaves room, no finite number of rows is enough.
+            return self._excess(low) / max(room, Fraction(1, 1 << 62))
+
+        size = _least(needed, self.most)
+        return max(1, math.ceil(self._excess(size) / (share - coverage.radius(size))))
+
+    def _excess(self, size: int) -> Fraction:
+        """In rows: by less than so much the score drawn exceeds what coverage says."""
+        return self.family.excess(size, self.rate, self.beta) + self.family.rounding
+
+
+def _least(cost: Callable[[int, int], Fraction], most: int) -> int:
+    """A whole number of almost the least cost(x, x), from 1 to `most`.
+
+    `cost(low, high)` must not exceed the cost of anything between the two.
+    """
+    best, found = most, cost(most, most)
+    waiting = [(cost(1, most), 1, most)]
+    while waiting:
+        bound, low, high = heapq.heappop(waiting)
+        if bound >= found * (1 - _GOOD_ENOUGH):
+            break
+        middle = (low + high) // 2
+        here = cost(middle, middle)
+        if here < found:
+            best, found = middle, here
+        for start, stop in ((low, middle - 1), (middle + 1, high)):
+            if start <= stop:
+                heapq.heappush(waiting, (cost(start, stop), start, stop))
+    return best

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
-from typing_extensions import override
 
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.axis import Axis
-from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
-from dpsdk.kernel.draw_database.spread import choose
-from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, combine, split
+from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile
+from dpsdk.kernel.draw_database.thresholds import Axis
+from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, choose, combine, split
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
@@ -30,7 +28,6 @@ class Cells(Part):
     def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         """Atoms, some of them repeatedly, and how many rows are there. The spare one may lack."""
 
-    @override
     def profile(self, histogram: Counts, aim: Aim) -> Profile:
         asked = self.atoms - self.spare
         where, weights = self.locate(histogram)
@@ -47,7 +44,6 @@ class Cells(Part):
             groups.append(_Group(0, occupied, vacant=asked - len(occupied)))
         return _Near(aim, tuple(groups), occupied, counts, asked, self.spare)
 
-    @override
     def effort(self, aim: Aim, width: int) -> Effort:
         # Cells that may hold equally much are one kind, and there are few bounds on what they may.
         kinds = min(2 * aim.size + 1, math.isqrt(2 * aim.rows) + 1, self.atoms)
@@ -134,11 +130,9 @@ class _Near(Profile):
             tables.append(combine(tables[-1], kind.ways, 0, aim.size, ordered=aim.ordered))
         return tables
 
-    @override
     def ways(self, level: int) -> Ways:
         return self._tables(self._kinds(level))[-1]
 
-    @override
     def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
         kinds = self._kinds(level)
         tables = self._tables(kinds)
@@ -148,7 +142,6 @@ class _Near(Profile):
             found += map(kind.atom, kind.bounded.sample(kind.cells, here, noise))
         return sorted(found)
 
-    @override
     def score(self, atoms: Sequence[int]) -> int:
         drawn, held = np.unique(np.array(atoms, dtype=np.int64), return_counts=True)
         theirs = dict(zip(self.occupied.tolist(), self.counts.tolist(), strict=True))
@@ -170,21 +163,17 @@ class Pieces(Cells):
     chosen: Ints | None
 
     @property
-    @override
     def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
         return (self.axis.name,)
 
     @property
-    @override
     def atoms(self) -> int:
         return self.axis.pieces if self.chosen is None else len(self.chosen) + 1
 
     @property
-    @override
     def spare(self) -> bool:
         return self.chosen is not None
 
-    @override
     def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         (codes,), counts = histogram.records((self.axis.name,))
         pieces, weights = self.axis.locate(codes), counts.astype(np.int64)
@@ -194,7 +183,6 @@ class Pieces(Cells):
         inside = self.chosen[np.minimum(places, len(self.chosen) - 1)] == pieces
         return np.where(inside, places, len(self.chosen)).astype(np.int64), weights
 
-    @override
     def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
         if self.chosen is None:
             return (self.axis.fill(atom, noise),)
@@ -231,12 +219,10 @@ class Table(Cells):
     sides: tuple[Side, ...]
 
     @property
-    @override
     def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
         return tuple(side.name for side in self.sides)
 
     @property
-    @override
     def spare(self) -> bool:
         return any(side.length < side.size for side in self.sides)
 
@@ -245,11 +231,9 @@ class Table(Cells):
         return math.prod(side.size for side in self.sides if side.apart)
 
     @property
-    @override
     def atoms(self) -> int:
         return self._asked + self.spare
 
-    @override
     def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         codes, counts = histogram.records(self.names)
         cells = np.zeros(len(counts), dtype=np.int64)
@@ -261,7 +245,6 @@ class Table(Cells):
                 inside &= (code >= side.start) & (code < side.stop)
         return np.where(inside, cells, self._asked), counts.astype(np.int64)
 
-    @override
     def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
         if atom == self._asked:
             return self._fill_outside(noise)

@@ -14,8 +14,15 @@ from dpsdk.codec import INTEGER, NUMBER, written
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.atoms import Atoms
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, DrawBound, Family, to_size
+from dpsdk.kernel.draw_database.base import DrawTerms, Part, Sampler, Work
+from dpsdk.kernel.draw_database.bounds import (
+    LARGEST_SIZE,
+    DrawBound,
+    Family,
+    Planner,
+    size_for,
+    to_size,
+)
 from dpsdk.kernel.draw_database.counting import Counting
 from dpsdk.kernel.draw_database.coverage import (
     AnyFunctions,
@@ -27,9 +34,7 @@ from dpsdk.kernel.draw_database.coverage import (
 )
 from dpsdk.kernel.draw_database.enumeration import Enumeration
 from dpsdk.kernel.draw_database.intervals import Intervals as IntervalSampler
-from dpsdk.kernel.draw_database.part import Part
 from dpsdk.kernel.draw_database.recognition import recognised
-from dpsdk.kernel.draw_database.sizes import Planner, size_for
 from dpsdk.kernel.draw_database.structured import Structured
 from dpsdk.kernel.draw_database.thresholds import Thresholds as ThresholdPart
 from dpsdk.typing import Real
@@ -175,22 +180,6 @@ def choose(form: LinearForm, terms: DrawTerms, limits: Limits | None = None) -> 
     """The sampler that is proven to err least, and of several such the quickest.
 
     Samplers that need no structure are left out where one is known and there are many atoms.
-
-    Parameters
-    ----------
-    form : LinearForm
-        The workload.
-    terms : DrawTerms
-        The size, the strength, and the public facts of the table.
-    limits : Limits, optional
-        What the draw may take.
-
-    Raises
-    ------
-    ExactSamplingInfeasible
-        If no sampler is within the limits. It names the largest size for which one is.
-    InvalidArgument
-        If the weights are too large to be summed exactly.
     """
     to_size(terms.size)
     allowed = limits or Limits()
@@ -234,13 +223,6 @@ def covering_size(
 
     By the best sampler that can draw so many within the limits; by any sampler if none can, so that
     `choose` then refuses the size. The size in the terms plays no part.
-
-    Raises
-    ------
-    InvalidArgument
-        If alpha is out of range, or so small that more than 2^20 records would be needed.
-    ExactSamplingInfeasible
-        If no sampler applies at any size.
     """
     allowed = limits or Limits()
     found = _any_size(form, terms, allowed)
@@ -255,13 +237,6 @@ def best_size(form: LinearForm, terms: DrawTerms, beta: float, limits: Limits | 
     """The size within the limits whose error is least at a confidence, for a public number of rows.
 
     The size in the terms plays no part.
-
-    Raises
-    ------
-    InvalidArgument
-        If the number of rows is private: the size would tell of it.
-    ExactSamplingInfeasible
-        If no sampler is within the limits at any size.
     """
     if terms.setting.rows is None:
         raise InvalidArgument(

@@ -14,7 +14,6 @@ from functools import reduce
 
 import numpy as np
 from attrs import frozen
-from typing_extensions import override
 
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.atoms import Atoms
@@ -53,12 +52,10 @@ class Counting(Sampler):
         return 1 <= merged.functions <= _MOST_FUNCTIONS
 
     @property
-    @override
     def atoms(self) -> int:
         return self.merged.number
 
     @property
-    @override
     def unit(self) -> Fraction:
         return self.merged.unit
 
@@ -80,7 +77,6 @@ class Counting(Sampler):
     def _large(self) -> bool:
         return self.candidates >= _MACHINE
 
-    @override
     def work(self) -> Work:
         states = math.prod(self._shape)
         rows = self.terms.setting.row_limit
@@ -95,7 +91,6 @@ class Counting(Sampler):
         width = 8 + (_LARGE_BYTES + self.candidates.bit_length() // 8 if large else 0)
         return Work(seconds, 2 * states * width + 32 * final)
 
-    @override
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         table = self._counted()
         counts = table[self.terms.size].reshape(-1)

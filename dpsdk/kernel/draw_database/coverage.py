@@ -67,19 +67,7 @@ class Coverage(ABC):
     __slots__ = ()
 
     def radius(self, size: int) -> Fraction:
-        """A covering radius of databases of so many records; it never grows with the size.
-
-        Parameters
-        ----------
-        size : int
-            At least 1.
-
-        Returns
-        -------
-        Fraction
-            A share of the range of the widest function, at most 1; rounded up where it is no
-            fraction.
-        """
+        """A covering radius of databases of so many records; it never grows with the size."""
         return min(Fraction(1), self._radius(to_count("size", size)))
 
     @abstractmethod
@@ -184,13 +172,6 @@ def log_patterns(dimension: int, points: int) -> float:
 
     At most the binomial coefficients up to the dimension together (Sauer 1972, Shelah 1972), given
     here within a relative 2^-45.
-
-    Parameters
-    ----------
-    dimension : int
-        Of Vapnik and Chervonenkis, at least 0.
-    points : int
-        At least 1.
     """
     if dimension >= points:
         return points * math.log(2)

@@ -14,18 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 from attrs import field, frozen
-from typing_extensions import override
 
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.axis import Axis
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.chain import Chain, Course
+from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.levels import Levels, draw
-from dpsdk.kernel.draw_database.part import Aim
-from dpsdk.kernel.draw_database.spread import choose, multiset
 from dpsdk.kernel.draw_database.structured import COUNTS, extent, highest, records
-from dpsdk.kernel.draw_database.thresholds import Thresholds, course
-from dpsdk.kernel.draw_database.ways import NOTHING, Ways, free, split
+from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds, course
+from dpsdk.kernel.draw_database.ways import NOTHING, Ways, choose, free, multiset, split
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
@@ -53,12 +48,10 @@ class Intervals(Sampler):
     kind: str = field(init=False, default="intervals")
 
     @property
-    @override
     def grain(self) -> int:
         return 1 if self.terms.setting.replaced else min(self.terms.size, _GRAIN)
 
     @property
-    @override
     def rate(self) -> Fraction:
         grain = self.grain
         rounded = not self.terms.setting.replaced and grain < self.terms.size
@@ -66,16 +59,13 @@ class Intervals(Sampler):
         return self.terms.epsilon * grain / (2 * moved)
 
     @property
-    @override
     def rounding(self) -> Fraction:
         return Fraction(2, self.grain)
 
     @property
-    @override
     def atoms(self) -> int:
         return self.axis.pieces + self.terms.setting.outside
 
-    @override
     def work(self) -> Work:
         rows, width = extent(self)
         # Each count goes through as many windows, the most of which are soon found empty.
@@ -85,7 +75,6 @@ class Intervals(Sampler):
         once = part.effort(aim, width).work(windows, bits, ordered=False)
         return Work(once.seconds, once.bytes + windows * (200 + bits // 8))
 
-    @override
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         found = draw(self.levels(histogram), self.rate / self.grain, noise)
         part = Thresholds(self.axis)
@@ -125,13 +114,11 @@ class Near(Levels[tuple[int, ...]]):
     _known: dict[tuple[int, int], int] = field(init=False, factory=dict[tuple[int, int], int])
 
     @property
-    @override
     def worst(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
         # The error of an interval is at most all rows, and rounding adds less than two parts.
         return self.grain * self.aim.rows + 1
 
     @property
-    @override
     def guess(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
         return self.grain * self.aim.rows // (2 * self.aim.size)
 
@@ -173,13 +160,11 @@ class Near(Levels[tuple[int, ...]]):
         wide = self._within(window.below, window.above)
         return wide - self._within(window.inner, window.above) if wide else 0
 
-    @override
     def count(self, level: int) -> int:
         if level >= self.worst:
             return self.candidates
         return sum(map(self._touching, self._windows(level)))
 
-    @override
     def sample(self, level: int, noise: NoiseSource) -> tuple[int, ...]:
         if level >= self.worst:
             found = multiset(self.course.atoms + self.outside, self.aim.size, noise)
@@ -220,7 +205,6 @@ class Near(Levels[tuple[int, ...]]):
             found += [start + atom for atom in multiset(step.atoms, moved, noise)] if moved else []
         return sorted(found + wide.unwind(number, records, noise))
 
-    @override
     def level(self, candidate: tuple[int, ...]) -> int:
         low, high = self.course.extremes(candidate, last=True)
         size, grain = self.aim.size, self.grain

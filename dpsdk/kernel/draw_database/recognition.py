@@ -10,13 +10,11 @@ from attrs import define, field
 
 from dpsdk.domain import Domain
 from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix
-from dpsdk.kernel.draw_database.axis import Axis
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
+from dpsdk.kernel.draw_database.base import DrawTerms, Part, Sampler
 from dpsdk.kernel.draw_database.cells import Pieces, Side, Table
 from dpsdk.kernel.draw_database.intervals import Intervals
-from dpsdk.kernel.draw_database.part import Part
 from dpsdk.kernel.draw_database.structured import Structured
-from dpsdk.kernel.draw_database.thresholds import Thresholds
+from dpsdk.kernel.draw_database.thresholds import Axis, Thresholds
 
 __all__ = ["recognised"]
 

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
-from typing_extensions import override
 
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
+from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Effort, Part, Profile, Sampler, Work
 from dpsdk.kernel.draw_database.levels import Levels, draw
-from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
-from dpsdk.kernel.draw_database.spread import choose, shuffled
+from dpsdk.kernel.draw_database.ways import choose, shuffled
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
@@ -40,7 +38,6 @@ class Structured(Sampler):
     whole: bool
 
     @property
-    @override
     def ordered(self) -> bool:  # type: ignore[override]  # derived here, a constant elsewhere
         return len(self.parts) > 1
 
@@ -51,11 +48,9 @@ class Structured(Sampler):
         return self.terms.setting.outside and not spare
 
     @property
-    @override
     def atoms(self) -> int:
         return math.prod(part.atoms for part in self.parts) + self.outside
 
-    @override
     def work(self) -> Work:
         rows, width = extent(self)
         aim = Aim(rows, self.terms.size, self.ordered)
@@ -67,7 +62,6 @@ class Structured(Sampler):
         )
         return whole.work(COUNTS, math.ceil(self.log2_candidates), ordered=self.ordered)
 
-    @override
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         near = self.levels(histogram)
         found = draw(near, self.rate, noise)
@@ -139,13 +133,11 @@ class Near(Levels[tuple[tuple[int, ...], ...]]):
     """How many rows lie in the domain, where that is asked for."""
 
     @property
-    @override
     def worst(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
         # Neither count is above the number of rows.
         return self.aim.rows
 
     @property
-    @override
     def guess(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
         return self.aim.rows // (2 * self.aim.size)
 
@@ -165,16 +157,13 @@ class Near(Levels[tuple[tuple[int, ...], ...]]):
             weights[records] = weight * math.prod(way.of(records) for way in ways)
         return weights
 
-    @override
     def count(self, level: int) -> int:
         return sum(self._weights(level))
 
-    @override
     def sample(self, level: int, noise: NoiseSource) -> tuple[tuple[int, ...], ...]:
         records = choose(self._weights(level), noise)
         return tuple(tuple(profile.sample(level, records, noise)) for profile in self.profiles)
 
-    @override
     def level(self, candidate: tuple[tuple[int, ...], ...]) -> int:
         scores = [
             profile.score(atoms) for profile, atoms in zip(self.profiles, candidate, strict=True)

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, Family, theorem_alpha, theorem_rows
+from dpsdk.kernel.draw_database.bounds import (
+    LARGEST_SIZE,
+    Family,
+    Planner,
+    size_for,
+    theorem_alpha,
+    theorem_rows,
+)
 from dpsdk.kernel.draw_database.coverage import (
     AnyFunctions,
     Cells,
@@ -17,7 +24,6 @@ from dpsdk.kernel.draw_database.coverage import (
     Thresholds,
     log_patterns,
 )
-from dpsdk.kernel.draw_database.sizes import Planner, size_for
 
 pytestmark = pytest.mark.thorough
 

@@ -10,9 +10,8 @@ from plain_databases import World, tables, terms
 from test_draw_structured import CASES, sampler, world
 
 from dpsdk.kernel.draw_database import choose as choose_module
-from dpsdk.kernel.draw_database.bounds import Family
+from dpsdk.kernel.draw_database.bounds import Family, Planner
 from dpsdk.kernel.draw_database.coverage import Cells
-from dpsdk.kernel.draw_database.sizes import Planner
 from worlds import crossed
 
 pytestmark = pytest.mark.thorough

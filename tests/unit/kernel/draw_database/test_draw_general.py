@@ -19,8 +19,7 @@ from dpsdk.kernel.draw_database import enumeration, multisets
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.counting import Counting
-from dpsdk.kernel.draw_database.enumeration import Enumeration
-from dpsdk.kernel.draw_database.multisets import Multisets
+from dpsdk.kernel.draw_database.enumeration import Enumeration, Multisets
 from dpsdk.noise import SystemNoise
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import enumerate_law, neighbours

@@ -205,16 +205,10 @@ class ConvexForm(Form):
         return theta, least.gap
 
     def expand(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
-        """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
+        """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables.
 
-        Neither is written out cell by cell, so that models of any admitted size have both.
-
-        Parameters
-        ----------
-        tables
-            The weights w, of at least 0.
-        theta
-            Coefficients.
+        Public, and free. Neither is written out cell by cell, so that models of any admitted size
+        have both.
 
         Raises
         ------
@@ -233,14 +227,7 @@ class ConvexForm(Form):
         return gradient, hessian
 
     def value(self, tables: Tables, theta: Array | Sequence[float]) -> float:
-        """Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
-
-        Parameters
-        ----------
-        tables
-            The weights w, of at least 0.
-        theta
-            Coefficients.
+        """Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables. Public, and free.
 
         Raises
         ------
@@ -327,12 +314,7 @@ class ConvexForm(Form):
     def moments_from(self, values: Array | Sequence[float], places: Ints) -> Floats:
         """The numbers of `moments`, read off those of `distinct_moments`; a linear map.
 
-        Parameters
-        ----------
-        values
-            One for each function that is distinct.
-        places
-            As they came with it.
+        `values` are one for each function that is distinct, and `places` as they came with it.
 
         Raises
         ------
@@ -360,10 +342,7 @@ class ConvexForm(Form):
     def matrix(self, values: Array | Sequence[float]) -> Floats:
         """The symmetric matrix that the numbers of `hessian`, or the first of `moments`, stand for.
 
-        Parameters
-        ----------
-        values
-            As many as there are `pairs`.
+        There are as many as `pairs`.
         """
         return self._pairs.matrix(values)
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import field, frozen
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import ByNumbers, Lasting, kept
 from dpsdk._checks import shown, to_count, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -48,7 +48,7 @@ class Coordinates(Lasting):
     """
 
     names: tuple[str, ...] = field(converter=_to_names)
-    values: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+    values: Floats = field(converter=to_weights, eq=ByNumbers)
 
     def __attrs_post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):

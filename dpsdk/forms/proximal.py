@@ -31,19 +31,15 @@ _GAPS = b"dpsdk proximal gap form 1\0"
 _LARGEST_STRENGTH = 1e100
 
 
-def _to_theta(values: Array | Sequence[float]) -> Floats:
-    return _to_row("theta", values)
-
-
-def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:
-    return None if values is None else _to_row("shift", values)
-
-
-def _to_row(name: str, values: Array | Sequence[float]) -> Floats:
+def _to_theta(values: Array | Sequence[float], name: str = "theta") -> Floats:
     numbers = to_array(name, values, "finite numbers")
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
     return kept(numbers + 0.0)  # a zero has no sign here
+
+
+def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:
+    return None if values is None else _to_theta(values, "shift")
 
 
 def _to_strength(value: float) -> float:
@@ -147,11 +143,7 @@ class ProximalGapForm(Gap):
     @property
     def sensitivity(self) -> float:
         """How far one record moves the gap at the most, in rows, under either relation."""
-        weights, steps = written(self.gradient), self.steps
-        return max(
-            steps.moved(weights, replaced=way, outside=True, shift=self.shift)
-            for way in (False, True)
-        )
+        return max(self._moved(replaced=replaced, outside=True) for replaced in (False, True))
 
     def moved(self, facts: Facts | Setting) -> float:
         """How far one record moves the gap at the most between tables of such facts, in rows.
@@ -161,20 +153,17 @@ class ProximalGapForm(Gap):
         farthest apart are too many to be compared.
         """
         setting = facts if isinstance(facts, Setting) else Setting.of(facts)
+        return self._moved(replaced=setting.replaced, outside=setting.outside)
+
+    def _moved(self, *, replaced: bool, outside: bool) -> float:
         weights = written(self.gradient)
-        replaced, outside = setting.replaced, setting.outside
         return self.steps.moved(weights, replaced=replaced, outside=outside, shift=self.shift)
 
     def value(self, tables: Tables, rows: float = 1.0) -> float:
-        """The gap of public weights, in floats.
+        """The gap of public weights of the cells, such as those of a distribution, in floats.
 
-        Parameters
-        ----------
-        tables
-            Weights of the cells, such as a distribution.
-        rows
-            What all weights add up to, with those of rows outside the domain: 1 for shares, so that
-            the gap is that of the average.
+        All weights add up to `rows`, with those of rows outside the domain: 1 for shares, so that
+        the gap is that of the average.
         """
         names = self.gradient.names
         weights = np.asarray(tables.table(names), dtype=np.float64).reshape(-1)

@@ -15,9 +15,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
+from attrs import evolve, field, frozen
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import ByNumbers, Lasting, kept
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.design import Design
@@ -62,7 +62,7 @@ class Minimum(Lasting):
         How many gradients were worked out after the first.
     """
 
-    theta: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    theta: Floats = field(converter=kept, eq=ByNumbers)
     value: float
     gap: float
     steps: int

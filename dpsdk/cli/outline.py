@@ -23,7 +23,7 @@ from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat
-from dpsdk.data.sources import parquet_files
+from dpsdk.data.parquet import parquet_files
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpsdk.cli.request import Request
 from dpsdk.cli.staged import check_free
 from dpsdk.cli.words import printable
-from dpsdk.data.sources import parquet_files
+from dpsdk.data.parquet import parquet_files
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["check_place"]

@@ -169,6 +169,12 @@ class Declaration:
             return DEFAULT_MAX_ROWS
         return self.max_rows
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are read, of attributes and of persons."""
+        person = [] if self.unit is None else [self.unit.column]
+        return list(dict.fromkeys([*self.domain.names, *person]))
+
     def matchers(self) -> list[Matcher]:
         """Return what reads the column of each attribute, in order."""
         clip = self.outside == "clip"

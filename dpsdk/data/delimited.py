@@ -18,6 +18,7 @@ from dpsdk.data.lines import (
     LINE_LIMIT,
     decoded_lines,
     is_cut_by_bytes,
+    mark_of,
     splitter,
     to_encoding,
     whole_lines,
@@ -45,6 +46,17 @@ def _to_delimiter(value: str) -> str:
     return str(value)
 
 
+def _to_header(value: Sequence[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InvalidArgument("header", "the names of the columns, or None", shown(value))
+    for name in value:
+        if not isinstance(name, str):
+            raise InvalidArgument("header", "names that are texts", shown(name))
+    return tuple(map(str, value))
+
+
 @frozen
 class FileFormat:
     """How a file is cut into fields.
@@ -55,13 +67,16 @@ class FileFormat:
         The character between two fields.
     encoding
         That of the text.
+    header
+        The names of the columns, where the first line is a row; else it names them.
     strip
         Whether white space around names, quotes and values is dropped.
     """
 
     delimiter: str = field(default=",", converter=_to_delimiter)
     encoding: str = field(default="utf-8", converter=to_encoding)
-    strip: bool = False
+    header: tuple[str, ...] | None = field(default=None, converter=_to_header)
+    strip: bool = field(default=False, kw_only=True)
 
 
 def read_delimited(
@@ -118,18 +133,24 @@ class _Table:
     ) -> None:
         self._path, self._wanted, self._matchers = path, wanted, matchers
         self._split: _Split = splitter(wanted.delimiter, strip=wanted.strip)
-        blocks, self._encoding = whole_lines(file, wanted.encoding)
+        named = wanted.header is not None
+        blocks, self._encoding = whole_lines(file, wanted.encoding, named=named)
         block = next(blocks, b"")
-        first, _, rest = (block or b"").partition(_FEED)
-        titles = self._titles(None if block is None else decoded_lines(first, self._encoding)[0])
+        if wanted.header is not None:
+            titles, where = list(wanted.header), " in header="
+            rest = None if block is None else block.removeprefix(mark_of(self._encoding))
+        else:
+            first, _, rest = (block or b"").partition(_FEED)
+            line = None if block is None else decoded_lines(first, self._encoding)[0]
+            titles = self._titles(line)
+            where = f" in the first line{lone_field_hint(titles)}"
         self._fields = len(titles)
         names = [matcher.name for matcher in matchers]
-        where, spaces = " in the first line", ", whose spaces the option strip drops"
-        require_columns(path, titles, names, f"{where}{lone_field_hint(titles)}", spaces)
+        require_columns(path, titles, names, where, ", whose spaces the option strip drops")
         self._places = [titles.index(name) for name in names]
         # A field that a line does not have is outside, whatever an empty one would be.
         self._memos = [matcher.memo() for matcher in matchers]
-        self._blocks = chain([rest] if rest else [], blocks)
+        self._blocks = chain([] if rest == b"" else [rest], blocks)
 
     def _titles(self, line: str | None) -> list[str]:
         if line is None:

@@ -6,9 +6,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from dpsdk.errors import DataError, DpsdkError
+from dpsdk._checks import cut
+from dpsdk.errors import DataError, DpsdkError, MissingExtra
 
-__all__ = ["attempt", "hidden", "outcome"]
+__all__ = ["attempt", "explained", "hidden", "outcome"]
+
+UNREADABLE = "cannot be read; collect and check it before it is handed over"
+"""What is said of a table whose library raised, since its text may quote values."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,14 +41,80 @@ def outcome(result: T | BaseException) -> T:
 
 
 @contextmanager
-def hidden(source: str, reason: str) -> Generator[None]:
-    """Replace errors of other authors while rows are read: their text may quote a value."""
+def hidden(source: str, reason: str = UNREADABLE) -> Generator[None]:
+    """Replace errors of other authors while rows are read: their text may quote a value.
+
+    Raises
+    ------
+    MissingExtra
+        If a package is missing.
+    DataError
+        In place of any other error that is not of this package.
+    """
     try:
         yield
     except DpsdkError:
         raise
+    except ImportError as error:
+        raise _missing(source, error) from None
     except Exception:  # noqa: BLE001  # see above
         raise DataError(source, reason) from None
+
+
+@contextmanager
+def explained(source: str) -> Generator[None]:
+    """Give the reason of what fails before a row is read: names, types and queries are public.
+
+    Errors of classes that are not known to be of that kind are hidden.
+
+    Raises
+    ------
+    MissingExtra
+        If a package is missing.
+    DataError
+        In place of any other error that is not of this package.
+    """
+    try:
+        yield
+    except DpsdkError:
+        raise
+    except ImportError as error:
+        raise _missing(source, error) from None
+    except Exception as error:  # noqa: BLE001  # see above
+        raise DataError(source, _reason(error)) from None
+
+
+_PUBLIC = {
+    "builtins": {"FileNotFoundError", "PermissionError", "IsADirectoryError"},
+    "duckdb": {"BinderException", "CatalogException", "IOException", "ParserException"},
+    "_duckdb": {"BinderException", "CatalogException", "IOException", "ParserException"},
+    "ibis": {"IbisInputError", "IbisTypeError", "OperationNotDefinedError", "TableNotFound"},
+    "narwhals": {"ColumnNotFoundError", "DuplicateError"},
+    "polars": {"ColumnNotFoundError", "DuplicateError", "SchemaError", "SQLSyntaxError"},
+    "pyarrow": {"ArrowInvalid", "ArrowNotImplementedError"},
+    "pyspark": {"AnalysisException", "ParseException"},
+    "sqlglot": {"ParseError", "TokenError"},
+    "sqlite3": {"DatabaseError", "OperationalError", "ProgrammingError"},
+}
+"""Classes of errors that speak of names, types, files and the text of a query only."""
+
+_PUBLIC_STATES = ("08", "0A", "25", "28", "3D", "3F", "42")
+"""The same for PostgreSQL: classes of SQLSTATE."""
+
+_LONGEST = 300
+
+
+def _reason(error: Exception) -> str:
+    library = type(error).__module__.partition(".")[0]
+    state = str(getattr(error, "sqlstate", None) or "")
+    public = {one.__name__ for one in type(error).__mro__} & _PUBLIC.get(library, set())
+    if public or (library == "psycopg" and state.startswith(_PUBLIC_STATES)):
+        return f"cannot be read: {cut(' '.join(str(error).split()), _LONGEST)}"
+    return UNREADABLE
+
+
+def _missing(source: str, error: ImportError) -> DpsdkError:
+    return MissingExtra(error.name) if error.name else DataError(source, UNREADABLE)
 
 
 def _bare(source: str, error: BaseException) -> BaseException:

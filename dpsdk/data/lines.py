@@ -60,15 +60,23 @@ def is_cut_by_bytes(encoding: str) -> bool:
     return encoding.startswith(_BYTEWISE)
 
 
-def whole_lines(file: BinaryIO, encoding: str) -> tuple[Iterator[bytes | None], str]:
+def mark_of(encoding: str) -> bytes:
+    """Return a byte order mark in an encoding; nothing where it has none."""
+    return "\ufeff".encode(encoding, "ignore")
+
+
+def whole_lines(
+    file: BinaryIO, encoding: str, *, named: bool = False
+) -> tuple[Iterator[bytes | None], str]:
     """Return the lines of a file in order, many in a block, and the encoding of those blocks.
 
     A block holds whole lines; only the last one of a file may lack its end. If that is also empty,
-    it is no line. None is a line too long to be kept; after a first one of that kind is no other.
+    it is no line. None is a line too long to be kept. Unless columns are named already, nothing
+    comes after a first line of that kind, since it would name them.
     """
     if encoding in _WIDE:
-        return _blocks(_transcoded(file.read, encoding)), "utf-8"
-    return _blocks(file.read), encoding
+        return _blocks(_transcoded(file.read, encoding), first=not named), "utf-8"
+    return _blocks(file.read, first=not named), encoding
 
 
 def decoded_lines(block: bytes, encoding: str) -> list[str | None]:
@@ -94,14 +102,14 @@ def _decoded(line: bytes, encoding: str) -> str | None:
     return text.removesuffix("\r")
 
 
-def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
-    rest, too_long, first = b"", False, True
+def _blocks(read: Callable[[int], bytes], *, first: bool) -> Iterator[bytes | None]:
+    rest, too_long = b"", False
     while block := read(_BLOCK):
         feed = block.find(b"\n")
         length = len(rest) + (len(block) if feed < 0 else feed)
         too_long = too_long or length > LINE_LIMIT
         if too_long and first:
-            # Without names of columns nothing is read, so its end, if it has one, need not come.
+            # Without names nothing is read, so the end of this line, if it has one, need not come.
             yield None
             return
         first = first and feed < 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk.data.columns import Kind
 from dpsdk.data.matcher import ANY, NUMBERS, Matcher
-from dpsdk.data.moments import Moment, read_moment
+from dpsdk.data.moments import Moment
 from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher
 from dpsdk.data.texts import MISSING, Number, TextFormat, is_canonical, is_number, is_text
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
@@ -127,6 +127,7 @@ class DateMatcher(Matcher):
         self.first: int = attribute.first
         self.walls: tuple[int, int] = attribute.walls
         self._offsets: Offsets | None = None
+        self._read = texts.moments(attribute.name)
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in ANY or kind is Kind.NAIVE_TIME:
@@ -142,7 +143,7 @@ class DateMatcher(Matcher):
         return -1
 
     def text(self, value: str) -> int:
-        moment = read_moment(value.strip() if self.texts.strip else value)
+        moment = self._read(value.strip() if self.texts.strip else value)
         return -1 if moment is None else self.moment(moment)
 
     def moment(self, value: Moment) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -20,16 +20,18 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from attrs import frozen
 
+from dpsdk._checks import shown
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.domain.calendar import DAY, day_of, plain_wall
+from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Moment", "moment_column", "moment_of", "read_moment"]
+__all__ = ["Moment", "moment_column", "moment_of", "moment_reader", "read_moment"]
 
 _ISO = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
-    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,][0-9]{1,18})?)?"
-    r"(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))?)?"
+    "(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+    "(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,][0-9]{1,18})?)?"
+    "(?:(?P<utc>Z)|(?P<sign>[+-])(?P<ahead>[0-9]{2}):(?P<more>[0-9]{2}))?)?"
 )
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the clock on the wall
 _ZONED_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,38 +54,82 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """The day or time that a text spells: 2024-03-31, or 2024-03-31T23:59:59.5+02:00.
+    """Return the day or time that a text spells in ISO 8601, or None.
 
-    A space may stand in place of the T. Seconds, their fraction, and the offset, which may be Z,
-    may be left out. Nothing else is read: neither 24:00, nor a 60th second, nor other forms of ISO
-    8601.
+    It is of the form 2024-03-31, or 2024-03-31T23:59:59.5+02:00. A space may stand in place of the
+    T. Seconds, their fraction, and the offset, which may be Z, may be left out. Nothing else is
+    read: neither 24:00, nor a 60th second, nor other forms.
     """
-    found = _ISO.fullmatch(text)
+    return _moment(_ISO.fullmatch(text))
+
+
+_DIRECTIVES = {
+    "%d": "(?P<day>[0-9]{1,2})",
+    "%m": "(?P<month>[0-9]{1,2})",
+    "%Y": "(?P<year>[0-9]{4})",
+    "%y": "(?P<short>[0-9]{2})",
+    "%H": "(?P<hour>[0-9]{1,2})",
+    "%M": "(?P<minute>[0-9]{1,2})",
+    "%S": "(?P<second>[0-9]{1,2})",
+    "%f": "(?:[0-9]{1,18})",
+    "%z": "(?:(?P<utc>Z)|(?P<sign>[+-])(?P<ahead>[0-9]{2}):?(?P<more>[0-9]{2}))",
+    "%%": "%",
+}
+
+
+def moment_reader(form: str) -> Callable[[str], Moment | None]:
+    """Return what reads texts of one form, written as for `datetime.strptime`.
+
+    A form has %d, %m and %Y or %y, at most once each, and may have %H, %M, %S, %f and %z; zeros in
+    front may be left out but for those of years and offsets. Nothing depends on a locale.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no such form.
+    """
+    parts = re.findall("%.|[^%]|%$", form, re.DOTALL) if isinstance(form, str) else []
+    used = [part for part in parts if part[0] == "%" and part != "%%"]
+    whole = {"%d", "%m"} <= {*used} and len({"%Y", "%y"} & {*used}) == 1
+    if not whole or len(set(used)) < len(used) or not {*used} <= {*_DIRECTIVES}:
+        expected = (
+            "a form of dates of %d, %m and %Y, such as '%d.%m.%Y'; also %y, %H, %M, %S, %f, %z"
+        )
+        raise InvalidArgument("dates", expected, shown(form))
+    pattern = re.compile("".join(_DIRECTIVES.get(part, re.escape(part)) for part in parts))
+    return lambda text: _moment(pattern.fullmatch(text))
+
+
+def _moment(found: re.Match[str] | None) -> Moment | None:
     if found is None:
         return None
-    year, month, day, hour, minute, second, utc, sign, ahead, more = found.groups()
+    parts = found.groupdict()
+    short, hour = parts.get("short"), parts.get("hour")
+    # Two digits are of the years from 1969 to 2068, as in POSIX.
+    year = int(parts["year"]) if short is None else int(short) + (1900 if short >= "69" else 2000)
     try:
-        seconds = day_of(date(int(year), int(month), int(day))) * DAY
+        seconds = day_of(date(year, int(parts["month"]), int(parts["day"]))) * DAY
     except ValueError:
         return None
     if hour is None:
         return Moment(Kind.DATE, seconds)
-    clock = int(hour), int(minute), int(second or 0)
+    clock = int(hour), int(parts.get("minute") or 0), int(parts.get("second") or 0)
     if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
         return None
     seconds += clock[0] * 3600 + clock[1] * 60 + clock[2]
-    if utc is None and sign is None:
-        return Moment(Kind.NAIVE_TIME, seconds)
-    if utc is None:
-        offset = int(ahead), int(more)
-        if offset[0] > 23 or offset[1] > 59:
-            return None
-        seconds -= (offset[0] * 3600 + offset[1] * 60) * (-1 if sign == "-" else 1)
-    return Moment(Kind.ZONED_TIME, seconds)
+    sign = parts.get("sign")
+    if sign is None:
+        kind = Kind.NAIVE_TIME if parts.get("utc") is None else Kind.ZONED_TIME
+        return Moment(kind, seconds)
+    offset = int(parts["ahead"]), int(parts["more"])
+    if offset[0] > 23 or offset[1] > 59:
+        return None
+    ahead = offset[0] * 3600 + offset[1] * 60
+    return Moment(Kind.ZONED_TIME, seconds - (-ahead if sign == "-" else ahead))
 
 
 def moment_of(value: object) -> Moment | None:
-    """A value of Python, numpy or pandas as a day or time; None where it is missing, or neither.
+    """Return a value of Python, numpy or pandas as a day or time; None if missing, or neither.
 
     Zones of a time are known if they are of `datetime` or `zoneinfo`: classes of other authors
     would be handed the value.
@@ -121,7 +167,7 @@ def _of_pandas(pandas: Any, value: Any) -> Moment | None:
 
 
 def moment_column(values: Array, missing: Bools | None, kind: Kind | None = None) -> Column:
-    """An array of datetime64, or of objects of a known kind, as a column of seconds.
+    """Return an array of datetime64, or of objects of a known kind, as a column of seconds.
 
     Parameters
     ----------

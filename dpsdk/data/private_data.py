@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, NoReturn, final
@@ -21,8 +21,8 @@ from dpsdk.data.readers import (
     read_parquet,
     read_query,
 )
-from dpsdk.data.sources import Parameters
-from dpsdk.data.texts import TextFormat
+from dpsdk.data.sql import Parameters
+from dpsdk.data.texts import DateForms, TextFormat
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
@@ -104,6 +104,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        dates: DateForms = None,
         progress: bool = False,
     ) -> PrivateData:
         """Take in one array, list or series for each attribute; other columns are not looked at.
@@ -124,6 +125,10 @@ class PrivateData:
             How to read values that are texts: without the white space around them, with this
             character before the decimals ("." or ","), and with this one between groups of three
             digits. Texts are otherwise taken as they are.
+        dates
+            How days and times are written in texts, as for `datetime.strptime`: "%d.%m.%Y", say, or
+            a mapping of such forms by the name of an attribute. Without one, they are read in ISO
+            8601: 2024-03-31 or 2024-03-31T23:59.
         progress
             Whether a bar on standard error tells for how long it lasts, and of a text file how many
             rows were read, where their number is public. Needs the extra `progress`.
@@ -140,7 +145,7 @@ class PrivateData:
         made = cls._made(
             "the columns",
             (domain, name, neighbors, outside, max_rows, unit_rows, unit),
-            (strip, decimal, thousands),
+            (strip, decimal, thousands, dates),
             read_columns,
             columns,
             progress=progress,
@@ -161,11 +166,13 @@ class PrivateData:
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        header: Sequence[str] | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        dates: DateForms = None,
         progress: bool = False,
     ) -> PrivateData:
         """Read a text file: the first line names the columns, every other line is one row.
@@ -187,10 +194,12 @@ class PrivateData:
             What a ledger knows the table by; the path unless given, of which only the end is shown.
         unit
             As for `from_columns`. A line whose form hides its identifier is nobody's.
+        header
+            The names of the columns, where the file has none. Its first line then is a row.
         delimiter, encoding
             The character between fields, and how the text is encoded: any encoding in which a line
             feed is the byte 10, or UTF-16.
-        strip, decimal, thousands, progress
+        strip, decimal, thousands, dates, progress
             As for `from_columns`; `strip` holds for the first line and around quotes, too.
 
         Raises
@@ -207,9 +216,9 @@ class PrivateData:
         made = cls._made(
             source,
             (domain, called, neighbors, outside, max_rows, unit_rows, unit),
-            (strip, decimal, thousands),
+            (strip, decimal, thousands, dates),
             read_file,
-            lines=(delimiter, encoding),
+            lines=(delimiter, encoding, header),
             progress=progress,
         )
         return outcome(made)
@@ -229,6 +238,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        dates: DateForms = None,
         collect: Collect = "histogram",
         progress: bool = False,
     ) -> PrivateData:
@@ -244,7 +254,8 @@ class PrivateData:
         ----------
         frame
             The table. It must not change while it is read.
-        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, \
+dates
             As for `from_columns`.
         collect
             What comes back from the engine, as `Collect` says: all cells that are not empty, or
@@ -265,7 +276,7 @@ class PrivateData:
         made = cls._made(
             "the frame",
             (domain, name, neighbors, outside, max_rows, unit_rows, unit),
-            (strip, decimal, thousands),
+            (strip, decimal, thousands, dates),
             read_frame,
             frame,
             collect=collect,
@@ -289,6 +300,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        dates: DateForms = None,
         collect: Collect = "histogram",
         progress: bool = False,
     ) -> PrivateData:
@@ -320,7 +332,7 @@ progress
         made = cls._made(
             source,
             (domain, called, neighbors, outside, max_rows, unit_rows, unit),
-            (strip, decimal, thousands),
+            (strip, decimal, thousands, dates),
             read_parquet,
             collect=collect,
             progress=progress,
@@ -344,6 +356,7 @@ progress
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        dates: DateForms = None,
         collect: Collect = "histogram",
         progress: bool = False,
     ) -> PrivateData:
@@ -375,7 +388,7 @@ collect, progress
         made = cls._made(
             "the query",
             (domain, name, neighbors, outside, max_rows, unit_rows, unit),
-            (strip, decimal, thousands),
+            (strip, decimal, thousands, dates),
             read_query,
             connection,
             query,
@@ -430,7 +443,7 @@ collect, progress
         texts: tuple[Any, ...],
         read: Callable[..., Counts],
         *given: object,
-        lines: tuple[str, str] = (",", "utf-8"),
+        lines: tuple[Any, ...] = (),
         collect: Collect = "histogram",
         progress: bool = False,
     ) -> PrivateData | BaseException:

@@ -6,6 +6,7 @@ All of it may raise while values are at hand, so it is called through `attempt`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import numpy as np
@@ -21,13 +22,14 @@ from dpsdk.data.frames import (
     series_as_column,
     series_column,
 )
-from dpsdk.data.guard import hidden
+from dpsdk.data.guard import explained, hidden
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import matcher_of
 from dpsdk.data.moments import moment_column
+from dpsdk.data.parquet import parquet_frame
 from dpsdk.data.persons import kept_codes
-from dpsdk.data.sources import Parameters, parquet_frame, query_frame
+from dpsdk.data.sql import Parameters, query_frame
 from dpsdk.data.texts import TextFormat, plain
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError
@@ -42,9 +44,6 @@ __all__ = [
     "read_parquet",
     "read_query",
 ]
-
-_UNREADABLE = "cannot be read; collect and check it before it is handed over"
-"""What is said of a frame whose library raised, since its text may quote values."""
 
 
 def read_columns(
@@ -84,7 +83,9 @@ def read_file(declared: Declaration, source: str) -> Counts:
 def read_parquet(declared: Declaration, source: str) -> Counts:
     """Read the columns of Parquet files."""
     require_narwhals()
-    return read_frame(declared, source, parquet_frame(source, _columns_of(declared)))
+    with explained(source):
+        frame = parquet_frame(source, declared.columns)
+    return read_frame(declared, source, frame)
 
 
 def read_query(
@@ -92,7 +93,10 @@ def read_query(
 ) -> Counts:
     """Read the columns of what a query gives."""
     require_narwhals()
-    return read_frame(declared, source, query_frame(connection, query, given))
+    with ExitStack() as stack:
+        with explained(source):
+            frame = stack.enter_context(query_frame(connection, query, given))
+        return read_frame(declared, source, frame)
 
 
 def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
@@ -104,15 +108,17 @@ def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
     from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
 
     matchers, person = declared.matchers(), declared.person()
-    with hidden(source, _UNREADABLE):
-        table = opened(frame, _columns_of(declared), source)
-        if person is None or declared.unit is None:
-            rows = all_rows(table, keys_of(table, matchers))
-        else:
+    with explained(source):
+        table = opened(frame, declared.columns, source)
+        if person is not None:
             kind = kind_of_dtype(table.schema[person.name])
             if kind is not None and (problem := person.mismatch(kind)):
                 raise DataError(source, problem)
-            keys = keys_of(table, matchers)
+        keys = keys_of(table, matchers)
+    with hidden(source):
+        if person is None or declared.unit is None:
+            rows = all_rows(table, keys)
+        else:
             rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
         if declared.collect == "marginals":
             pushed = pushed_of_codes(rows.table(), matchers)
@@ -182,17 +188,12 @@ def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, In
         require_narwhals()
         from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
 
-        with hidden("the frame", _UNREADABLE):
+        with hidden("the frame"):
             names = [matcher.name for matcher in matchers]
             frame = opened(columns, names).frame.collect()
             found = [series_as_column(frame.get_column(name)) for name in names]
         _check("the frame", found, matchers)
     return {one.name: one.encode(column) for one, column in zip(matchers, found, strict=True)}
-
-
-def _columns_of(declared: Declaration) -> list[str]:
-    person = [] if declared.unit is None else [declared.unit.column]
-    return list(dict.fromkeys([*declared.domain.names, *person]))
 
 
 def _matched(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TypeAlias, cast
 
@@ -10,10 +11,12 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_flag
+from dpsdk.data.moments import Moment, moment_reader, read_moment
 from dpsdk.errors import InvalidArgument
 
 __all__ = [
     "MISSING",
+    "DateForms",
     "Number",
     "TextFormat",
     "is_canonical",
@@ -23,6 +26,9 @@ __all__ = [
     "plain",
     "printed_decimal",
 ]
+
+DateForms: TypeAlias = str | Mapping[str, str] | None
+"""How the days and times of a table are written; see `TextFormat`."""
 
 Number: TypeAlias = int | Decimal
 """The exact value of a number in a table; a Decimal may be infinite or none."""
@@ -83,6 +89,13 @@ def _to_separator(value: str | None) -> str | None:
     return str(value)
 
 
+def _to_dates(value: DateForms) -> DateForms:
+    for form in value.values() if isinstance(value, Mapping) else [value]:
+        if form is not None:
+            moment_reader(form)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 @frozen
 class TextFormat:
     """How the texts of a table are written; nothing of it is guessed.
@@ -95,11 +108,15 @@ class TextFormat:
         The character before the decimals: a point or a comma.
     thousands
         The character that may stand between groups of three digits.
+    dates
+        How days and times are written, as for `strptime`: one form, or one by the name of each
+        attribute. Without one, they are read in ISO 8601.
     """
 
     strip: bool = field(default=False, converter=_to_strip)
     decimal: str = field(default=".", converter=_to_point)
     thousands: str | None = field(default=None, converter=_to_separator)
+    dates: DateForms = field(default=None, converter=_to_dates)
     _decimals: re.Pattern[str] = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -113,6 +130,11 @@ class TextFormat:
         exponent = "(?:[eE][+-]?[0-9]{1,9})?"
         decimals = re.compile(f"[+-]?(?:{whole}(?:{point}[0-9]*+)?|{point}[0-9]++){exponent}")
         object.__setattr__(self, "_decimals", decimals)
+
+    def moments(self, name: str) -> Callable[[str], Moment | None]:
+        """Return what reads the days and times of an attribute."""
+        form = self.dates.get(name) if isinstance(self.dates, Mapping) else self.dates
+        return read_moment if form is None else moment_reader(form)
 
     def number(self, text: str) -> Number | None:
         """Return the number that a text spells, or None.

@@ -33,7 +33,7 @@ from dpsdk.data.engine.rows import coded
 from dpsdk.data.engine.table import opened
 from dpsdk.data.frames import series_as_column
 from dpsdk.data.matching import matcher_of
-from dpsdk.data.sources import query_frame
+from dpsdk.data.sql import query_frame
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument
 
@@ -145,7 +145,15 @@ def engine(request, everything):
     request.getfixturevalue("ibis")
     connection = in_postgres(pytest.importorskip("psycopg"), address, table, "everything")
     request.addfinalizer(connection.close)  # noqa: PT021  # for this engine only
-    return query_frame(connection, "SELECT * FROM everything", None), expected, table
+    return asked(request, connection, "SELECT * FROM everything"), expected, table
+
+
+def asked(request, connection, query):
+    """A frame over a query, whose connection is lent until the test ends."""
+    lent = query_frame(connection, query, None)
+    frame = lent.__enter__()
+    request.addfinalizer(lambda: lent.__exit__(None, None, None))
+    return frame
 
 
 def test_every_engine_gives_the_cells_of_every_other_door(engine):
@@ -213,7 +221,7 @@ def test_odd_names_and_policies_are_the_same_in_every_engine(name, request, tmp_
             psycopg = pytest.importorskip("psycopg")
             connection = in_postgres(psycopg, address, some, f"odd{place}")
             request.addfinalizer(connection.close)
-            frame = query_frame(connection, f'SELECT * FROM "odd{place}" -- all', None)  # noqa: S608
+            frame = asked(request, connection, f'SELECT * FROM "odd{place}" -- all')  # noqa: S608
         frames.append(frame)
     columns = dict(ROWS_OF_ODD)
     for outside in ("cell", "clip"):

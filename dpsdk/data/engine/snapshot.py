@@ -6,7 +6,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, final
@@ -18,6 +18,7 @@ import numpy as np
 from dpsdk._identity_map import IdentityMap
 from dpsdk._locks import ExclusiveLock
 from dpsdk.data.engine.rows import code_name
+from dpsdk.data.sql import borrowed_postgres
 from dpsdk.errors import Redacted
 from dpsdk.typing import Array
 
@@ -44,18 +45,22 @@ class Snapshot:
         other lock of this package.
     free
         Gives the table back to the engine, once nobody can ask any more.
+    around
+        What a question is asked in, where a connection is lent.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_opened")
+    __slots__ = ("__weakref__", "_around", "_lock", "_opened")
 
     def __init__(
         self,
         opened: Callable[[], nw.LazyFrame[Any]],
         lock: ExclusiveLock | None = None,
         free: Callable[[], object] | None = None,
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._opened = opened
         self._lock = lock
+        self._around = around
         if free is not None:
             # Engines drop such a table when their process ends.
             finalize(self, _freed, os.getpid(), free).atexit = False
@@ -68,7 +73,8 @@ class Snapshot:
 
     def _asked(self, plan: Plan) -> dict[str, Array]:
         try:
-            answer = plan(self._opened()).collect()
+            with self._around():
+                answer = plan(self._opened()).collect()
         except RuntimeError as error:
             # So DuckDB tells of an interrupt from the keyboard.
             if type(error) is RuntimeError and str(error) == "Query interrupted":
@@ -214,7 +220,7 @@ def _on_server(backend: Any, native: Any) -> Snapshot | None:
 
     def make(known: _Connection = known) -> Any:
         while known.unused:
-            backend.raw_sql(f"DROP TABLE IF EXISTS {known.unused.popleft()}")
+            backend.raw_sql(f"DROP TABLE IF EXISTS {known.unused.popleft()}").close()
         return backend.create_table(name, obj=native, temp=True)
 
     try:
@@ -223,7 +229,8 @@ def _on_server(backend: Any, native: Any) -> Snapshot | None:
         # Not every user may make one, nor can a replica.
         return None
     held = nw.from_native(made)
-    return Snapshot(lambda: held, known.lock, partial(known.unused.append, name))
+    lent = partial(borrowed_postgres, connection)
+    return Snapshot(lambda: held, known.lock, partial(known.unused.append, name), lent)
 
 
 def _quietly(work: Callable[[], object]) -> None:

@@ -12,6 +12,7 @@ import narwhals.stable.v2 as nw
 from attrs import frozen
 
 from dpsdk.data.columns import require_columns
+from dpsdk.data.sql import quoted
 from dpsdk.errors import DataError
 
 __all__ = ["Table", "column_of", "opened", "server_of"]
@@ -118,6 +119,13 @@ def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Ta
     if library in {"pandas", "pyarrow", "modin", "cudf"} and hasattr(native, "columns"):
         # These may repeat a name.
         held = list(getattr(native, "column_names", native.columns))
+        levels = list(getattr(getattr(native, "index", None), "names", ()))
+        for name in names:
+            if name in levels and name not in held:
+                reason = (
+                    f"no column {name!r}, which is a level of the index; reset_index makes it one"
+                )
+                raise DataError(source, reason)
         require_columns(source, held, names)
         native = native.select(names) if hasattr(native, "select") else native[names]
     made = nw.from_native(cast("nw.DataFrame[Any]", native), pass_through=True)
@@ -155,17 +163,13 @@ def _without_collation(table: Table, texts: Sequence[str]) -> nw.LazyFrame[Any]:
     native: Any = table.frame.to_native()
     if known.is_duckdb():
         chosen = [
-            f"{_quoted(name)} COLLATE C AS {_quoted(name)}" if name in texts else _quoted(name)
+            f"{quoted(name)} COLLATE C AS {quoted(name)}" if name in texts else quoted(name)
             for name in table.schema
         ]
         return _lazy(native.project(", ".join(chosen)))
     if known.is_pyspark() or known.is_pyspark_connect():
         return _of_spark(native, texts)
     return _of_ibis(table, native, texts) if known.is_ibis() else table.frame
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _lazy(native: Any) -> nw.LazyFrame[Any]:

@@ -19,7 +19,7 @@ from dpsdk.data.matching import matcher_of
 from dpsdk.data.moments import moment_of, read_moment
 from dpsdk.data.readers import read_codes
 from dpsdk.data.texts import TextFormat
-from dpsdk.errors import DataError
+from dpsdk.errors import DataError, InvalidArgument
 from worlds import repeatable
 
 ZONES = [
@@ -390,3 +390,34 @@ def test_a_frame_of_times_beyond_all_years_groups_by_itself(unit):
         assert (sum(inside), outside) == (held, 4 - held)
         inside, outside = cells(PrivateData.from_frame(frame, domain, outside="clip"))
         assert (sum(inside), outside) == (3, 1)
+
+
+FORMS = {
+    "%d.%m.%Y": (["04.07.2024", "4.7.2024"], ["2024-07-04", "4.7.24", "31.02.2024", "٠4.07.2024"]),
+    "%m/%d/%y": (["07/04/24", "7/4/24"], ["04/07/2024", "07/04/1924"]),
+    "%Y%%%m%%%d": (["2024%07%04"], ["2024-07-04"]),
+    "%d.%m.%Y %H:%M": (["4.7.2024 9:05", "04.07.2024 23:59"], ["04.07.2024", "4.7.2024 24:00"]),
+    "%Y-%m-%dT%H:%M:%S%z": (["2024-07-04T23:30:00-0100", "2024-07-05T00:30:00Z"], ["2024-07-04"]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dates_are_read_in_the_form_that_is_told(form):
+    read, outside = FORMS[form]
+    domain = Domain(Date("day", date(2024, 7, 4), date(2024, 7, 5), zone="UTC"))
+    for dates in (form, {"day": form, "other": "%d.%m.%Y"}):
+        data = PrivateData.from_columns({"day": [*read, *outside]}, domain, dates=dates)
+        inside, rest = cells(data)
+        assert (sum(inside), rest) == (len(read), len(outside))
+    iso = ["2024-07-04", "2024-07-05T12:00"]
+    data = PrivateData.from_columns({"day": iso}, domain, dates={"other": form})
+    assert cells(data) == ([1, 1], 0)
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["", "%d.%m", "%d.%m.%Y %d", "%Y-%m-%d %B", "%", "%d.%m.%Y%", 3, b"%d.%m.%Y", {"day": 3}],
+)
+def test_a_form_of_no_dates_is_refused(form):
+    with pytest.raises(InvalidArgument, match="dates"):
+        PrivateData.from_columns({"flag": [True]}, Domain(Boolean("flag")), dates=form)

@@ -361,3 +361,22 @@ def test_what_cannot_be_decoded_is_no_text_to_any_label(tmp_path):
     assert cells(from_bytes(tmp_path, content, Domain(labels))) == ([1, 0, 1], 2)
     lone = ["\ud800", "x\udcff", "x", None]
     assert cells(PrivateData.from_columns({"c": lone}, Domain(labels))) == ([0, 0, 1], 3)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("names", [["age", "", "sex"], ("age", "sex", "sex ")])
+def test_a_file_without_a_header_is_read_by_names_that_are_told(mark, names, tmp_path):
+    place = names.index("sex")
+    rows = [["17", "", ""], ["20", "", ""], ["20"], ["20", "", "", "M"]]
+    rows[0][place], rows[1][place] = "F", "M"
+    content = "\n".join(map(",".join, rows)).encode()
+    data = from_bytes(tmp_path, mark + content, TWO, header=names)
+    assert cells(data) == ([1, 0, 0, 0, 0, 0, 0, 1], 2)
+    gigantic = mark + b"1" * 2**21 + b",,\n" + content
+    assert cells(from_bytes(tmp_path, gigantic, TWO, header=names))[1] == 3
+
+
+@pytest.mark.parametrize("header", [["age"], ["age", "sex", "sex"], [], "age,sex", [1, 2], 3])
+def test_a_header_that_names_no_columns_is_refused(header, tmp_path):
+    with pytest.raises((DataError, InvalidArgument), match="header"):
+        from_bytes(tmp_path, b"17,F\n", TWO, header=header)

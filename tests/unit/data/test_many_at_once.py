@@ -48,7 +48,7 @@ FORMATS = [
 
 def read(path, names, delimiter=",", encoding="utf-8", clip=False, **given):
     texts = TextFormat(**given)
-    wanted = FileFormat(delimiter, encoding, texts.strip)
+    wanted = FileFormat(delimiter, encoding, strip=texts.strip)
     chosen = [one for one in ATTRIBUTES if one.name in names]
     matchers = [matcher_of(one, texts, clip=clip) for one in chosen]
     try:

@@ -467,3 +467,12 @@ def test_a_unit_is_a_value():
     assert unit(2) != unit(2, distinct=True)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         unit().max_rows = 3
+
+
+def test_an_identifier_is_one_text_however_large_a_number_it_is():
+    large = 10**50
+    same = [large, str(large), 10**4000, "1" + "0" * 4000, 2**131_072]
+    columns = {"who": [*same, hex(large), -large], "age": [1] * 7}
+    data = PrivateData.from_columns(columns, AGES, unit=unit(1))
+    # Of the seven rows, two are of the same person as another.
+    assert open_histogram(data).rows == 5

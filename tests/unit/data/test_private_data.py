@@ -14,6 +14,7 @@ import pytest
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import Budget
+from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra, Redacted, TooLarge
 from dpsdk.queries import Count, Marginal
 from dpsdk.testing.noise import seeded
@@ -508,3 +509,15 @@ def test_nothing_is_logged_warned_or_shown_of_the_values(caplog, recwarn):
     assert WORD not in text
     assert str(NUMBER) not in text
     assert not recwarn.list
+
+
+def test_records_are_read_only_and_arrays_of_the_caller_are_not():
+    given = np.array([1, 2, 3])
+    data = PrivateData.from_columns({"n": given}, Domain(Integer("n", 0, 3)))
+    histogram = open_histogram(data)
+    codes, counts = histogram.records(("n",))
+    for array in (*codes, counts, histogram.table(("n",)), histogram._codes["n"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 9
+    given[:] = 0
+    assert histogram.table(("n",)).tolist() == [0, 1, 1, 1]

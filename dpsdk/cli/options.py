@@ -23,6 +23,9 @@ _Add: TypeAlias = Callable[..., argparse.Action]
 _NUMBER = re.compile(r"-(?:\.?\d|inf|nan)", re.IGNORECASE)
 """How what begins with a dash and is meant as a number begins; no option does."""
 
+_DASHED = re.compile(r'"(-.*)"', re.DOTALL)
+"""A word between quotes that would be an option without them."""
+
 _PLACE = "the file, or the address of the server as postgresql://user@host/database,"
 
 
@@ -52,7 +55,8 @@ class _Declare(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        words = (values,) if isinstance(values, str) else tuple(map(str, values or ()))
+        given = (values,) if isinstance(values, str) else tuple(map(str, values or ()))
+        words = tuple(_DASHED.sub(r"\1", word) for word in given)
         kept: list[Declared] = getattr(namespace, self.dest) or []
         kind = (option_string or "").lstrip("-")
         setattr(namespace, self.dest, [*kept, Declared(kind, words)])
@@ -143,7 +147,12 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
             "+",
             "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
         ),
-        ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
+        (
+            "--categorical",
+            ("NAME", "LABEL"),
+            "+",
+            "one of these labels; one that begins with a dash in double quotes, as '\"--x\"'",
+        ),
         ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
     ):
         domain.add_argument(
@@ -259,6 +268,14 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         "nearest bound (clip)",
     )
     _add_text_arguments(add)
+    add(
+        "--no-header",
+        action="store_true",
+        help="the first line is a row; the columns are the attributes of the domain, in order, or "
+        "what --columns says",
+    )
+    add("--columns", metavar="NAME,NAME", help="with --no-header: the names of all columns")
+    add("--dates", metavar="FORM", help="how dates are written, as %%d.%%m.%%Y (default ISO 8601)")
     add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
     add(
         "--thousands",

@@ -21,6 +21,7 @@ from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import printable
+from dpsdk.data.columns import require_columns
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.parquet import parquet_files
@@ -151,7 +152,7 @@ def _facts(request: Request, domain: Domain) -> Facts:
 
 def _check_table(request: Request, domain: Domain) -> None:
     """Hold the first line of the table against the domain, if it is a text."""
-    TextFormat(request.strip, request.decimal, request.thousands)
+    TextFormat(request.strip, request.decimal, request.thousands, request.dates)
     if request.parquet:
         _check_parquet(request)
         return
@@ -160,9 +161,14 @@ def _check_table(request: Request, domain: Domain) -> None:
         encoding=request.encoding or "utf-8",
         strip=request.strip,
     )
+    unit = request.unit
+    if request.header is not None:
+        wanted_names = [*domain.names, *([] if unit is None else [unit.column])]
+        header_names = request.header or domain.names
+        require_columns(printable(request.table), header_names, wanted_names, " in --columns")
+        return
     header = Header(request.table, wanted)
     described(domain, header)
-    unit = request.unit
     if unit is not None and unit.column not in column_names(header):
         source = printable(request.table)
         raise DataError(source, f"no column {shown(unit.column)} in the first line")

@@ -118,6 +118,8 @@ def _request(arguments: argparse.Namespace) -> Request:
         delimiter=None if arguments.delimiter is None else _character(arguments.delimiter),
         strip=arguments.strip,
         decimal=arguments.decimal,
+        header=_header(arguments),
+        dates=arguments.dates,
         thousands=None if arguments.thousands is None else _character(arguments.thousands),
         counts=arguments.counts,
         beta=_beta(arguments.beta),
@@ -144,15 +146,24 @@ def _budget(arguments: argparse.Namespace) -> Budget | Wanted:
     return Wanted(_decimal("--error", arguments.error), most, stated=given is not None)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _header(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the names of columns that the first line does not hold; none for the domain's."""
+    if arguments.columns is None:
+        return () if arguments.no_header else None
+    if not arguments.no_header:
+        raise InvalidArgument("--columns", "given with --no-header", shown(arguments.columns))
+    return _names(arguments.columns, "--columns")
+
+
+def _names(text: str, option: str = "--tables") -> tuple[str, ...]:
     """The names of a table's attributes, between commas as in a line of a CSV file."""
     if not text or any(character in text for character in "\r\n"):
-        raise InvalidArgument("--tables", "names of attributes between commas", shown(text))
+        raise InvalidArgument(option, "names of attributes between commas", shown(text))
     try:
         (names,) = csv.reader([text], strict=True)
     except csv.Error:
         expected = "names between commas, in quotes that close"
-        raise InvalidArgument("--tables", expected, shown(text)) from None
+        raise InvalidArgument(option, expected, shown(text)) from None
     return tuple(names)
 
 

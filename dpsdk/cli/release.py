@@ -110,6 +110,7 @@ def _loaded(request: Request, domain: Domain) -> PrivateData:
             strip=request.strip,
             decimal=request.decimal,
             thousands=request.thousands,
+            dates=request.dates,
         )
     return PrivateData.from_csv(
         request.table,
@@ -125,4 +126,6 @@ def _loaded(request: Request, domain: Domain) -> PrivateData:
         strip=request.strip,
         decimal=request.decimal,
         thousands=request.thousands,
+        dates=request.dates,
+        header=None if request.header is None else request.header or domain.names,
     )

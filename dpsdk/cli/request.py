@@ -88,9 +88,12 @@ class Request:
     budget
         As much of it is spent as one run can spend: all of it by Laplace noise. Or the error that
         is wanted, for as little as it costs.
-    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands
+    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands, \
+dates
         As declared for the table; see PrivateData. The encoding and the delimiter are those of
         texts: utf-8 and a comma unless given.
+    header
+        The names of columns that have none in the file; an empty one for those of the domain.
     counts
         Counts of rows instead of shares of them.
     beta
@@ -137,6 +140,8 @@ class Request:
     strip: bool = False
     decimal: str = "."
     thousands: str | None = None
+    dates: str | None = None
+    header: tuple[str, ...] | None = None
     counts: bool = False
     beta: float | Fraction = 0.05
     name: str | None = None
@@ -194,6 +199,8 @@ def check_request(request: Request) -> None:
             "--rows", f"at most --max-rows, {request.max_rows:,}", f"{request.rows:,}"
         )
     if request.parquet:
+        if request.header is not None:
+            raise InvalidArgument("--no-header", "left out for Parquet files", "given")
         for option, given in (("encoding", request.encoding), ("delimiter", request.delimiter)):
             if given is not None:
                 raise InvalidArgument(f"--{option}", "left out for Parquet files", shown(given))

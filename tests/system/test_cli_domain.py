@@ -195,3 +195,10 @@ def test_no_row_is_told_where_lines_end_otherwise(tmp_path, capsys):
     assert domain("--boolean", "a", "--table", path) == 2
     told = "".join(capsys.readouterr())
     assert "secret" not in told
+
+
+def test_labels_that_begin_with_a_dash_stand_in_quotes(capsys):
+    assert main(["domain", "--categorical", "flag", '"--x"', '"-y"', '"', "--boolean", '"-b"']) == 0
+    made = Domain.from_json(capsys.readouterr().out)
+    assert made["flag"].labels == ("--x", "-y", '"')
+    assert made.names == ("flag", "-b")

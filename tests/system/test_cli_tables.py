@@ -604,3 +604,23 @@ def test_nothing_beside_the_values_tells_of_rows(folder, capsys, options):
         assert release(folder, *options, "--counts", "--tables", "age,member", "--force") == 0
         worlds.append(told(folder, capsys))
     assert all(world == worlds[0] for world in worlds)
+
+
+def test_a_table_without_a_header_is_released(folder, capsys):
+    assert release(folder, "--epsilon", "5", "--counts") == 0
+    expected = summary(folder)["tables"]
+    rows = (folder / "table.csv").read_text().partition("\n")[2]
+    (folder / "rows.csv").write_text(rows)
+    wide = "".join(f"x,{line}\n" for line in rows.splitlines())
+    (folder / "wide.csv").write_text(wide)
+    given = ["--epsilon", "5", "--counts", "--force", "--name", "table.csv", "--no-header"]
+    for more in (["--dry-run"], []):
+        assert release(folder, *given, *more, table="rows.csv") == 0
+        named = ["--columns", 'x,age,"a,b",member,weight']
+        assert release(folder, *given, *named, *more, table="wide.csv") == 0
+    assert summary(folder)["tables"] == expected
+    capsys.readouterr()
+    assert release(folder, *given, "--columns", "age", "--dry-run", table="rows.csv") == 2
+    assert "no column 'a,b' in --columns" in capsys.readouterr().err
+    assert release(folder, "--epsilon", "5", "--columns", "age") == 2
+    assert "--columns must be given with --no-header" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from functools import cache
 import attrs
 import numpy as np
 import pytest
+from dpsdk.testing.conformance.reach import unsealed
 
 import dpsdk
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session, SyntheticData
@@ -60,7 +61,6 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Measurement
 from dpsdk.testing import seeded
-from dpsdk.testing.conformance.reach import unsealed
 from dpsdk.wire import ReleasedAnswer
 from worlds import PEOPLE, people, table
 

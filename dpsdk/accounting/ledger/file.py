@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,8 @@ _TERMS = (
 )
 """What each field of `Wanted` asks."""
 
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
+
 _PASSING = {
     5: "it is busy",
     6: "it is busy",
@@ -90,15 +93,14 @@ _PASSING = {
 }
 """What a code of SQLite says of a file that may be whole."""
 
-_COMPANIONS = ("-journal", "-wal", "-shm")
-
 
 @define(eq=False)
 class _Link:
-    """A connection, the file that it was opened on, and the tables that it was found to have."""
+    """A connection, the file and the log that it is of, and the tables that were found."""
 
     connection: Connection
-    place: tuple[int, ...]
+    place: tuple[int, int] | None
+    log: int
     schema: object
 
     def close(self) -> None:
@@ -189,7 +191,7 @@ class LedgerFile(Store[_Link]):
 
     def _marks(self, mode: str) -> tuple[int, int] | None:
         """What the file says of whom it is; None if there is nothing in it of whatever kind."""
-        self._where()
+        self._beside()
         with forks.unforked(), closing(self._connect(mode)) as connection:
             ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
             ((application,),) = connection.execute("PRAGMA application_id")
@@ -217,8 +219,10 @@ class LedgerFile(Store[_Link]):
     @contextmanager
     def writing(self) -> Generator[Work]:
         turn, seen = self._turnstile.turn(), self.seen
-        with self.typed():
+        try:
             turn.__enter__()
+        except OSError as error:
+            raise self.explained(error) or error from error
         try:
             with forks.unforked(), self._connected("BEGIN IMMEDIATE") as link:
                 yield FileWork(self, link.connection, seen)
@@ -228,26 +232,33 @@ class LedgerFile(Store[_Link]):
     @override
     def _open(self) -> _Link:
         with self.typed():
-            self._where()
+            self._beside()
             connection = self._connect("rw")
             try:
                 schema = self._check(connection)
                 self._journal(connection, fresh=False)
-                return _Link(connection, self._where(), schema)
+                return _Link(connection, self._where(), self._beside(), schema)
             except BaseException:
                 connection.close()
                 raise
 
     @override
     def _begin(self, connection: _Link, begin: str, *, kept: bool) -> bool:
-        with self.typed():
-            # A file that was put in the place of another one is not the one that is open.
-            if self._where() != connection.place:
+        try:
+            # Of another file, or a log that somebody has taken away, it is not.
+            if self._where() != connection.place or (
+                connection.log and self._beside() != connection.log
+            ):
                 return False
             execute = connection.connection.execute
             execute(begin)
             if execute("PRAGMA schema_version").fetchone() != connection.schema:
                 connection.schema = self._check(connection.connection)
+        except Exception as error:
+            known = self.explained(error)
+            if known is None:
+                raise
+            raise known from error
         return True
 
     @override
@@ -265,35 +276,42 @@ class LedgerFile(Store[_Link]):
             place, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
         )
 
-    def _where(self) -> tuple[int, ...]:
-        """Which file it is, and which log it has, by the numbers of the system.
+    def _where(self) -> tuple[int, int] | None:
+        """Which file it is, by the numbers of the system; None if there is none.
 
         Raises
         ------
         LedgerUnavailable
-            If it, or a file of SQLite beside it, is no plain file, so that opening it might last
-            for ever; or if it has several names, of which each would have its own log and turns.
+            If it is no plain file, or has several names, of which each would have its own log and
+            turns.
         """
-        name = self.name
         try:
-            found = os.stat(name)  # noqa: PTH116  # quicker than a path, for each transaction
+            found = os.stat(self.name)  # noqa: PTH116  # quicker than a path, for each transaction
         except FileNotFoundError:
-            return ()
+            return None
         if not stat.S_ISREG(found.st_mode):
-            raise LedgerUnavailable(name, "it is no file")
+            raise LedgerUnavailable(self.name, "it is no file")
         if found.st_nlink > 1:
-            raise LedgerUnavailable(name, "it has other names (hard links) as well")
+            raise LedgerUnavailable(self.name, "it has other names (hard links) as well")
+        return found.st_dev, found.st_ino
+
+    def _beside(self) -> int:
+        """Which write-ahead log it has; 0 for none.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If a file of SQLite beside it is no plain file, so that opening it might last for ever.
+        """
         log = 0
-        for companion in _COMPANIONS:
-            try:
-                beside = os.stat(name + companion)  # noqa: PTH116
-            except FileNotFoundError:
-                continue
-            if not stat.S_ISREG(beside.st_mode):
-                raise LedgerUnavailable(name + companion, "it is no plain file")
-            if companion == "-wal":
-                log = beside.st_ino
-        return found.st_dev, found.st_ino, log
+        for companion in ("-journal", "-shm", "-wal"):
+            place = self.name + companion
+            with suppress(FileNotFoundError):
+                found = os.stat(place)  # noqa: PTH116
+                if not stat.S_ISREG(found.st_mode):
+                    raise LedgerUnavailable(place, "it is no plain file")
+                log = found.st_ino if companion == "-wal" else 0
+        return log
 
     def _check(self, connection: Connection) -> object:
         """Refuse a file that is none of these, down to its triggers; and tell its schema."""
@@ -352,10 +370,12 @@ class FileWork(Work):
 
     @override
     def _rows(self, wanted: Wanted) -> list[Row]:
-        terms = [_TERMS[place] for place, value in enumerate(wanted) if value is not None]
-        values = [value for value in wanted if value is not None]
-        chosen = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {PAGE}"
-        return self._execute(chosen, values)
+        given = [
+            (term, value) for term, value in zip(_TERMS, wanted, strict=True) if value is not None
+        ]
+        terms = " AND ".join(map(_FIRST, given))
+        chosen = f"{_WITH_BEFORE}{terms} ORDER BY e.seq LIMIT {PAGE}"
+        return self._execute(chosen, list(map(_SECOND, given)))
 
     @override
     def _last(self) -> object:

@@ -111,7 +111,8 @@ def digest_of(digests: Mapping[str, str]) -> str:
 def _spent(state: State) -> list[object]:
     """What is spent on each axis, and of each part; null for one that was closed."""
     parts = [
-        _spent(part) if is_open(part) else None if part is None else "never" for part in state.parts
+        None if part is None else _spent(part) if part.limit or part.parts else "never"
+        for part in state.parts
     ]
     return [*map(_hexadecimal, state.spent), *parts]
 

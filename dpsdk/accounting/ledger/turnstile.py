@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -80,10 +81,11 @@ else:
     def _wait(file: FileIO, patience: float) -> bool:
         def locked() -> bool:
             # Of the open file, not of the process: so it is held against other threads as well.
-            with suppress(BlockingIOError):
+            try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            return False
+            except BlockingIOError:
+                return False
+            return True
 
         if locked():
             return True
@@ -116,20 +118,54 @@ else:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-@contextmanager
-def _held(path: Path, patience: float) -> Generator[None]:
-    with FileIO(path, "a") as file:
-        try:
-            _open.add(file)
-            if not _wait(file, patience):
-                raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
-            try:
-                yield
-            finally:
-                if not file.closed:
-                    _unlock(file)
-        finally:
-            _open.discard(file)
+def _plain(path: str, flags: int) -> int:
+    """Open a file at once, whatever it is, and refuse what is none.
+
+    Raises
+    ------
+    OSError
+        If it is a directory, a device or a pipe.
+    """
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0), 0o666)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, f"what is at {path} is no plain file")
+    return number
+
+
+def _lock(path: str, patience: float) -> FileIO:
+    """The lock of a file, which ends with `_release` or with the object.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made or opened; `TimeoutError` if others keep the lock.
+    """
+    try:
+        file = FileIO(path, "a", opener=_plain)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # of a pipe that nobody reads
+            raise
+        raise OSError(errno.EINVAL, f"what is at {path} is no plain file") from None
+    had = False
+    try:
+        _open.add(file)
+        had = _wait(file, patience)
+    finally:
+        if not had:
+            _release(file)
+    if not had:
+        raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
+    return file
+
+
+def _release(file: FileIO) -> None:
+    try:
+        if not file.closed:
+            _unlock(file)
+    finally:
+        file.close()
+        _open.discard(file)
 
 
 class Turnstile:
@@ -147,8 +183,8 @@ class Turnstile:
 
     def __init__(self, path: Path, patience: float = 60.0) -> None:
         self._patience = patience
-        self._queue = path.with_name(f"{path.name}-queue")
-        self._turn = path.with_name(f"{path.name}-turn")
+        self._queue = f"{path}-queue"
+        self._turn = f"{path}-turn"
 
     @contextmanager
     def turn(self) -> Generator[None]:
@@ -160,14 +196,12 @@ class Turnstile:
             If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
         """
         end = time.monotonic() + self._patience
-        queue = _held(self._queue, self._patience)
-        queue.__enter__()
+        held: list[FileIO] = []
         try:
-            turn = _held(self._turn, max(end - time.monotonic(), 0.0))
-            turn.__enter__()
-        finally:
-            queue.__exit__(None, None, None)
-        try:
+            held.append(_lock(self._queue, self._patience))
+            held.append(_lock(self._turn, max(end - time.monotonic(), 0.0)))
+            _release(held.pop(0))
             yield
         finally:
-            turn.__exit__(None, None, None)
+            while held:
+                _release(held.pop())

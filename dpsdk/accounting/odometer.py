@@ -33,6 +33,7 @@ from dpsdk.accounting.statement import Statement
 from dpsdk.errors import (
     AlreadyCharged,
     InvalidArgument,
+    LedgerConflict,
     NotCopyable,
 )
 
@@ -241,7 +242,7 @@ class Odometer(Statement):
 
         Everybody starts from what is spent so far. A charge then counts for all, but for charges
         through a `PartOdometer`, which count for neighbours that differ in its part. In a durable
-        ledger a division that another session has left open ends.
+        ledger a division ends that a session has left open which is gone.
 
         Parameters
         ----------
@@ -259,16 +260,25 @@ class Odometer(Statement):
         ------
         InvalidArgument
             If a division is open already, or the number is not a positive integer.
+        LedgerConflict
+            If another session that is alive has one open.
         """
         size = to_integer("parts", parts, "a positive integer")
         if size < 1:
             raise InvalidArgument("parts", "a positive integer", shown(parts))
 
+        marked = self._keeper.mark_partition(generation, owner)
+
         def decide(books: Books) -> Decision:
             found = books.division
-            if found is not None and self._keeper.durable and not self._made(found.generation):
-                # Whoever opened it may be gone, and may have read the table in another way.
-                books = undivided(books, found.generation)
+            if found is None or not self._made(found.generation):
+                if not marked:
+                    holder = "another" if found is None else f"{found.generation >> _NUMBERS_BITS}"
+                    bound = f"of session {holder}, which has it open"
+                    raise LedgerConflict("partition", bound, f"one of session {self._session}")
+                if found is not None and self._keeper.durable:
+                    # Whoever opened it is gone, and may have read the table in another way.
+                    books = undivided(books, found.generation)
             after = divided(books, generation, size, moves=moves)
             if after is None:
                 expected = "undivided: one partition of a table at a time"
@@ -277,7 +287,11 @@ class Odometer(Statement):
 
         if owner is not None:
             self._keeper.when_gone(owner, partial(undivided, generation=generation))
-        self._keeper.transact(decide)
+        try:
+            self._keeper.transact(decide)
+        except BaseException:
+            self._keeper.release_partition(generation)
+            raise
 
     def _made(self, number: int) -> bool:
         """Whether a number is one of this session."""
@@ -289,6 +303,7 @@ class Odometer(Statement):
         It does not wait where the ledger is in memory, and a second time it does nothing.
         """
         self._keeper.later(partial(undivided, generation=generation))
+        self._keeper.release_partition(generation)
 
     def _take(
         self,

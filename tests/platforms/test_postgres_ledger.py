@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -31,6 +32,7 @@ from dpsdk.accounting import (
     Ledger,
     Odometer,
     PostgresLedger,
+    PureGuarantee,
     ZCDPComposition,
 )
 from dpsdk.accounting.ledger import chained, server
@@ -1001,3 +1003,57 @@ def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
     for one in threads:
         one.join()
     assert found == [known["entries"] + 3] * 4
+
+
+def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_older_copy(place):
+    ledger = place.ledger()
+    odometer = opened(ledger)
+    with ledger._shared.store.reading() as work:
+        other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
+        other.start()
+        other.join()
+        assert work.follow().seq == 1
+    assert odometer.count == 1
+
+
+@pytest.mark.thorough
+def test_threads_that_read_and_write_find_no_damage(place):
+    ledger, end, failed = place.ledger(), time.monotonic() + 10, list[Exception]()
+    odometer, part = opened(ledger), PureGuarantee("0.0001")
+
+    def work(step: Callable[[], object]) -> None:
+        while time.monotonic() < end and not failed:
+            try:
+                step()
+            except Exception as error:
+                failed.append(error)
+
+    steps = [lambda: odometer.charge(part, "x"), lambda: (odometer.spent, odometer.charges)]
+    threads = [threading.Thread(target=work, args=(steps[i % 2],)) for i in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not failed
+
+
+@needs_fork
+@ignored
+def test_a_partition_that_a_live_session_has_open_is_not_ended_by_another(place):
+    first, second = opened(place.ledger()), opened(place.ledger())
+    owner = threading.Event()
+    first.divide(first.generation(), 2, moves=False, owner=owner)
+    with pytest.raises(LedgerConflict, match="session 1, which has it open"):
+        second.divide(second.generation(), 2, moves=False)
+    child = os.fork()
+    if child == 0:
+        del owner, first  # which would end the connection of the parent
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(LedgerConflict, match="session 1"):
+        second.divide(second.generation(), 2, moves=False)
+    del owner
+    second.divide(second.generation(), 2, moves=False)
+    third = opened(place.ledger())
+    cut(place)
+    third.divide(third.generation(), 2, moves=False)

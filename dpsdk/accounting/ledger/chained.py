@@ -10,13 +10,14 @@ from time import sleep
 from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
 
 from dpsdk._checks import shown, to_finite, to_name
+from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
 from dpsdk.accounting.ledger.charge import Charge, written
 from dpsdk.accounting.ledger.snapshot import EMPTY, Snapshot, digest_of, snapshot_of
-from dpsdk.accounting.ledger.store import Seen, Store, Uncertain, Work
+from dpsdk.accounting.ledger.store import Connection, Seen, Store, Uncertain, Work
 from dpsdk.errors import (
     InvalidArgument,
     LedgerConflict,
@@ -26,7 +27,7 @@ from dpsdk.errors import (
     Reentered,
 )
 
-__all__ = ["Chained", "to_anchor", "to_key", "to_patience"]
+__all__ = ["Chained", "Mark", "to_anchor", "to_key", "to_patience"]
 
 _SHORTEST_KEY = 16
 
@@ -87,6 +88,21 @@ class _Shared:
         self.store = store
         self.anchor = anchor
         self.busy = local()
+
+
+class Mark:
+    """What says that a partition is open, until it is closed or its process ends."""
+
+    def __init__(self, claim: Connection) -> None:
+        self._claim = claim
+        self._process = forks.process
+
+    def close(self) -> None:
+        """Let others open a partition, unless this is a forked process, whose parent has it."""
+        if self._process is forks.process:
+            self._claim.close()
+
+    __del__ = close
 
 
 class Chained:
@@ -232,6 +248,11 @@ class Chained:
         with self._shared.store.reading() as work:
             found = work.of_request(self._only(work.follow()) or "", ANSWER, name)
             return None if found is None else found.body
+
+    def mark_partition(self) -> Mark | None:
+        """Mark the partition to be opened as its process's own; None if somebody has one open."""
+        claim = self._shared.store.claim(self._name or "")
+        return None if claim is None else Mark(claim)
 
     def verify(self) -> int:
         """Read everything, hold it against its codes and the anchor, and count the entries.

@@ -6,6 +6,8 @@ import os
 import stat
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from io import FileIO
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry
 from dpsdk.accounting.ledger.store import PAGE, Row, Seen, Store, Wanted, Work
-from dpsdk.accounting.ledger.turnstile import Turnstile
+from dpsdk.accounting.ledger.turnstile import Turnstile, claimed
 from dpsdk.errors import Closed, LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -228,6 +230,12 @@ class LedgerFile(Store[_Link]):
                 yield FileWork(self, link.connection, seen)
         finally:
             turn.__exit__(None, None, None)
+
+    @override
+    def claim(self, dataset: str) -> FileIO | None:
+        digest = sha256(dataset.encode("utf-8")).hexdigest()[:12]
+        with self.typed():
+            return claimed(f"{self.name}-partition-{digest}")
 
     @override
     def _open(self) -> _Link:

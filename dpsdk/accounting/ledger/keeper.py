@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from weakref import finalize
 
 from dpsdk._locks import SharedLock
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.chained import Chained, Mark
 from dpsdk.accounting.ledger.changes import Change, Changes, Holder
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.clock import Clock, system_clock, told
@@ -32,7 +34,7 @@ class Keeper:
         Says when something is charged.
     """
 
-    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_lock", "_memory")
+    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_lock", "_marks", "_memory")
 
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
@@ -45,6 +47,7 @@ class Keeper:
         self._changes = Changes() if self._memory is None else self._memory.changes
         self._lock = SharedLock("an odometer")
         self._last = 0
+        self._marks: dict[int, Mark] = {}
 
     @property
     def durable(self) -> bool:
@@ -139,6 +142,24 @@ class Keeper:
         """Who holds an account; None if nobody does, which ends it only where it is in memory."""
         return self._changes.holders.get(number)
 
+    def mark_partition(self, generation: int, owner: object | None) -> bool:
+        """Mark the one partition as this session's, until it is released or its owner is gone.
+
+        False while a session that is alive has one open, in the same process or in another.
+        """
+        if isinstance(self._ledger, Chained):
+            mark = self._ledger.mark_partition()
+            if mark is None:
+                return False
+            self._marks[generation] = mark
+            if owner is not None:
+                finalize(owner, _release, self._marks, generation).atexit = False
+        return True
+
+    def release_partition(self, generation: int) -> None:
+        """Let other sessions open a partition."""
+        _release(self._marks, generation)
+
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""
         with asking(self._ledger):
@@ -161,3 +182,9 @@ class Keeper:
             return memory.rows[since : memory.books.runs]
         with asking(self._ledger):
             return self._ledger.charges(since)
+
+
+def _release(marks: dict[int, Mark], generation: int) -> None:
+    mark = marks.pop(generation, None)
+    if mark is not None:
+        mark.close()

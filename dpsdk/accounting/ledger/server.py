@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -106,6 +107,10 @@ _PASSING = {
 """What a code of PostgreSQL, or its first letters, says of a ledger that may be whole."""
 
 
+_inherited: list[object] = []
+"""What a forked process must not close, since its parent works with it."""
+
+
 class LedgerServer(Store["_Connection"]):
     """A schema on a server with the entries and books of any number of tables.
 
@@ -121,7 +126,7 @@ class LedgerServer(Store["_Connection"]):
         So many seconds others may keep their turn; a minute, if left out.
     """
 
-    __slots__ = ("_patience", "_reached", "_schema")
+    __slots__ = ("_claims", "_patience", "_reached", "_schema")
 
     keeps_turn = False
 
@@ -133,6 +138,7 @@ class LedgerServer(Store["_Connection"]):
         super().__init__(f"{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._patience = patience
+        self._claims: WeakSet[_Connection] = WeakSet()
 
     @override
     @contextmanager
@@ -220,6 +226,29 @@ class LedgerServer(Store["_Connection"]):
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
+
+    @override
+    def claim(self, dataset: str) -> _Connection | None:
+        digest = sha256(f"{self._schema} {dataset}".encode()).digest()
+        number = int.from_bytes(digest[:8], "big", signed=True)
+        connection = self._open()
+        had = False
+        try:
+            with self.typed():
+                row = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+            had = row == (True,)
+        finally:
+            if not had:
+                connection.close()
+        if had:
+            self._claims.add(connection)
+        return connection if had else None
+
+    @override
+    def abandon(self) -> None:
+        super().abandon()
+        _inherited.extend(self._claims)
+        self._claims.clear()
 
     @override
     def _begin(self, connection: _Connection, begin: str, *, kept: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import final
 
@@ -14,6 +15,8 @@ from dpsdk.accounting.ledger.place import network_of
 from dpsdk.errors import InvalidArgument, LedgerUnavailable
 
 __all__ = ["SQLiteLedger"]
+
+_IN_MEMORY = re.compile(r"file:(:memory:|.*[?&]mode=memory(&|$))")
 
 
 @final
@@ -90,6 +93,10 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
         raise InvalidArgument("path", expected, shown(path))
     plain = os.fspath(path)
     if not isinstance(plain, str) or not plain or "\0" in plain:
+        raise InvalidArgument("path", expected, shown(plain))
+    if plain == ":memory:" or _IN_MEMORY.match(plain):
+        # SQLite means no file by it, and would be given one of that name here.
+        expected = "the path of a file; MemoryLedger() is what remembers in memory"
         raise InvalidArgument("path", expected, shown(plain))
     try:
         place = Path(plain).resolve()

@@ -27,7 +27,7 @@ from dpsdk.accounting.ledger.snapshot import (
 )
 from dpsdk.errors import LedgerDamaged, RecordError
 
-__all__ = ["NOTHING", "PAGE", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work"]
+__all__ = ["NOTHING", "Connection", "PAGE", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work"]
 
 Row = tuple[object, ...]
 """The fields of an entry, and the code of the one before it."""
@@ -53,7 +53,7 @@ PAGE = 256
 
 
 class Connection(Protocol):
-    """What a connection to any store can do."""
+    """What is open until it is closed."""
 
     def close(self) -> None: ...
 
@@ -184,6 +184,13 @@ class Store(ABC, Generic[C]):
         ------
         Uncertain
             If the connection was lost meanwhile, where there is one.
+        """
+
+    @abstractmethod
+    def claim(self, dataset: str) -> Connection | None:
+        """What marks a partition of a table as somebody's until it is closed, or its process ends.
+
+        None while somebody else has it.
         """
 
     @abstractmethod

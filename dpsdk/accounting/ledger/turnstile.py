@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 from weakref import WeakSet
 
-__all__ = ["Turnstile"]
+__all__ = ["Turnstile", "claimed"]
 
 _open: WeakSet[FileIO] = WeakSet()
 """Those whose locks are a process's own. Weakly: an interrupt may come before one is closed, and
@@ -62,14 +62,14 @@ def _looking(had: Callable[[], bool], patience: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _wait(file: FileIO, patience: float) -> bool:
-        def had() -> bool:
-            with suppress(OSError):
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-                return True
-            return False
+    def _taken(file: FileIO) -> bool:
+        with suppress(OSError):
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            return True
+        return False
 
-        return _looking(had, patience)
+    def _wait(file: FileIO, patience: float) -> bool:
+        return _looking(lambda: _taken(file), patience)
 
     def _unlock(file: FileIO) -> None:
         file.seek(0)
@@ -78,22 +78,22 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _wait(file: FileIO, patience: float) -> bool:
-        def locked() -> bool:
-            # Of the open file, not of the process: so it is held against other threads as well.
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
+    def _taken(file: FileIO) -> bool:
+        # Of the open file, not of the process: so it is held against other threads as well.
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
-        if locked():
+    def _wait(file: FileIO, patience: float) -> bool:
+        if _taken(file):
             return True
         # Looking again and again would come too late for who is quick. A thread waits, as the
         # system lets nobody wait for so long and no longer; if it is left alone, it lets go.
         # Where a lock is kept for good, and asked for again and again, there are no more of them.
         if len(_left) >= _MOST_LEFT:
-            return _looking(locked, patience)
+            return _looking(lambda: _taken(file), patience)
         had = Event()
         own = FileIO(os.dup(file.fileno()), "a")
         _open.add(own)
@@ -133,6 +133,22 @@ def _plain(path: str, flags: int) -> int:
     return number
 
 
+def _opened(path: str) -> FileIO:
+    """The file of a lock.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made or opened, or is no plain file.
+    """
+    try:
+        return FileIO(path, "a", opener=_plain)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # of a pipe that nobody reads
+            raise
+        raise OSError(errno.EINVAL, f"what is at {path} is no plain file") from None
+
+
 def _lock(path: str, patience: float) -> FileIO:
     """The lock of a file, which ends with `_release` or with the object.
 
@@ -141,13 +157,7 @@ def _lock(path: str, patience: float) -> FileIO:
     OSError
         If the file cannot be made or opened; `TimeoutError` if others keep the lock.
     """
-    try:
-        file = FileIO(path, "a", opener=_plain)
-    except OSError as error:
-        if error.errno != errno.ENXIO:  # of a pipe that nobody reads
-            raise
-        raise OSError(errno.EINVAL, f"what is at {path} is no plain file") from None
-    had = False
+    file, had = _opened(path), False
     try:
         _open.add(file)
         had = _wait(file, patience)
@@ -157,6 +167,24 @@ def _lock(path: str, patience: float) -> FileIO:
     if not had:
         raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
     return file
+
+
+def claimed(path: str) -> FileIO | None:
+    """The lock of a file, until that is closed or its process ends; None if somebody has it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made or opened.
+    """
+    file, had = _opened(path), False
+    try:
+        _open.add(file)
+        had = _taken(file)
+    finally:
+        if not had:
+            file.close()
+    return file if had else None
 
 
 def _release(file: FileIO) -> None:

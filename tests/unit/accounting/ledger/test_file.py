@@ -268,3 +268,28 @@ def folder(path: Path):
 def test_what_is_no_file_is_refused(path, kind):
     with kind(path), pytest.raises(LedgerUnavailable):
         SQLiteLedger(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/tty")
+
+
+@pytest.mark.parametrize("companion", ["-queue", "-turn", "-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, device])
+def test_what_is_no_file_beside_it_is_refused_and_not_waited_for(path, companion, make):
+    opened(SQLiteLedger(path))
+    beside = path.with_name(path.name + companion)
+    beside.unlink(missing_ok=True)
+    make(beside)
+    with pytest.raises(LedgerUnavailable, match=r"no plain file|directory"):
+        opened(SQLiteLedger(path, patience=0.2))
+
+
+@pytest.mark.parametrize(
+    "name", [":memory:", "file::memory:", "file:spent?mode=memory&cache=shared"]
+)
+def test_what_sqlite_has_in_memory_is_no_file(name, quick_disk, monkeypatch):
+    monkeypatch.chdir(quick_disk)
+    with pytest.raises(InvalidArgument, match="MemoryLedger"):
+        SQLiteLedger(name)
+    assert not list(quick_disk.iterdir())

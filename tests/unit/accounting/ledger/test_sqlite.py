@@ -563,3 +563,18 @@ def test_an_interrupt_leaves_the_ledger_usable(path):
         ledger.transact(lambda books: throw(KeyboardInterrupt()))
     assert odometer.charge(HUNDREDTH, "x") == 1
     assert opened(SQLiteLedger(path)).count == 1
+
+
+def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_older_copy(
+    path, monkeypatch
+):
+    """With a log alone, since another journal lets nobody write while somebody reads."""
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 51, 3))
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
+    with ledger._shared.store.reading() as work:
+        other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
+        other.start()
+        other.join()
+        work.follow()
+    assert odometer.count == 1

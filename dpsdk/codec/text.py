@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import TypeAlias, cast
 
 from dpsdk._checks import shown
@@ -166,23 +167,28 @@ def _count(value: object, depth: int, count: int, most: int) -> int:
         return count
     if depth == DEEPEST:
         raise _Unsound(f"at most {DEEPEST} lists or objects deep", "one that is deeper")
+    items: Iterable[tuple[object, object]]
     if kind is dict:
         members = cast("dict[object, object]", value)
         for name in members:
             if type(name) is not str:
                 raise _Unsound("an object whose names are texts", type(name).__name__)
             _check_leaf(name)
-        items = list(members.items())
+        count, items = count + len(members), members.items()
     else:
         listed = cast("list[object]", value)
-        items = [] if _are_sound_numbers(listed) else list[tuple[object, object]](enumerate(listed))
-        count += 0 if items else len(listed)
-    if count + len(items) > most:
+        count += len(listed)
+        items = () if _are_sound_numbers(listed) else enumerate(listed)
+    if count > most:
         raise _too_many(most)
-    count += len(items)
     for key, item in items:
+        if item is None or item is True or item is False:
+            continue
         try:
-            count = _count(item, depth + 1, count, most)
+            if type(item) is dict or type(item) is list:
+                count = _count(item, depth + 1, count, most)
+            else:
+                _check_leaf(item)
         except _Unsound as error:
             error.keys.append(cast("str | int", key))
             raise
@@ -205,9 +211,8 @@ def _check_leaf(value: object) -> None:
     if kind is str:
         text = cast("str", value)
         if len(text) > LONGEST_TEXT:
-            raise _Unsound(
-                f"a text of at most {LONGEST_TEXT:,} characters", f"one of {len(text):,}"
-            )
+            expected = f"a text of at most {LONGEST_TEXT:,} characters"
+            raise _Unsound(expected, f"one of {len(text):,}")
         if not text.isascii():
             try:
                 text.encode("utf-8")

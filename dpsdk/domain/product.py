@@ -6,6 +6,7 @@ import codecs
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -15,7 +16,18 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_integer
 from dpsdk._html import page, part_of, table
 from dpsdk._whole import write_whole
-from dpsdk.codec import JSON, Codebook, Entry, ListOf, opened, parsed, written
+from dpsdk.codec import (
+    ENVELOPE,
+    JSON,
+    Codebook,
+    Entry,
+    ListOf,
+    digest,
+    opened,
+    parsed,
+    to_plain,
+    written,
+)
 from dpsdk.domain.attributes import ATTRIBUTE, Attribute
 from dpsdk.domain.spelling import require_different
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
@@ -166,6 +178,11 @@ class Domain:
     def records(self) -> Iterator[dict[str, Label]]:
         """All records in the order of their cells."""
         return (self.record(index) for index in range(self.size))
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of its canonical text, in hexadecimal digits: its identity."""
+        return digest({**ENVELOPE, **to_plain(self)})
 
     def to_json(self) -> str:
         """The declaration as JSON text, versioned."""

@@ -17,6 +17,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    Payment,
     Spent,
     Trusted,
 )
@@ -265,7 +266,7 @@ class ReleaseRecord:
             query=release.query,
             question=asked,
             query_digest=query.digest,
-            domain=_digest(facts.domain, Catalogue.shipped()),
+            domain=facts.domain.digest,
             table=None if paid is None else paid.table,
             neighbors=facts.neighbors.value,
             unit=facts.unit,
@@ -287,7 +288,7 @@ class ReleaseRecord:
             rho=release.cost.rho,
             joint=release.bound(beta),
             each=_each(release, beta),
-            composition=None if paid is None else _rules(paid.composition, facts, catalogue),
+            composition=None if paid is None else _composition(paid, catalogue),
             budget=None if paid is None else paid.budget,
             before=None if paid is None else paid.before,
             after=None if paid is None else paid.after,
@@ -329,14 +330,13 @@ def _settled(
         return _Settled(None, digest)
 
 
-def _rules(composition: Composition, facts: Facts, catalogue: Catalogue) -> Composition | None:
-    found = _settled(composition, Composition, facts, catalogue).value
-    return cast("Composition | None", found)
-
-
-def _digest(value: object, catalogue: Catalogue) -> str:
-    written = catalogue.kind_of(value, "$").write(value, "$", Codebook(catalogue))
-    return sha256(canonical({**ENVELOPE, **written})).hexdigest()
+def _composition(paid: Payment, catalogue: Catalogue) -> Composition | None:
+    """The composition of a payment, if it has a written form."""
+    try:
+        catalogue.kind_of(paid.composition, "$").write(paid.composition, "$", Codebook(catalogue))
+    except (WireError, RecursionError):
+        return None
+    return paid.composition
 
 
 def _moved(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
@@ -18,7 +18,22 @@ from attrs import Factory, cmp_using, evolve, field, frozen
 from dpsdk._arrays import Lasting, kept, kept_places, same_numbers
 from dpsdk._checks import shown, to_beta
 from dpsdk.accounting.numbers.display import as_bound, confidence
-from dpsdk.codec import ENDLESS, FLAG, FLOAT, TEXT, Choice, Member, Nested, OrNone, written
+from dpsdk.codec import (
+    ENDLESS,
+    FLAG,
+    FLOAT,
+    MEASURED,
+    NATURAL,
+    PACKED_FLOATS,
+    PACKED_INTS,
+    TEXT,
+    Checked,
+    Choice,
+    Member,
+    Nested,
+    OrNone,
+    written,
+)
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
@@ -69,6 +84,12 @@ class _Statement(Lasting, ABC):
     """What it rests on, in words; where there is no bound, why."""
     standing: Standing
     """Whether that is a theorem, a promise, a guess or nothing."""
+    entries: int | None = None
+    """How many numbers it is of; None for any."""
+
+    def computed(self) -> Self:
+        """The same bounds, made of numbers alone: what a form would be asked for is asked now."""
+        return self
 
     @property
     def proven(self) -> bool:
@@ -117,6 +138,11 @@ class ScalarAccuracy(_Statement):
         """What is exceeded with probability beta at the most; infinite where nothing is known."""
 
 
+@written(
+    "accuracy.none",
+    {"rests_on": Member(TEXT, of="kind", key="kind"), "advice": TEXT},
+    public=False,
+)
 @frozen
 class NoAccuracy(_Statement):
     """Nothing is known: `kind` says why, and `advice` what may be done about it."""
@@ -134,7 +160,28 @@ class NoAccuracy(_Statement):
 Accuracy: TypeAlias = HalfWidths | ScalarAccuracy | NoAccuracy
 """How far an answer may be off, in one of three shapes."""
 
+ACCURACY = Nested[Accuracy]("an accuracy", HalfWidths, ScalarAccuracy, NoAccuracy)
+LAW = Nested[NoiseLaw]("a law of noise", NoiseLaw)
+SIZE = Checked(FLOAT, lambda size: size >= 0, "a number of at least 0")
+SIZES = Checked(PACKED_FLOATS, lambda sizes: bool((sizes >= 0).all()), "numbers of at least 0")
+"""Fields of the written forms of accuracies."""
 
+
+def are_within(places: Ints, low: int, high: int) -> bool:
+    """Whether all numbers are at least `low` and below `high`."""
+    return not len(places) or bool(low <= int(places.min()) and int(places.max()) < high)
+
+
+@written(
+    "accuracy.promised",
+    {
+        "error": MEASURED,
+        "beta": FLOAT,
+        "entries": NATURAL,
+        "rests_on": Member(TEXT, of="kind", key="kind"),
+    },
+    public=False,
+)
 @frozen
 class PromisedAccuracy(HalfWidths):
     """One error for all numbers that a channel answers, with a probability fixed at its opening.
@@ -172,6 +219,11 @@ def _to_law(law: NoiseLaw) -> NoiseLaw:
     return law
 
 
+@written(
+    "accuracy.noise",
+    {"law": LAW, "entries": NATURAL, "step": SIZE, "bias": SIZE},
+    public=False,
+)
 @frozen
 class NoiseAccuracy(HalfWidths):
     """Independent noise of one law on every number, plus what rounding of weights may add.
@@ -218,6 +270,24 @@ def _constrained_standing(accuracy: ConstrainedAccuracy) -> Standing:
     return before.standing if isinstance(before, HalfWidths) else "none"
 
 
+def _wrong_constrained(accuracy: ConstrainedAccuracy) -> str:
+    count = len(accuracy.moves)
+    sound = len(accuracy.chains) == count and are_within(accuracy.chains, -1, count)
+    alike = accuracy.before.entries in (None, count)
+    return "" if sound and alike else "a move and a chain for each number, counted from 0"
+
+
+@written(
+    "accuracy.constrained",
+    {
+        "before": ACCURACY,
+        "constraint": Choice[Constraint](*get_args(Constraint)),
+        "moves": PACKED_FLOATS,
+        "chains": PACKED_INTS,
+    },
+    wrong=_wrong_constrained,
+    public=False,
+)
 @frozen
 class ConstrainedAccuracy(HalfWidths):
     """Numbers that were moved to be as the truth is known to be.
@@ -247,6 +317,15 @@ class ConstrainedAccuracy(HalfWidths):
     )
     standing: Standing = field(init=False, default=Factory(_constrained_standing, takes_self=True))
     kind: str = field(init=False, default=Factory(_constrained_kind, takes_self=True))
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.moves)
+
+    def computed(self) -> ConstrainedAccuracy:
+        """The same, made of numbers alone."""
+        return evolve(self, before=self.before.computed())
 
     @property
     def distances(self) -> Floats:  # type: ignore[override]  # derived here, a field elsewhere

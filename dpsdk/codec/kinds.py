@@ -302,7 +302,7 @@ def written(
     *,
     take: Callable[..., object] | None = None,
     settle: Callable[[T, str, Codebook], T] | None = None,
-    wrong: Callable[[T], str] | None = None,
+    wrong: Callable[..., str] | None = None,
     public: bool = True,
     kinds: Kinds = OWN,
 ) -> Callable[[C], C]:

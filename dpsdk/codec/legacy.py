@@ -2,9 +2,10 @@
 
 A record was a dict of texts, lists and records with a `tag` such as "budget.1". `_TAGS` has the
 fields of each and a letter for what they hold: t text, n natural number in digits, z digits that
-stay a text, f yes or no, x float in hexadecimal, r record, s record or text, p lists of texts, j
-pairs of an accuracy and a number; `?` marks what may be missing (a list of one item or none), `*` a
-list. What a tag means never changes, and no tag is added here.
+stay a text, f yes or no, x float in hexadecimal, r record, s record or text, p lists of texts, l a
+law of noise, c a combination of noises, j pairs of an accuracy and a number; `?` marks what may be
+missing (a list of one item or none), `*` a list, `>` another name today. A first word without a
+letter is another name of the kind. What a tag means never changes, and no tag is added here.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ _TAGS = {
     "numbered.1": "number:n account:r",
     "division.1": "generation:n parts:n moves:f places:p bundles:**r kinds:p",
     "books.1": "binding:?r lines:*r division:?r accounts:*r runs:n sessions:n",
-    "answer.1": "question:t numbers:p source:t accuracy:r",
-    "accuracy.noise.1": "law:t entries:n step:x bias:x",
-    "accuracy.promised.1": "error:x beta:x entries:n kind:t",
-    "accuracy.none.1": "kind:t advice:t",
+    "answer.1": "stored question:t numbers:p source:t accuracy:r",
+    "accuracy.noise.1": "law:l entries:n step:x bias:x",
+    "accuracy.promised.1": "error:x beta:x entries:n kind>rests_on:t",
+    "accuracy.none.1": "kind>rests_on:t advice:t",
     "accuracy.constrained.1": "before:r constraint:t moves:p chains:p",
     "accuracy.joint.1": "parts:j",
-    "accuracy.combined.1": "law:t step:x combination:p",
-    "accuracy.consistent.1": "law:t step:x cells:n exactly:f combination:p signed:p",
+    "accuracy.combined.1": "law:l step:x combination:c",
+    "accuracy.consistent.1": "law:l step:x cells:n exactly:f combination:c signed:p",
     "accuracy.projected.1": "projection:r before:r distances:p",
     "accuracy.moved.1": "unbiased:r distances:p",
     "accuracy.projection.1": "noise:r reach:x cells:n gap:x distances:?p counted:f entries:n",
@@ -91,17 +92,24 @@ def renewed(record: object, path: str = "$") -> JSON:
     told = _TAGS.get(tag) if type(tag) is str else None
     if told is None or type(tag) is not str:
         raise WireError(f"{path}.tag", "the tag of a record", shown(tag))
-    rules = dict([rule.split(":") for rule in told.split()])
-    if fields.keys() != {"tag", *rules}:
+    kind, rules = tag.rpartition(".")[0], dict[str, str]()
+    for word in told.split():
+        name, colon, rule = word.partition(":")
+        if colon:
+            rules[name] = rule
+        else:
+            kind = name
+    if fields.keys() != {"tag", *[name.partition(">")[0] for name in rules]}:
         raise WireError(path, f"exactly the fields of {tag}", "others")
-    renewed: JSON = {"kind": tag.rpartition(".")[0]}
-    for name, rule in rules.items():
-        renewed[name] = _field(rule, fields[name], f"{path}.{name}")
+    renewed: JSON = {"kind": kind}
+    for names, rule in rules.items():
+        name, _, renamed = names.partition(">")
+        renewed[renamed or name] = _field(rule, fields[name], f"{path}.{name}")
     return renewed
 
 
 def _field(rule: str, plain: object, path: str) -> Plain:
-    if rule[0] in "?*pj":
+    if rule[0] in "?*pjc":
         if type(plain) is not list:
             raise WireError(path, "a list", type(plain).__name__)
         items = cast("list[object]", plain)
@@ -109,6 +117,9 @@ def _field(rule: str, plain: object, path: str) -> Plain:
             return [_field("p" if type(one) is list else "t", one, path) for one in items]
         if rule == "j":
             return [_joint(one, path) for one in items]
+        if rule == "c":
+            *ways, places = [_field("p", one, path) for one in items] or [[]]
+            return {"ways": ways, "places": places}
         if rule[0] == "?" and len(items) > 1:
             raise WireError(path, "one item or none", f"{len(items):,} items")
         read = [_field(rule[1:], one, f"{path}[{place}]") for place, one in enumerate(items)]
@@ -125,6 +136,10 @@ def _text(rule: str, text: str, path: str) -> Plain:
         return int(text)
     if rule == "f" and text in {"yes", "no"}:
         return text == "yes"
+    if rule == "l":
+        law, _, size = text.partition(" ")
+        name = {"gaussian": "variance", "laplace": "scale"}.get(law, "")
+        return {"kind": f"law.{law}", name: _text("z", size, path)}
     if rule == "x" and (number := _float(text)) is not None:
         return MEASURED.write(number, path, Codebook())
     if rule in "ts" or (rule == "z" and _DIGITS.fullmatch(text)):

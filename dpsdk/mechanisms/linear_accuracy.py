@@ -11,16 +11,19 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
+from dpsdk.accuracy import LAW, SIZE, SIZES, are_within
+from dpsdk.codec import JSON, PACKED_INTS, Codebook, Entry, ListOf, Plain, written
+from dpsdk.errors import WireError
 from dpsdk.forms import LinearForm
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import HalfWidths, Standing
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["Combination", "Combines", "LinearAccuracy", "bernstein_length"]
 
@@ -129,6 +132,40 @@ class _Pending:
     form: LinearForm = field(eq=_identity, repr=False)
 
 
+class _CombinationField:
+    """Each way in which noises add up once, and which it is for each of the numbers."""
+
+    _entry = Entry(ways=ListOf(SIZES, least=3, most=3), places=PACKED_INTS)
+
+    def write(self, value: Combination, path: str, codebook: Codebook, /) -> Plain:
+        columns = np.stack([value.squares, value.peaks, value.counts])
+        ways, places = np.unique(columns, axis=1, return_inverse=True)
+        return self._entry.write((list(ways), places.reshape(-1)), path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Combination:
+        read = cast("tuple[tuple[Floats, ...], Ints]", self._entry.read(plain, path, codebook))
+        ways, places = read
+        count = len(ways[0])
+        if any(len(way) != count for way in ways) or not are_within(places, 0, count):
+            raise WireError(path, "squares, peaks and counts of each way, and its places", "others")
+        value = Combination(*[way[places] for way in ways])
+        if self.write(value, path, codebook) != plain:
+            raise WireError(path, "each way once, in order", "others")
+        return value
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._entry.schema(codebook)
+
+
+COMBINATION = _CombinationField()
+"""A combination, as a member of written forms."""
+
+
+@written(
+    "accuracy.combined",
+    {"law": LAW, "step": SIZE, "combination": COMBINATION},
+    public=False,
+)
 @frozen
 class LinearAccuracy(HalfWidths):
     """Answers that are linear functions of independent discrete noise of one law.
@@ -150,6 +187,11 @@ class LinearAccuracy(HalfWidths):
     def of(cls, law: NoiseLaw, step: float, matrix: Combines, form: LinearForm) -> LinearAccuracy:
         """The accuracy of the answers to a form from what was measured of a strategy matrix."""
         return cls(law, step, _Pending(matrix, form))
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.combination.squares)
 
     @cached_property
     def combination(self) -> Combination:

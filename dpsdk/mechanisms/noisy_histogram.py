@@ -10,6 +10,8 @@ from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._arrays import kept
 from dpsdk._checks import to_flag
+from dpsdk.accuracy import LAW, SIZE, SIZES
+from dpsdk.codec import FLAG, PACKED_FLOATS, POSITIVE, Nested, written
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, LinearForm
@@ -25,7 +27,12 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import DistributionMechanism, built_in
-from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy, bernstein_length
+from dpsdk.mechanisms.linear_accuracy import (
+    COMBINATION,
+    Combination,
+    LinearAccuracy,
+    bernstein_length,
+)
 from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
 from dpsdk.noise import NoiseLaw
@@ -74,6 +81,21 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
     return SyntheticData.from_counts(domain, whole, outside_count=beyond)
 
 
+@written(
+    "accuracy.consistent",
+    {
+        "law": LAW,
+        "step": SIZE,
+        "cells": POSITIVE,
+        "exactly": FLAG,
+        "combination": COMBINATION,
+        "signed": PACKED_FLOATS,
+    },
+    wrong=lambda accuracy: (
+        "" if len(accuracy.signed) == accuracy.entries else "a sign for each number"
+    ),
+    public=False,
+)
 @frozen
 class ConsistentAccuracy(HalfWidths):
     """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
@@ -89,6 +111,11 @@ class ConsistentAccuracy(HalfWidths):
     """One for each answer that has weights of both signs, zero for the others."""
     kind: str = field(init=False, default="projection of noisy counts on possible ones")
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.combination.squares)
 
     @classmethod
     def of(cls, accuracy: LinearAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
@@ -124,6 +151,20 @@ class ConsistentAccuracy(HalfWidths):
         return result
 
 
+@written(
+    "accuracy.projected",
+    {
+        "projection": Nested[ConsistentAccuracy]("an accuracy", ConsistentAccuracy),
+        "before": Nested[LinearAccuracy]("an accuracy", LinearAccuracy),
+        "distances": SIZES,
+    },
+    wrong=lambda accuracy: (
+        ""
+        if accuracy.projection.entries == accuracy.before.entries == accuracy.entries
+        else "accuracies of as many numbers"
+    ),
+    public=False,
+)
 @frozen
 class ProjectedAccuracy(HalfWidths):
     """The same once the counts are there: also by how far the projection moved each answer.
@@ -142,6 +183,15 @@ class ProjectedAccuracy(HalfWidths):
         init=False, default="projection of noisy counts on possible ones, and how far it moved them"
     )
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.distances)
+
+    def computed(self) -> ProjectedAccuracy:
+        """The same, made of numbers alone."""
+        return evolve(self, before=self.before.computed())
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""

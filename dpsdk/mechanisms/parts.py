@@ -11,7 +11,8 @@ import numpy as np
 from attrs import Factory, field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.codec import Entry, ListOf
+from dpsdk.accuracy import ACCURACY
+from dpsdk.codec import NATURAL, Entry, ListOf, written
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
@@ -71,6 +72,16 @@ def _standing(joint: JointAccuracy) -> Standing:
     return "promised" if "promised" in standings else "proven"
 
 
+@written(
+    "accuracy.joint",
+    {"parts": ListOf(Entry(accuracy=ACCURACY, rows=NATURAL), least=1, most=1 << 10)},
+    wrong=lambda accuracy: (
+        ""
+        if all(part.entries in (None, rows) for part, rows in accuracy.parts)
+        else "as many numbers as each part is of"
+    ),
+    public=False,
+)
 @frozen
 class JointAccuracy(HalfWidths):
     """How far off the numbers of several answers may be, each of which has an accuracy of its own.
@@ -86,6 +97,15 @@ class JointAccuracy(HalfWidths):
     parts: tuple[tuple[Accuracy, int], ...]
     kind: str = field(init=False, default=Factory(_kind, takes_self=True))
     standing: Standing = field(init=False, default=Factory(_standing, takes_self=True))
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return sum([rows for _, rows in self.parts])
+
+    def computed(self) -> JointAccuracy:
+        """The same, made of numbers alone."""
+        return JointAccuracy(tuple([(part.computed(), rows) for part, rows in self.parts]))
 
     @property
     def distances(self) -> Floats | None:  # type: ignore[override]  # derived here

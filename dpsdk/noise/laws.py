@@ -12,6 +12,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_fraction, to_integer
+from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -185,6 +186,7 @@ class Geometric(NoiseLaw):
         return f"geometric noise of scale {float(self.scale):.6g}"
 
 
+@written("law.laplace", {"scale": AMOUNT}, public=False)
 @frozen(cache_hash=True)
 class DiscreteLaplace(NoiseLaw):
     """P(z) proportional to exp(-|z| / scale) on the integers.
@@ -238,6 +240,7 @@ def _inverse_sinh(scale: Fraction) -> float:
     return 1.0 / math.sinh(float(1 / (2 * scale)))
 
 
+@written("law.gaussian", {"variance": AMOUNT}, public=False)
 @frozen(cache_hash=True)
 class DiscreteGaussian(NoiseLaw):
     """P(z) proportional to exp(-z² / (2 variance)) on the integers.

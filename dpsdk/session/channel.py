@@ -209,7 +209,7 @@ class Channel(Closable, Generic[F_contra]):
         try:
             kernel = Kernel.over(self._access.on(question))
             with history.working(label):
-                given = self._ask(context.forms.lent(form, context.by), kernel)
+                given = self._ask(form, kernel)
             raw = fitting(given, form, self._name)
             around = question.around
             measurement = settled(query, raw, facts)

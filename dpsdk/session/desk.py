@@ -335,7 +335,7 @@ class Desk:
                 return free.for_query(lifting(query), self.facts, believed)
         try:
             with context.history.working("quoting"):
-                given: object = mechanism.quote(context.forms.lent(form, mechanism), context.terms)
+                given: object = mechanism.quote(form, context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         quote = quoting(given, mechanism)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from threading import Lock, local
 
 from dpsdk._locks import ExclusiveLock
@@ -48,7 +47,7 @@ class Reuse:
         self._process = os.getpid()
 
     def find(self, question: str, payer: Odometer) -> Measurement | None:
-        """The answer to a question, as an object of its own; None if there is none.
+        """The answer to a question; None if there is none.
 
         Raises
         ------
@@ -57,7 +56,7 @@ class Reuse:
         """
         known = self._known.get(question)
         if known is not None:
-            return deepcopy(known)
+            return known
         if not payer.durable:
             return None
         # Somebody may have used this name for another request, and so is none of these answers.
@@ -76,10 +75,8 @@ class Reuse:
         size = int(measurement.values.nbytes) + _ANSWER
         if size > _MOST_BYTES:
             return
-        with suppress(Exception):  # an accuracy of another author may not be copied
-            own = deepcopy(measurement)
-            with suppress(Reentered, Closed):
-                self._lock.run(lambda: self._put(question, own, size))
+        with suppress(Reentered, Closed):
+            self._lock.run(lambda: self._put(question, measurement, size))
 
     def _put(self, question: str, measurement: Measurement, size: int) -> None:
         known = self._known

@@ -1,29 +1,39 @@
 """Answers as a ledger keeps them for requests that are tried again: released numbers, and no more.
 
-A record, as `dpsdk._records` has it, in JSON. What an answer rests on is kept where there is a
-record of it; other accuracies are not, and a repeated answer says so.
+The accuracy of an answer is kept where it has a written form; other accuracies are not, and a
+repeated answer says so.
 """
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from dpsdk._checks import cut, shown
-from dpsdk._records import TEXT, Single, as_record, from_record
 from dpsdk.accounting import Charge, Odometer
-from dpsdk.accuracy import Accuracy, NoAccuracy
-from dpsdk.errors import DpsdkError, InvalidArgument, LedgerDamaged, RecordError
+from dpsdk.accuracy import ACCURACY, Accuracy, NoAccuracy
+from dpsdk.codec import (
+    PACKED_FLOATS,
+    TEXT,
+    Choice,
+    canonical,
+    from_plain,
+    is_record,
+    parsed,
+    renewed,
+    to_plain,
+    written,
+)
+from dpsdk.errors import DpsdkError, InvalidArgument, LedgerDamaged, WireError
 from dpsdk.kernel.trust import named
 from dpsdk.release import Cost, Measurement, Source
-from dpsdk.session.accuracies import ACCURACIES, NUMBERS, fits, worked_out
 from dpsdk.typing import Floats
 
 __all__ = ["Request"]
 
-_SOURCES: tuple[Source, ...] = ("measured", "fitted", "hypothesis")
+_SCALE = 1 << 7
+"""Stored answers are longer than texts of strangers, by up to so many times."""
 
 _LONGEST = 200
 """So many characters of a question are told where it is not the one that was asked before."""
@@ -34,27 +44,36 @@ _NOT_KEPT = NoAccuracy(
 )
 
 
-class _Answer(NamedTuple):
-    """What is stored for a request."""
+def _wrong(answer: StoredAnswer) -> str:
+    alike = answer.accuracy.entries in (None, len(answer.numbers))
+    return "" if alike else "an accuracy of as many numbers"
+
+
+@written(
+    "stored",
+    {
+        "question": TEXT,
+        "numbers": PACKED_FLOATS,
+        "source": Choice[Source](*get_args(Source)),
+        "accuracy": ACCURACY,
+    },
+    wrong=_wrong,
+    public=False,
+)
+@frozen(eq=False)
+class StoredAnswer:
+    """An answer as a ledger keeps it for a request."""
 
     question: str
     numbers: Floats
     source: Source
     accuracy: Accuracy
 
-
-_ANSWERS: Single[_Answer] = Single(
-    _Answer,
-    "answer.1",
-    {"question": TEXT, "numbers": NUMBERS, "source": TEXT, "accuracy": ACCURACIES},
-)
-
-
-def _check(answer: _Answer) -> None:
-    if answer.source not in _SOURCES:
-        raise RecordError("Answer.source", "where answers come from", shown(answer.source))
-    if not fits(answer.accuracy, len(answer.numbers)):
-        raise RecordError("Answer.accuracy", "that of as many numbers", "one of others")
+    @classmethod
+    def read(cls, text: bytes) -> StoredAnswer:
+        """The answer of a text, which may be one of dpsdk 0.1; raises `WireError` if it is none."""
+        plain = parsed(text, scale=_SCALE)
+        return from_plain(cls, renewed(plain) if is_record(plain) else plain)
 
 
 class Request(NamedTuple):
@@ -92,9 +111,8 @@ class Request(NamedTuple):
         if found is None:
             return None
         try:
-            answer = from_record(_ANSWERS, _Answer, json.loads(found))
-            _check(answer)
-        except (ValueError, RecursionError) as error:
+            answer = StoredAnswer.read(found)
+        except WireError as error:
             why = f"what is stored for request {self.name!r} is no answer"
             raise LedgerDamaged("of the session", why) from error
         if answer.question != self.question:
@@ -109,15 +127,13 @@ class Request(NamedTuple):
         """
         values, source = measurement.values, measurement.source
         try:
-            # The first answer has what later ones will have.
-            told = evolve(measurement, accuracy=worked_out(measurement.accuracy))
-            answer = _Answer(self.question, values, source, told.accuracy)
-            _check(answer)
-            record = as_record(_ANSWERS, answer)
+            # The first answer has the accuracy that later ones will have.
+            given = evolve(measurement, accuracy=measurement.accuracy.computed())
+            plain = to_plain(StoredAnswer(self.question, values, source, given.accuracy))
         except DpsdkError:
-            told = measurement
-            record = as_record(_ANSWERS, _Answer(self.question, values, source, _NOT_KEPT))
-        text = json.dumps(record, separators=(",", ":")).encode("ascii")
+            given = measurement
+            plain = to_plain(StoredAnswer(self.question, values, source, _NOT_KEPT))
+        text = canonical(plain)
         try:
             self.payer.store(self.name, text)
         except InvalidArgument:
@@ -126,7 +142,7 @@ class Request(NamedTuple):
             if known is None:
                 raise
             return known
-        return told
+        return given
 
     def _differs(self) -> str:
         """How the question differs from that of the stored answer, as far as the ledger knows."""

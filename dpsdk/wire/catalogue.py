@@ -116,7 +116,7 @@ class Catalogue(Kinds):
 
 @cache
 def _shipped() -> Catalogue:
-    from dpsdk.wire import mechanisms, releases  # noqa: PLC0415  # which use this class
+    from dpsdk.wire import releases  # noqa: PLC0415  # which use this class
 
-    kinds = [*PUBLIC, *mechanisms.KINDS, *releases.KINDS]
+    kinds = [*PUBLIC, *releases.KINDS]
     return Catalogue(sorted(kinds, key=lambda kind: kind.name))

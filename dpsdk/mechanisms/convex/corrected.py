@@ -12,11 +12,13 @@ from attrs import define, evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
+from dpsdk.codec import Member, Nested, OrNone, written
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError
 from dpsdk.forms import ConvexForm, Facts, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.mechanisms.arguments import COUNT, MAYBE
 from dpsdk.mechanisms.convex.correction import PredictedExcess, asked_gradient, corrected
 from dpsdk.mechanisms.convex.excess import Rows
 from dpsdk.mechanisms.convex.moments import least_squares
@@ -104,6 +106,14 @@ def _to_gradients(value: int | None) -> int | None:
     return number
 
 
+@written(
+    "oracle.corrected",
+    {
+        "start": Member(OrNone(Nested[object]("a start of a model", Pairs, Moments, Given)), None),
+        "gradients": COUNT,
+        "certify": MAYBE,
+    },
+)
 @frozen(repr=False)
 class Corrected(Oracle):
     """The best model of a noisy distribution, corrected by gradients of the table.

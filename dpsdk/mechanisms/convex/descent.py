@@ -8,9 +8,16 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.codec import NUMBER, Member, OrNone, written
+from dpsdk.errors import (
+    DpsdkError,
+    InvalidArgument,
+    PublicSizeRequired,
+    QueryError,
+)
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
+from dpsdk.mechanisms.arguments import COUNT
 from dpsdk.mechanisms.convex.descent_bounds import (
     Descent,
     DescentAccuracy,
@@ -74,6 +81,13 @@ def optional_beta(value: float | None) -> float | None:
     return None if value is None else to_beta(value)
 
 
+PRIVATE_BETA = Member(OrNone(NUMBER), None, of="_beta", key="_beta")
+
+
+@written(
+    "oracle.noisy-descent",
+    {"steps": COUNT, "ridge": Member(NUMBER, 0.0), "beta": PRIVATE_BETA},
+)
 @frozen(kw_only=True)
 class NoisyDescent(Oracle):
     """Noisy projected gradient descent (Bassily, Smith and Thakurta 2014).

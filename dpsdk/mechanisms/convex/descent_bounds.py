@@ -20,13 +20,19 @@ from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.accuracy import ScalarAccuracy, Standing
+from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Member, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Facts, Simplex
 from dpsdk.forms.design import axes_of, longest
 from dpsdk.forms.facts import replaces
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
-from dpsdk.mechanisms.convex.noise import Concentration, GaussianConcentration, LaplaceConcentration
+from dpsdk.mechanisms.arguments import SHARE
+from dpsdk.mechanisms.convex.noise import (
+    Concentration,
+    GaussianConcentration,
+    LaplaceConcentration,
+)
 from dpsdk.mechanisms.convex.oracle import Total
 from dpsdk.release import Cost
 
@@ -83,6 +89,19 @@ def read_numbers(
         object.__setattr__(constants, name, number)
 
 
+@written(
+    "problem.whole",
+    {
+        "dimension": INTEGER,
+        "lipschitz": NUMBER,
+        "smoothness": ENDLESS,
+        "radius": NUMBER,
+        "ridge": Member(NUMBER, 0.0),
+        "summed": SHARE,
+        "largest": SHARE,
+        "range": ENDLESS,
+    },
+)
 @frozen(kw_only=True)
 class Problem:
     """The public constants of a convex loss and of a set, on which the theorems rest.

@@ -8,11 +8,12 @@ from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_amount
 from dpsdk.accounting import Budget
+from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.arguments import to_zero_delta
-from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.arguments import ZERO, to_zero_delta
+from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
 from dpsdk.mechanisms.refusals import check_convex
@@ -44,6 +45,10 @@ class Minimizing:
         return self.oracle.minimise(form, kernel, self.total)
 
 
+@built_in(
+    "private-minimizer",
+    {"epsilon": AMOUNT, "delta": ZERO, "oracle": Nested[Oracle]("an oracle", Oracle)},
+)
 @frozen(repr=False, kw_only=True)
 class PrivateMinimizer(OneShot[ConvexForm]):
     """One private model for a total (ε, δ).
@@ -85,7 +90,6 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     [False, True]
     """
 
-    family = "private-minimizer"
     reusable = True
     page = "explanation/proofs/excess.md"
 

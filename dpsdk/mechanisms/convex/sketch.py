@@ -9,13 +9,21 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_integer
 from dpsdk.accuracy import ScalarAccuracy, Standing
+from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Nested, written
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import Ball, ConvexForm
 from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.forms.design import Coordinates, longest
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, optional_beta
+from dpsdk.mechanisms.arguments import COUNT
+from dpsdk.mechanisms.convex.descent import (
+    PRIVATE_BETA,
+    NoisyDescent,
+    check_first,
+    descend,
+    optional_beta,
+)
 from dpsdk.mechanisms.convex.descent_bounds import DescentAccuracy, Problem, Runs, read_numbers
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
@@ -60,6 +68,14 @@ def _size(value: int | None) -> int | None:
     return size
 
 
+@written(
+    "oracle.sketch",
+    {
+        "size": COUNT,
+        "descent": Nested[NoisyDescent]("a descent", NoisyDescent),
+        "beta": PRIVATE_BETA,
+    },
+)
 @frozen(kw_only=True)
 class Sketch(Oracle):
     """Noisy descent in a few dimensions, which are random combinations Φx of the features.
@@ -312,6 +328,18 @@ def _normal(count: int, key: bytes) -> Floats:
     return lengths * np.cos(2.0 * math.pi * streams.levels("angle"))
 
 
+@written(
+    "problem.sketched",
+    {
+        "size": INTEGER,
+        "vectors": INTEGER,
+        "slope": NUMBER,
+        "bend": NUMBER,
+        "norm": NUMBER,
+        "radius": NUMBER,
+        "range": ENDLESS,
+    },
+)
 @frozen(kw_only=True)
 class SketchedProblem:
     """The public constants of models over a ball, each of which is asked about on a sketch.

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import to_array, to_probability
+from dpsdk.codec import AMOUNT, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm, Facts, Identity, Kronecker, LinearForm
@@ -42,6 +43,7 @@ def _to_share(value: Real) -> Fraction:
     return to_probability("share", value)
 
 
+@written("start.moments", {"share": AMOUNT})
 @frozen(repr=False)
 class Moments:
     """The distribution of most entropy with noisy second moments of features and label.

@@ -9,9 +9,11 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described
+from dpsdk.codec import written
 from dpsdk.errors import QueryError
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
+from dpsdk.mechanisms.arguments import MAYBE
 from dpsdk.mechanisms.convex.correction import PredictedExcess
 from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_moments
 from dpsdk.mechanisms.convex.oracle import (
@@ -46,6 +48,7 @@ _NOTHING = NoAccuracy("the moments could not be measured", "use a larger budget"
 _KIND = "noise of the moments and the ridge against it, by the measured curvature"
 
 
+@written("oracle.sufficient-statistics", {"certify": MAYBE})
 @frozen(repr=False)
 class SufficientStatistics(Oracle):
     """Least squares from noisy second moments, with a ridge against their noise.

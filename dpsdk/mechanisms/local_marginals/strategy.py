@@ -11,7 +11,8 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import kept
 from dpsdk._checks import to_beta
-from dpsdk.accuracy import Accuracy, NoAccuracy
+from dpsdk.accuracy import SIZES, Accuracy, NoAccuracy
+from dpsdk.codec import FLOAT, MEASURED, written
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import Kernel, Reference
@@ -79,6 +80,11 @@ class Certified:
         return cls(radii, variations, beta, bits)
 
 
+@written(
+    "accuracy.certified",
+    {"errors": SIZES, "beta": FLOAT, "variation": MEASURED},
+    public=False,
+)
 @frozen
 class CertifiedAccuracy(HalfWidths):
     """How far off sums of cells of tables may be that were looked at once more.
@@ -97,6 +103,11 @@ class CertifiedAccuracy(HalfWidths):
     errors: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
     beta: float = field(converter=to_beta)
     variation: float
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.errors)
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from attrs import evolve, field, frozen
 
-from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.accuracy import SIZE, SIZES, NoiseAccuracy
+from dpsdk.codec import FLAG, NATURAL, POSITIVE, Member, Nested, OrNone, written
 from dpsdk.forms import Facts, LinearForm, Neighbors, sensitivity
 from dpsdk.mechanisms.linear_accuracy import bernstein_length
 from dpsdk.noise import DiscreteGaussian
@@ -33,6 +34,30 @@ def widest(form: LinearForm, facts: Facts) -> float:
     return math.sqrt(sensitivity(form, of, power=2).l2_squared)
 
 
+def _wrong(accuracy: ProjectionAccuracy) -> str:
+    if not 1 <= accuracy.entries <= accuracy.noise.entries:
+        return "numbers that were measured"
+    moved = accuracy.distances
+    return "" if moved is None or len(moved) == accuracy.entries else "a distance for each number"
+
+
+@written(
+    "accuracy.projection",
+    {
+        "noise": Nested[NoiseAccuracy]("an accuracy", NoiseAccuracy),
+        "reach": SIZE,
+        "cells": POSITIVE,
+        "gap": SIZE,
+        "distances": Member(OrNone(SIZES), key="moved"),
+        "counted": FLAG,
+        "entries": NATURAL,
+    },
+    take=lambda moved, **rest: ProjectionAccuracy(
+        moved=None if moved is None else tuple(moved.tolist()), **rest
+    ),
+    wrong=_wrong,
+    public=False,
+)
 @frozen
 class ProjectionAccuracy(HalfWidths):
     """Noisy answers that were moved to the nearest ones of a convex set that has the truth in it.

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._arrays import kept
+from dpsdk.accuracy import SIZES
+from dpsdk.codec import Nested, written
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import (
     Boxes,
@@ -173,6 +175,14 @@ def _by_shape(plan: ResidualPlan, values: Floats) -> Iterator[tuple[tuple[int, .
         start = stop
 
 
+@written(
+    "accuracy.moved",
+    {"unbiased": Nested[LinearAccuracy]("an accuracy", LinearAccuracy), "distances": SIZES},
+    wrong=lambda accuracy: (
+        "" if accuracy.unbiased.entries == accuracy.entries else "a distance for each number"
+    ),
+    public=False,
+)
 @frozen
 class MovedAccuracy(HalfWidths):
     """Answers read off possible tables, near the unbiased ones.
@@ -189,6 +199,15 @@ class MovedAccuracy(HalfWidths):
         init=False, default="bound of the unbiased answer, and its distance from the possible one"
     )
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.distances)
+
+    def computed(self) -> MovedAccuracy:
+        """The same, made of numbers alone."""
+        return evolve(self, unbiased=self.unbiased.computed())
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""

@@ -25,9 +25,8 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, Rele
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
-from dpsdk.queries import Above, Count, Marginal, Threshold, Workload
+from dpsdk.queries import Above, Count, Marginal, Threshold
 from dpsdk.release import Cost, Quote
-from dpsdk.session.memo import FormMemo
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
 from worlds import people, table
@@ -524,33 +523,6 @@ def test_a_gaussian_that_is_initialised_again_is_another_one():
     session.answer(Count(), using=mechanism)
     mechanism.__init__(rho="0.1")
     assert session.release(Count(), using=mechanism).cost.rho == Fraction(1, 10)
-
-
-AGAIN = {
-    "itself": lambda query: query.__init__({"sex": "Female"}),
-    "its condition": lambda query: query.where.__init__({"sex": "Female"}),
-}
-
-
-@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
-def test_a_query_that_is_initialised_again_is_another_one(again):
-    session = opened(10**6)
-    query = Count({"sex": "Male"})
-    session.answer(query, using=TENTH)
-    again(query)
-    fresh = opened(10**6)
-    fresh.answer(Count({"sex": "Male"}), using=TENTH)
-    assert session.answer(query, using=TENTH) == fresh.answer(Count({"sex": "Female"}), using=TENTH)
-
-
-def test_a_workload_whose_part_is_initialised_again_is_another_one():
-    part = Count({"sex": "Male"})
-    workload = Workload([part, Count()])
-    lowered = FormMemo(DATA.facts)
-    form = lowered.form(workload)
-    assert lowered.form(workload) is form
-    part.__init__({"sex": "Female"})
-    assert lowered.form(workload) is not form
 
 
 def vandalise(value, seen=None):

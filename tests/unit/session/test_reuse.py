@@ -291,38 +291,12 @@ QUIET = Laplace(10**6)
 YOUNG, ALL = (one.lower(DOMAIN) for one in (Count({"age": 17}), Count()))
 
 
-def test_a_form_that_was_written_over_after_it_was_read_poisons_no_other_question():
-    session = opened(budget=10**8)
-    held = LinearForm(DOMAIN, YOUNG.blocks)
-    assert session.answer(Asking(held), using=Writing(YOUNG)) == 50
-    object.__setattr__(held, "blocks", ALL.blocks)
-    assert session.answer(Asking(held), using=QUIET) == 200
-    assert session.answer(ROWS, using=QUIET) == 200
-
-
-def test_a_mechanism_that_writes_over_forms_changes_what_nobody_else_is_asked():
-    session = opened(budget=10**8)
-    query = Asking(LinearForm(DOMAIN, YOUNG.blocks))
-    session.quote(query, using=Writing(ALL))
-    session.answer(query, using=Writing(ALL))  # whatever it has made of its own question
-    for _ in range(2):
-        assert session.answer(query, using=QUIET) == 50
-    assert session.answer(ROWS, using=QUIET) == 200
-
-
-def test_writing_into_an_answer_changes_no_other():
+def test_nobody_can_write_into_an_answer():
     session = opened()
     first = session.release(Marginal("age"), using=TENTH)
-    values = first._measurement.values.copy()
     for release in (first, session.release(Marginal("age"), using=TENTH)):
-        array = release._measurement.values
         with pytest.raises(ValueError, match="WRITEABLE"):
-            array.setflags(write=True)
-        object.__setattr__(release._measurement, "values", np.full(array.shape, 7.0))
-        object.__setattr__(release.accuracy, "entries", 3)
-    again = session.release(Marginal("age"), using=TENTH)
-    assert np.array_equal(again._measurement.values, values)
-    assert again.error() == opened().release(Marginal("age"), using=TENTH).error()
+            release._measurement.values.setflags(write=True)
 
 
 def test_a_question_that_failed_is_asked_anew(monkeypatch):

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from dpsdk._checks import to_count
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoAccuracy
+from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import ConvexForm, Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
@@ -16,6 +17,12 @@ from dpsdk.hypothesis.start import StartLike, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
+    COUNT,
+    NO,
+    SHARE,
+    START,
+    WHEN_SPENT,
+    ZERO,
     WhenSpent,
     check_when_spent,
     threshold_if_given,
@@ -24,7 +31,7 @@ from dpsdk.mechanisms.arguments import (
     to_queries,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import ModelsMechanism
+from dpsdk.mechanisms.base import ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
@@ -48,6 +55,19 @@ def _updates(value: int) -> int:
     return to_count("updates", value)
 
 
+@built_in(
+    "convex-pmw",
+    {
+        "epsilon": AMOUNT,
+        "delta": ZERO,
+        "updates": INTEGER,
+        "queries": COUNT,
+        "threshold": SHARE,
+        "start": START,
+        "prepaid": NO,
+        "when_spent": WHEN_SPENT,
+    },
+)
 @frozen(repr=False)
 class ConvexPMW(ModelsMechanism):
     """Answer a stream of very many convex minimisations from one hypothesis, under a guard.
@@ -92,7 +112,6 @@ class ConvexPMW(ModelsMechanism):
     ConvexPMW(epsilon=1, delta=1e-09, updates=10)
     """
 
-    family = "convex-pmw"
     page = "explanation/proofs/convex-pmw.md"
 
     epsilon: Fraction = field(converter=to_epsilon)

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
+from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -24,8 +25,8 @@ from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import WhenSpent, check_when_spent, to_epsilon
-from dpsdk.mechanisms.base import ModelsMechanism
+from dpsdk.mechanisms.arguments import WHEN_SPENT, WhenSpent, check_when_spent, to_epsilon
+from dpsdk.mechanisms.base import ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import (
@@ -81,6 +82,11 @@ def _queries(value: int) -> int:
     return to_count("queries", value)
 
 
+@written(
+    "accuracy.promised-excess",
+    {"alpha": MEASURED, "beta": FLOAT, "span": MEASURED},
+    public=False,
+)
 @frozen
 class PromisedExcess(ScalarAccuracy):
     """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`.
@@ -104,11 +110,24 @@ class PromisedExcess(ScalarAccuracy):
         return why, f"ask at a beta of at least {self.beta:g}"
 
 
+@built_in(
+    "textbook-convex-pmw",
+    {
+        "epsilon": AMOUNT,
+        "delta": AMOUNT,
+        "alpha": NUMBER,
+        "beta": NUMBER,
+        "queries": INTEGER,
+        "problem": Nested[object]("a problem", Problem, SketchedProblem),
+        "oracle": Nested[NoisyDescent]("a descent", NoisyDescent),
+        "start": Nested[Start]("a start", Start),
+        "when_spent": WHEN_SPENT,
+    },
+)
 @frozen(kw_only=True)
 class TextbookConvexPMW(ModelsMechanism):
     """What `ConvexPMW.textbook` makes; its parameters are explained there."""
 
-    family = "textbook-convex-pmw"
     page = "explanation/proofs/convex-pmw.md"
 
     epsilon: Fraction = field(converter=to_epsilon)

@@ -14,7 +14,6 @@ from attrs import frozen
 
 from dpsdk import Budget, Session
 from dpsdk.accounting import (
-    Anytime,
     BasicComposition,
     DiscreteGaussianGuarantee,
     PureGuarantee,
@@ -523,80 +522,6 @@ def test_a_gaussian_that_is_initialised_again_is_another_one():
     session.answer(Count(), using=mechanism)
     mechanism.__init__(rho="0.1")
     assert session.release(Count(), using=mechanism).cost.rho == Fraction(1, 10)
-
-
-def vandalise(value, seen=None):
-    """Initialise again, and assign to, all that can be reached from a public value."""
-    seen = set() if seen is None else seen
-    if id(value) in seen or isinstance(value, int | str | float | type(None)):
-        return
-    seen.add(id(value))
-    if isinstance(value, Fraction):
-        value._numerator = 0
-        return
-    if isinstance(value, tuple | list):
-        for one in value:
-            vandalise(one, seen)
-        return
-    if isinstance(value, PureGuarantee):
-        value.__init__(0)
-    for field in getattr(type(value), "__attrs_attrs__", ()):
-        vandalise(getattr(value, field.name), seen)
-        if isinstance(getattr(value, field.name), int):
-            object.__setattr__(value, field.name, 0)
-
-
-def test_nothing_that_a_client_holds_changes_the_books(monkeypatch):
-    # Two runs at one time.
-    monkeypatch.setattr("dpsdk.accounting.ledger.keeper.told", lambda _: None)
-
-    def run(touch):
-        events = []
-
-        def observer(event):
-            events.append(event)
-            touch(event)
-
-        session = opened(2, observer=observer)
-        scope = session.scope("some", epsilon="0.5", reserve=True)
-        parts = session.partition("sex")
-        seen = []
-        for desk in (session, scope, parts["Male"]):
-            for _ in range(2):
-                release = desk.release(Count(normalized=False), using=TENTH)
-                for value in (
-                    release.cost, desk.spent, desk.remaining, session.history, session.budget,
-                    desk.quote(Count(normalized=False), using=TENTH).at_most,
-                    session.readings("0.1"), desk._context.payer.charges, desk._context.payer.state,
-                    desk._context.payer.budget, desk._context.payer.charged_for(1),
-                ):  # fmt: skip
-                    seen.append(repr(value))
-                    touch(value)
-        parts.close()
-        seen += [repr(session), repr(scope.spent), repr(session.history)]
-        return seen
-
-    assert run(vandalise) == run(lambda value: None)
-
-
-def test_nothing_that_was_taken_in_is_kept():
-    budget, bound = Budget(1), Anytime("1e-6", "0.01")
-    session = Session(DATA, budget, composition=BasicComposition(), noise=seeded(1), anytime=bound)
-    before = repr(session), repr(session.readings("0.1"))
-    budget.epsilon._numerator = 10**6
-    budget.__init__(10**6, "0.5")
-    bound.around._numerator = 10**9
-    bound.__init__("0.5", 10**6)
-    assert (repr(session), repr(session.readings("0.1"))) == before
-    odometer = session._context.payer
-    guarantee = PureGuarantee("0.5")
-    odometer.charge(guarantee, "x")
-    guarantee.epsilon._numerator = 0
-    assert odometer.charges[0].guarantee == PureGuarantee("0.5")
-    # A run that was once paid for under these numbers costs the same to everybody after.
-    with pytest.raises(BudgetExceeded):
-        odometer.charge(PureGuarantee("0.6"), "x")
-    assert odometer.affords(PureGuarantee("0.5")) == 1
 
 
 def test_a_name_of_another_class_is_kept_as_plain_text():

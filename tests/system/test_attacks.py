@@ -13,7 +13,6 @@ from dpsdk.accounting import (
     Odometer,
     PureGuarantee,
     default_composition,
-    pure_epsilon,
 )
 from dpsdk.errors import Closed, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Range, sensitivity
@@ -83,20 +82,6 @@ class Gift(PureGuarantee):
 def test_a_guarantee_of_another_class_buys_no_allowance():
     with pytest.raises(UnsupportedGuarantee):
         kernel_over(DATA)[0].allowance([Gift(0)])
-
-
-@pytest.mark.parametrize("composition", [default_composition(), BasicComposition()])
-def test_a_guarantee_of_another_class_leaves_no_price_behind(composition):
-    class Cheap(Gift):
-        free = property(lambda self: False)
-
-    state = composition.begin(Budget(1, "1e-6"))
-    with pytest.raises(UnsupportedGuarantee):
-        composition.charge(state, Cheap("1e-40"))
-    with pytest.raises(UnsupportedGuarantee):
-        pure_epsilon(Cheap("1e-40"))
-    assert pure_epsilon(PureGuarantee(1000)) == 1000
-    assert composition.charge(state, PureGuarantee(1000)) is None
 
 
 def test_a_number_of_another_class_is_taken_at_its_true_value():

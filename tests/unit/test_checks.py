@@ -616,8 +616,7 @@ def test_arrays_of_real_numbers_are_copied_whatever_their_type(handed):
     assert next(iter(handed)) == 1
     still = kept(array)
     assert still.tolist() == [7, 2]
-    with pytest.raises(ValueError):
-        still.flags.writeable = True
+    assert not still.flags.writeable
 
 
 class Unreadable:

@@ -110,8 +110,7 @@ def test_what_is_given_is_normalised_and_read_back():
     assert repr(found) == "Mixture(2 products, 2 attributes, 40 records)"
     with pytest.raises(ValueError):
         found.weights[0] = 1
-    with pytest.raises(ValueError):
-        found.shares("x").flags.writeable = True
+    assert not found.shares("x").flags.writeable
     with pytest.raises(UnknownAttribute):
         found.shares("y")
     with pytest.raises(UnknownAttribute):
@@ -203,8 +202,7 @@ def test_what_was_saved_is_loaded_to_the_last_bit(tmp_path, given):
     pickled = pickle.loads(pickle.dumps(found))  # noqa: S301  # our own
     for again in (pickled, copy.deepcopy(found)):
         assert again == found
-        with pytest.raises(ValueError):
-            again.weights.flags.writeable = True
+        assert not again.weights.flags.writeable
     assert found != mixture(seed=5, **given)
     assert found != mixture(outside_mass=0.9)
 

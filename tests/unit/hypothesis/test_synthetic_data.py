@@ -102,8 +102,7 @@ def test_nothing_that_goes_in_or_comes_out_changes_it():
     for array in (data.codes, data.multiplicities):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            array.flags.writeable = True
+        assert not array.flags.writeable
     data.table(("a",))[:] = 5
     data.counts("a")[:] = 5
     for array in (*data.records()[0], data.records()[1]):

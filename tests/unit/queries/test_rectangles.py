@@ -404,8 +404,7 @@ def test_codes_are_copied_and_stay():
     for array in (query.low, query.high):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 0
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            array.flags.writeable = True
+        assert not array.flags.writeable
 
 
 def test_a_class_of_arrays_that_lies_is_read_as_the_numbers_it_holds():

@@ -239,8 +239,7 @@ def test_tables_compare_by_what_they_hold():
     unknown = MarginalTable((SEX,), [np.nan, 1.0])
     assert unknown == MarginalTable((SEX,), [np.nan, 1.0])
     assert unknown != MarginalTable((SEX,), [1.0, np.nan])
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        unknown.values.flags.writeable = True
+    assert not unknown.values.flags.writeable
     for values in (["x", "y"], [[1], [2, 3]], None, "xy"):
         with pytest.raises(InvalidArgument, match="values"):
             MarginalTable((SEX,), values)

@@ -351,7 +351,7 @@ def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
         return forecast(*given)
 
     monkeypatch.setattr(trial, "forecast", slow)
-    thread = threading.Thread(target=session.plan, args=(Count(),), kwargs={"alpha": 0.1})
+    thread = threading.Thread(target=session.plan, args=(Count(),), kwargs={"error": 0.1})
     thread.start()
     assert planning.wait(timeout=60)
 

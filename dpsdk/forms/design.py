@@ -118,15 +118,7 @@ def longest(coordinates: Sequence[Coordinates]) -> float:
 
 
 def check_cells(names: Iterable[str], domain: Domain) -> None:
-    """Refuse what depends on too many cells, before anything of that size is made.
-
-    Raises
-    ------
-    UnknownAttribute
-        If the domain does not have an attribute of these.
-    TooLarge
-        If there are more than 10^6 cells.
-    """
+    """Refuse what depends on too many cells, before anything of that size is made."""
     cells = math.prod([domain[name].size for name in set(names)])
     if cells > CELL_LIMIT:
         advice = "use fewer attributes in one model, or coarser ones"

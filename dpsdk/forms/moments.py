@@ -105,13 +105,7 @@ def _pairs_within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, I
 def moments_of(
     domain: Domain, parts: Sequence[Coordinates], label: Coordinates, scales: Floats
 ) -> list[Dense | Kronecker]:
-    """All products of two coordinates, each once, and those with the label; each times a scale.
-
-    Raises
-    ------
-    TooLarge
-        If they would have more than 2^24 weights.
-    """
+    """All products of two coordinates, each once, and those with the label; each times a scale."""
     needed = 0
     for place, one in enumerate(parts):
         for other in (*parts[place:], label):

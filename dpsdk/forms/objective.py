@@ -90,13 +90,7 @@ class Objective:
         return Point(theta, margins, curvatures, gradient, gap, doubt)
 
     def begin(self, theta: Floats) -> Point:
-        """The point at coefficients, or at the centre of the set where it is not finite there.
-
-        Raises
-        ------
-        QueryError
-            If the function is not finite at the centre either.
-        """
+        """The point at coefficients, or at the centre of the set where it is not finite there."""
         for start in (theta, self.over.centre(len(theta))):
             point = self.at(start)
             if point.finite:
@@ -201,13 +195,7 @@ def ask_loss(
     z: Floats,
     y: Floats,
 ) -> list[Floats]:
-    """Ask a rule of a loss about margins, which it may not change, for each label.
-
-    Raises
-    ------
-    QueryError
-        If it raises anything, or its answers have other shapes.
-    """
+    """Ask a rule of a loss about margins, which it may not change, for each label."""
     z.flags.writeable = False
     shape = np.broadcast_shapes(z.shape, y.shape)
     try:

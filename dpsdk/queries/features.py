@@ -239,13 +239,7 @@ def show_feature(part: str | Feature) -> str:
 
 
 def asked(owner: object, read: Callable[[], T]) -> T:
-    """Read something public off a value of another author's class.
-
-    Raises
-    ------
-    QueryError
-        If its class raises anything that is no error of dpsdk.
-    """
+    """Read something public off a value of another author's class."""
     try:
         return read()
     except DpsdkError:
@@ -290,17 +284,7 @@ def numbers_of(attribute: Attribute) -> Floats | None:
 def read_feature(
     feature: Feature, domain: Domain
 ) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
-    """The names, labels and values of a feature over a domain, checked.
-
-    Raises
-    ------
-    UnknownAttribute
-        If the domain does not have an attribute of it.
-    QueryError
-        If these are not what a feature must have.
-    TooLarge
-        If there are too many of them.
-    """
+    """The names, labels and values of a feature over a domain, checked."""
     return asked(feature, lambda: _read(feature, domain))
 
 

@@ -48,17 +48,7 @@ class Inputs:
 
     @classmethod
     def of(cls, features: Sequence[str | Feature], domain: Domain, *, intercept: bool) -> Inputs:
-        """Read features over a domain.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have an attribute of them.
-        QueryError
-            If two are the same, or one is not what a feature must be.
-        TooLarge
-            If they depend on more than 10^6 cells together, or have too many numbers.
-        """
+        """Read features over a domain."""
         found = [natural(feature, domain) for feature in features]
         check_cells([name for feature in found for name in names_of(feature)], domain)
         read = [read_feature(feature, domain) for feature in found]
@@ -120,13 +110,7 @@ class Target(Lasting):
 
     @classmethod
     def of(cls, attribute: Attribute, loss: Loss) -> Target:
-        """The numbers of an attribute of at most 10^6 labels.
-
-        Raises
-        ------
-        QueryError
-            If the attribute is no such label, or none for this loss.
-        """
+        """The numbers of an attribute of at most 10^6 labels."""
         return asked(loss, lambda: cls._of(attribute, loss))
 
     @classmethod

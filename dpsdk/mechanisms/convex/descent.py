@@ -244,15 +244,7 @@ class _Plan:
 def _planned(
     problem: Problem, terms: Terms, total: Total, limit: int, beta: float
 ) -> tuple[Runs, Descent]:
-    """The number of steps with about the least bound.
-
-    Raises
-    ------
-    PublicSizeRequired
-        If the number of rows is private.
-    InvalidArgument
-        If nothing can be measured for so little.
-    """
+    """The number of steps with about the least bound."""
     facts = terms.facts
     if facts.rows is None:
         reason = "its bound is of an average over the rows, whose number is private here"

@@ -414,11 +414,6 @@ def runs_within(terms: Terms, total: Total, count: int) -> Runs:
 
     Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ. Under a composition that adds
     pairs of ε and δ each run gets its part of both.
-
-    Raises
-    ------
-    InvalidArgument
-        If nothing can be measured for so little.
     """
     noise = _noise(terms, total, count)
     if noise is None:

@@ -421,13 +421,7 @@ def read_moments(form: ConvexForm) -> tuple[Pattern, Ints, Floats, int]:
 
 
 def check_moments(measured: Measurement[NoiseAccuracy], rows: int) -> None:
-    """Refuse what are not so many measured numbers.
-
-    Raises
-    ------
-    InvalidArgument
-        Names what is expected.
-    """
+    """Refuse what are not so many measured numbers."""
     released = isinstance(measured, Measurement) and isinstance(measured.accuracy, NoiseAccuracy)
     if not released or measured.values.shape != (rows,):
         expected = f"the {rows} measured numbers of distinct_moments()"

@@ -120,11 +120,6 @@ class Spending:
         """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
 
         Where the number of rows is private, a twentieth of it goes to that, as the part "rows".
-
-        Raises
-        ------
-        InvalidArgument
-            If nothing can be measured for so little, or its noise does not fit the lattices.
         """
         if not wanted:
             return cls({}, {})
@@ -154,13 +149,7 @@ class Spending:
         return Cost([(self.noises[name].cover, part.runs) for name, part in self.parts.items()])
 
     def pay(self, kernel: Kernel) -> Allowance | None:
-        """Pay for all runs, or for none.
-
-        Raises
-        ------
-        BudgetExceeded
-            If they do not fit. Nothing was charged.
-        """
+        """Pay for all runs, or for none."""
         return kernel.allowance(self.cost.guarantees) if self.parts else None
 
 
@@ -239,13 +228,7 @@ def _largest(
     total: Total,
     terms: Terms,
 ) -> tuple[Noise, ...] | None:
-    """The noise at the largest scale whose runs fit; None where there is no such scale.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If the composition prices no such runs.
-    """
+    """The noise at the largest scale whose runs fit; None where there is no such scale."""
 
     def runs(scale: Fraction) -> list[Guarantee]:
         covered = zip(parts, at(scale), strict=True)

@@ -84,11 +84,6 @@ def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares
 
     These are all rows where their number is public, and the inside ones where it is not. It is read
     once, before anything is paid, so that it is the same whenever it is asked again.
-
-    Raises
-    ------
-    InvalidArgument
-        If its table is none of the cells, or has nothing inside the domain.
     """
     shape = tuple([form.domain[name].size for name in form.names])
     expected = f"a distribution with a table of shape {shape}, of finite numbers from 0"
@@ -105,13 +100,7 @@ def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares
 
 
 def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:
-    """The form that a start measures, on the attributes that a model depends on.
-
-    Raises
-    ------
-    TooLarge
-        If it has too many numbers to be fitted.
-    """
+    """The form that a start measures, on the attributes that a model depends on."""
     domain, names = form.domain, form.names
     if isinstance(start, Moments):
         moments, _ = form.distinct_moments()

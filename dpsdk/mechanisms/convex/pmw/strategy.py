@@ -186,13 +186,7 @@ def tilting(gradient: LinearForm, way: Floats) -> Tilt | None:
 
 
 def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
-    """Refuse a model whose gradient could not be measured, before anything is paid.
-
-    Raises
-    ------
-    InvalidArgument
-        If the form is over another domain, or noise for its losses does not fit the lattice.
-    """
+    """Refuse a model whose gradient could not be measured, before anything is paid."""
     domain = kernel.facts.domain
     if form.domain != domain:
         raise InvalidArgument("form", "over the domain of the table", "one over another domain")

@@ -70,11 +70,6 @@ def watched(
     """The coordinates of a gradient, to be compared with those of a hypothesis. Public.
 
     `rounded` is the form with the kinks of its loss rounded, where it has any.
-
-    Raises
-    ------
-    TooLarge
-        If the gradient would have more than 2^24 weights.
     """
     gradient = form.gradient(theta)
     block = dense(gradient)

@@ -112,18 +112,9 @@ def corrected(
 ) -> Correction:
     """The model that a measured gradient corrects. Never fails for what was measured.
 
-    Parameters
-    ----------
-    form
-        The average loss.
-    tables
-        A public distribution, whose minimum is θ.
-    gradient
-        What was measured of the table's average gradient there.
-    deviation
-        The standard deviation of the noise of each of the numbers that were measured.
-    back
-        The matrix that made the gradient of these numbers, where they were not the gradient itself.
+    `theta` is the minimum for a public distribution, and `gradient` what was measured of the
+    table's average gradient there: numbers with noise of this standard deviation, and made a
+    gradient by the matrix `back` where they were not the gradient itself.
     """
     try:
         own, hessian = form.expand(tables, theta)

@@ -205,31 +205,18 @@ class Descent:
     Steps start at the centre of the set, go along gradients of the average loss with noise, and are
     projected. "smooth" averages the points after each step, "lipschitz" those before, both with one
     length of `step`; "strong" has steps of 4 / (λ(s+1)) and weights the point before step s by s.
-
-    Parameters
-    ----------
-    problem
-        The constants.
-    rule
-        Which of the three.
-    steps
-        How many gradients are measured.
-    concentration
-        Of the noise of an average gradient.
-    bias
-        How far the average gradient moves at the most by being rounded to a lattice.
-    beta
-        The probability for which the length of steps is chosen, where `step` is left out.
-    step
-        The length of steps, of all rules but "strong".
     """
 
     problem: Problem
     rule: Rule
     steps: int
+    """How many gradients are measured."""
     concentration: Concentration
+    """Of the noise of an average gradient."""
     bias: float = 0.0
+    """How far the average gradient moves at the most by being rounded to a lattice."""
     beta: float = field(default=0.05, converter=to_beta)
+    """The probability for which the length of steps is chosen, where `step` is left out."""
     step: float = field(default=math.nan)
 
     def __attrs_post_init__(self) -> None:
@@ -334,14 +321,7 @@ def best_rule(
 
 @frozen
 class DescentAccuracy(ScalarAccuracy):
-    """By how much the average loss of a model exceeds the least one of the set.
-
-    Parameters
-    ----------
-    descent
-        What was done. Its bound is of the loss with the ridge; to that of the plain loss comes what
-        the ridge may move it.
-    """
+    """By how much the average loss of a model, without its ridge, exceeds the least of the set."""
 
     descent: Descent
     kind: str = "convergence of noisy gradient descent from the centre of the set"

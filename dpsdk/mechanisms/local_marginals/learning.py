@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
@@ -15,7 +16,7 @@ from dpsdk.forms.facts import replaces
 from dpsdk.forms.residuals import centred
 from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
-from dpsdk.mechanisms.base import Unfinished
+from dpsdk.mechanisms.base import Unfinished, WhyStopped
 from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
 from dpsdk.mechanisms.local_marginals.spending import (
@@ -56,13 +57,10 @@ _LEAST_SEEN = 0.25
 class _Standing:
     """What was released so far, and what was made of it."""
 
-    done: int = 0
-    total: float = 0.0
+    tables: Tables
     rows: Measurement[ResidualAccuracy] | int | None = None
     """The number of rows inside the domain, as it was released."""
-    residuals: dict[Attributes, Residual] = field(factory=dict[Attributes, Residual])
-    look: Look | None = None
-    tables: Tables | None = None
+    done: int = 0
     certified: Certified | None = None
 
 
@@ -85,48 +83,51 @@ class Learning:
         self._components = components
         self._beta = beta
         # One field, so that an interrupt finds all of a step or nothing.
-        self._state = _Standing()
+        self._state = _Standing(self._tables(float(facts.rows or 0), {}))
 
     def learn(self, kernel: Kernel) -> LocalStrategy:
-        """All steps, unless somebody stops them."""
+        """All steps, unless somebody stops them; see `Unfinished`."""
         steps = self._steps()
+
+        def ended(why: WhyStopped) -> Unfinished:
+            return Unfinished(self._strategy(), why)
+
         try:
             for done, step in enumerate(steps):
                 if kernel.progress(done, len(steps), "steps"):
-                    raise Unfinished(self._strategy(), "stop")
+                    raise ended("stop")
                 # A refusal that the stop meets with questions of its own is for the caller.
                 try:
                     self._state = evolve(step(kernel), done=done + 1)
                 except BudgetExceeded:
                     if not self._state.done:
                         raise
-                    raise Unfinished(self._strategy(), "budget") from None
+                    raise ended("budget") from None
             kernel.progress(len(steps), len(steps), "steps")
         except KeyboardInterrupt:
             if not self._state.done:
                 raise
-            raise Unfinished(self._strategy(), "interrupt") from None
+            raise ended("interrupt") from None
         return self._strategy()
 
     def _steps(self) -> list[Callable[[Kernel], _Standing]]:
         spending = self._spending
         steps: list[Callable[[Kernel], _Standing]] = [self._begin]
         if spending.look is not None:
-            steps.append(self._look)
+            steps.append(partial(self._look, spending.look))
         if spending.rest is not None:
-            steps.append(self._buy)
+            steps.append(partial(self._buy, spending.rest))
         steps.append(self._fit)
         if spending.certify is not None:
-            steps.append(self._certify)
+            steps.append(partial(self._certify, spending.certify))
         return steps
 
     def _strategy(self) -> LocalStrategy:
         state = self._state
-        tables = state.tables or self._tables(state.total, state.residuals, state.look)
-        return LocalStrategy(tables, self._facts, self._components, state.certified)
+        return LocalStrategy(state.tables, self._facts, self._components, state.certified)
 
     def _tables(
-        self, total: float, residuals: dict[Attributes, Residual], look: Look | None
+        self, total: float, residuals: Mapping[Attributes, Residual], look: Look | None = None
     ) -> Tables:
         return Tables.of(self._lattice, self._facts.domain, total, residuals, look)
 
@@ -149,8 +150,7 @@ class Learning:
                 total = min(max(value, 1.0), float(max(facts.row_limit, 1)))
                 first = ResidualAccuracy(accuracy.law, (1,), accuracy.steps[:1])
                 rows = Measurement(np.array([value]), first)
-        tables = self._tables(total, residuals, None)
-        return _Standing(0, total, rows, residuals, None, tables)
+        return _Standing(self._tables(total, residuals), rows)
 
     def _bought(
         self, kernel: Kernel, deviations: dict[Attributes, float], noise: GaussianNoise
@@ -169,12 +169,10 @@ class Learning:
         }
         return found, measured.accuracy
 
-    def _look(self, kernel: Kernel) -> _Standing:
+    def _look(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
         """How far tables of two attributes or more are from products of single ones."""
-        state, noise = self._state, self._spending.look
+        state = self._state
         tables = state.tables
-        if noise is None or tables is None:
-            raise RuntimeError
         sets = [
             chosen
             for stack in self._lattice.stacks
@@ -184,8 +182,7 @@ class Learning:
         looked, _ = self._looked(kernel, sets, lambda one: tables.independent([one])[0], noise)
         seen = dict(zip(sets, looked.values.tolist(), strict=True))
         look = Look(seen, _scale(looked.accuracy), tables.single)
-        after = self._tables(state.total, state.residuals, look)
-        return evolve(state, look=look, tables=after)
+        return evolve(state, tables=self._tables(tables.total, tables.residuals, look))
 
     def _looked(
         self,
@@ -222,19 +219,17 @@ class Learning:
         accuracy = NoiseAccuracy(widest.law, len(sets), widest.step, 0.0)
         return Measurement(np.concatenate([one.values for one in found]), accuracy), masses
 
-    def _buy(self, kernel: Kernel) -> _Standing:
-        """What is worth most."""
-        state, noise = self._state, self._spending.rest
-        if noise is None or state.tables is None:
-            raise RuntimeError
-        bought = self._planned(state.tables, float(noise.rho))
-        residuals = dict(state.residuals)
+    def _buy(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
+        """Buy what is worth most."""
+        state = self._state
+        tables = state.tables
+        bought = self._planned(tables, float(noise.rho))
+        residuals = dict(tables.residuals)
         if bought:
             for chosen, new in self._bought(kernel, bought, noise)[0].items():
                 known = residuals.get(chosen)
                 residuals[chosen] = new if known is None else known.joined(new)
-        tables = self._tables(state.total, residuals, state.look)
-        return evolve(state, residuals=residuals, tables=tables)
+        return evolve(state, tables=self._tables(tables.total, residuals, tables.look))
 
     def _planned(self, tables: Tables, rho: float) -> dict[Attributes, float]:
         """Which residuals are bought, and at what noise."""
@@ -269,8 +264,6 @@ class Learning:
         """Tables from independence, a mixture of products from them, and tables from that."""
         del kernel
         state = self._state
-        if state.tables is None:
-            raise RuntimeError
         tables = state.tables.fitted()
         if self._lattice.stacks:
             many = len(self._lattice.singles) > _MANY
@@ -278,11 +271,9 @@ class Learning:
             tables = tables.fitted(tables.mixture(components, iterations=iterations))
         return evolve(state, tables=tables)
 
-    def _certify(self, kernel: Kernel) -> _Standing:
+    def _certify(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
         """How far the tables of the workload are from the true ones, whatever was done to them."""
-        state, noise, lattice = self._state, self._spending.certify, self._lattice
-        if noise is None or state.tables is None:
-            raise RuntimeError
+        state, lattice = self._state, self._lattice
         sets = [chosen for stack in lattice.stacks for chosen in stack.sets]
         wanted = frozenset(lattice.wanted)
         sets = [chosen for chosen in [*lattice.singles, *sets] if chosen in wanted]

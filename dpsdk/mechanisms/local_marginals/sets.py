@@ -53,23 +53,14 @@ class Stack:
 
 @frozen
 class Lattice:
-    """The sets of a workload and all sets below them, but for the empty one.
-
-    Parameters
-    ----------
-    sizes
-        How many cells each attribute of the domain has.
-    wanted
-        The sets that were asked for, smaller ones first, each once.
-    closed
-        Those and all sets below them, in the same order.
-    row_limit
-        No table has more rows.
-    """
+    """The sets of a workload and all sets below them, but for the empty one."""
 
     sizes: tuple[int, ...]
+    """How many cells each attribute of the domain has."""
     wanted: tuple[Attributes, ...]
+    """The sets that were asked for, smaller ones first, each once."""
     closed: tuple[Attributes, ...]
+    """Those and all sets below them, in the same order."""
     row_limit: int = 1
 
     @classmethod

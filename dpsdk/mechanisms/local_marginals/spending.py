@@ -175,10 +175,7 @@ def first_deviations(lattice: Lattice, sets: Sequence[Attributes], *, replaced: 
 
 
 def request_for(
-    deviations: Mapping[Attributes, float],
-    lattice: Lattice,
-    facts: Facts,
-    noise: GaussianNoise,
+    deviations: Mapping[Attributes, float], lattice: Lattice, facts: Facts, noise: GaussianNoise
 ) -> MeasureResiduals:
     """Residuals that are bought together, with noise in given proportions."""
     sets = list(deviations)

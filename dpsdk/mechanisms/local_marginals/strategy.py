@@ -38,34 +38,21 @@ _RANK: tuple[Source, ...] = ("measured", "fitted", "hypothesis")
 
 @frozen(eq=False)
 class Certified:
-    """Bounds of all tables of a workload at once, with probability 1 - beta.
-
-    Parameters
-    ----------
-    radii
-        For each set: by how many rows any sum of cells of its table may be off.
-    variations
-        For each set: the largest total variation of the table and the true one, both in shares.
-    beta
-        The probability that one of them is passed.
-    bits
-        The tables are those that were looked at, in whole steps of 2**-bits rows.
-    """
+    """Bounds of all tables of a workload at once, with probability 1 - beta."""
 
     radii: Mapping[Attributes, float] = field(repr=False)
+    """For each set: by how many rows any sum of cells of its table may be off."""
     variations: Mapping[Attributes, float] = field(repr=False)
+    """For each set: the largest total variation of the table and the true one, both in shares."""
     beta: float
     bits: int
+    """The tables are those that were looked at, in whole steps of 2**-bits rows."""
 
     @classmethod
     def of(
-        cls,
-        sets: Sequence[Attributes],
-        bounds: Floats,
-        masses: Sequence[float],
-        beta: float,
+        cls, sets: Sequence[Attributes], bounds: Floats, masses: Sequence[float], beta: float,
         bits: int,
-    ) -> Certified:
+    ) -> Certified:  # fmt: skip
         """What bounds of total variation say of tables with such sums.
 
         A bound below 1 is (D + min(D, z)) / (2 m) for a table of sum m, whose distance is at most D
@@ -87,22 +74,15 @@ class Certified:
 )
 @frozen
 class CertifiedAccuracy(HalfWidths):
-    """How far off sums of cells of tables may be that were looked at once more.
-
-    Parameters
-    ----------
-    errors
-        For each number of the answer, in rows; infinite where it is of another table.
-    beta
-        The probability, fixed when the channel was opened, that any table of the workload is
-        farther off.
-    variation
-        The largest total variation of the tables that this answer is made of.
-    """
+    """How far off sums of cells of tables may be that were looked at once more."""
 
     errors: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    """For each number of the answer, in rows; infinite where it is of another table."""
     beta: float = field(converter=to_beta)
+    """The probability, fixed at the opening, that any table of the workload is farther off."""
     variation: float
+    """The largest total variation of the tables that this answer is made of."""
+    standing: Standing = field(init=False, default="promised")
 
     @property
     def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
@@ -116,11 +96,6 @@ class CertifiedAccuracy(HalfWidths):
             "a certificate of all marginals of the workload at once: total variation at most "
             f"{self.variation:.3g}"
         )
-
-    @property
-    def standing(self) -> Standing:  # type: ignore[override]  # the same
-        """A theorem, at the probability of the channel."""
-        return "promised"
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows; infinite for a beta below that of the certificate."""
@@ -143,24 +118,14 @@ def _bounded(errors: Sequence[Floats], variation: float, beta: float) -> Accurac
 
 @frozen(eq=False)
 class LocalStrategy:
-    """Answers from tables of its own, and from a distribution where it has none. Costs nothing.
-
-    Parameters
-    ----------
-    tables
-        What was fitted.
-    facts
-        What is public about the table.
-    components
-        How many products the distribution is a mixture of.
-    certified
-        What is proven of the tables of the workload, None where nothing is.
-    """
+    """Answers from tables of its own, and from a distribution where it has none. Costs nothing."""
 
     tables: Tables = field(repr=False)
     facts: Facts
     components: int
+    """How many products the distribution is a mixture of."""
     certified: Certified | None = None
+    """What is proven of the tables of the workload."""
 
     @property
     def distribution(self) -> Mixture:

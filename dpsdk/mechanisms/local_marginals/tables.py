@@ -68,21 +68,13 @@ class Residual:
 
 @frozen(eq=False)
 class Look:
-    """How far tables are from independence, as far as noise of one standard deviation tells.
-
-    Parameters
-    ----------
-    distances
-        For each set: the noisy distance from the product of its single attributes, in rows.
-    deviation
-        The scale of that noise.
-    single
-        The tables of single attributes whose products they are.
-    """
+    """How far tables are from independence, as far as noise of one standard deviation tells."""
 
     distances: Mapping[Attributes, float] = field(repr=False)
+    """For each set: the noisy distance from the product of its single attributes, in rows."""
     deviation: float
     single: tuple[Floats, ...] = field(repr=False)
+    """The tables of single attributes whose products they are."""
 
     def away(self, chosen: Attributes, least: float) -> float:
         """The distance of a table, or at least so many standard deviations; infinite if unseen."""
@@ -95,18 +87,7 @@ class Tables:
     """Tables of all widths, made of released numbers alone.
 
     Tables of one and two attributes are kept; wider ones are made when they are asked for, and are
-    the same each time.
-
-    Parameters
-    ----------
-    lattice
-        The sets in question.
-    domain
-        Whose attributes they are of.
-    total
-        How many rows the tables have.
-    residuals
-        What was measured.
+    the same each time. They have `total` rows.
     """
 
     lattice: Lattice = field(repr=False)
@@ -121,13 +102,9 @@ class Tables:
 
     @classmethod
     def of(
-        cls,
-        lattice: Lattice,
-        domain: Domain,
-        total: float,
-        residuals: Mapping[Attributes, Residual],
-        look: Look | None = None,
-    ) -> Tables:
+        cls, lattice: Lattice, domain: Domain, total: float,
+        residuals: Mapping[Attributes, Residual], look: Look | None = None,
+    ) -> Tables:  # fmt: skip
         """The tables of single attributes: the nearest possible ones to what was measured."""
         single: list[Floats] = []
         for place, size in enumerate(lattice.sizes):
@@ -151,11 +128,7 @@ class Tables:
         return evolve(empty, pairs=pairs)
 
     def mixture(
-        self,
-        components: int,
-        outside_mass: float | None = None,
-        *,
-        iterations: int = _ITERATIONS,
+        self, components: int, outside_mass: float | None = None, *, iterations: int = _ITERATIONS
     ) -> Mixture:
         """A mixture of products near to all tables of two attributes, and to those of one."""
         domain, names = self.domain, self.names
@@ -171,13 +144,9 @@ class Tables:
         for place, table in enumerate(self.single):
             found[(names[place],)] = table
         return fit_mixture(
-            domain,
-            found,
-            components=components,
-            iterations=iterations,
-            outside_mass=outside_mass,
+            domain, found, components=components, iterations=iterations, outside_mass=outside_mass,
             rows=rows,
-        )
+        )  # fmt: skip
 
     def table(self, chosen: Attributes) -> Floats:
         """The table of a set, in rows: of one below the workload, or all of whose margins are.

@@ -252,10 +252,7 @@ class NoiseAccuracy(HalfWidths):
 Constraint: TypeAlias = Literal["nonnegative", "monotone"]
 """What noisy answers are moved to have, as the truth does."""
 
-_IN_WORDS: dict[Constraint, str] = {
-    "nonnegative": "made non-negative",
-    "monotone": "made monotone",
-}
+_IN_WORDS: dict[Constraint, str] = {"nonnegative": "made non-negative", "monotone": "made monotone"}
 
 
 def _constrained_kind(accuracy: ConstrainedAccuracy) -> str:
@@ -408,12 +405,7 @@ class Lifting(ABC, Generic[A_co]):
         return 1
 
     def presumed(
-        self,
-        radii: Floats,
-        apart: Callable[[], Floats],
-        facts: Facts,
-        assumptions: Assumptions,
-        /,
+        self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         """Half-widths in the unit of the answer before there is one.
 

@@ -111,10 +111,7 @@ class Certificate(Lasting):
 
     @classmethod
     def of(
-        cls,
-        references: Iterable[Reference],
-        looked: Measurement[NoiseAccuracy],
-        rows: Rows = None,
+        cls, references: Iterable[Reference], looked: Measurement[NoiseAccuracy], rows: Rows = None
     ) -> Certificate:
         """The certificate of the references of a look, in their order."""
         bits = -round(math.log2(_to_looked(looked).accuracy.step))

@@ -18,16 +18,7 @@ from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.codec import AMOUNT, INTEGER, Choice, Member
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm, LinearForm
-from dpsdk.kernel import (
-    GaussianNoise,
-    Kernel,
-    LaplaceNoise,
-    Noise,
-    Terms,
-    Top,
-    Watch,
-    Watching,
-)
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Terms, Top, Watch, Watching
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import ZERO, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import Mechanism, built_in

@@ -14,20 +14,10 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
-from dpsdk.forms import (
-    Boxes,
-    Facts,
-    FormBlock,
-    LinearForm,
-)
+from dpsdk.forms import Boxes, Facts, FormBlock, LinearForm
 from dpsdk.kernel import Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    describe_total,
-    epsilon_if_given,
-    rho_if_given,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import describe_total, epsilon_if_given, rho_if_given, to_zero_delta
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix

@@ -20,14 +20,7 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import QUERY, to_workload
 from dpsdk.mechanisms.base import MECHANISM, Mechanism, OneRun, OneShot, Single, built_in
 from dpsdk.mechanisms.refusals import check_linear
-from dpsdk.release import (
-    Accuracy,
-    Cost,
-    HalfWidths,
-    Measurement,
-    Quote,
-    Standing,
-)
+from dpsdk.release import Accuracy, Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
 
 __all__ = ["JointAccuracy", "Parts", "locate_queries"]

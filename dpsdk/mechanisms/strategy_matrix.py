@@ -11,16 +11,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
-from dpsdk.forms import (
-    Boxes,
-    Dense,
-    FormBlock,
-    Identity,
-    Kronecker,
-    LinearForm,
-    Range,
-    Weights,
-)
+from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.blocks import Block, Products
 from dpsdk.forms.factors import Factor, to_weights
 from dpsdk.mechanisms.linear_accuracy import Combination
@@ -140,11 +131,6 @@ class Table:
         return cls(domain, tuple(names), weights, to_weights(inverse), to_weights(offset))
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of its inverse."""
-        return int(self.inverse.nbytes)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the attributes."""
         return tuple([self.domain[name].size for name in self.names])
@@ -232,11 +218,6 @@ class Product:
         """All cells as they are."""
         factors = tuple([Identity(domain[name].size) for name in names])
         return cls(domain, tuple(names), factors, (None,) * len(factors))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its inverses."""
-        return sum([int(one.nbytes) for one in self.inverses if one is not None])
 
     @property
     def strategy(self) -> LinearForm:

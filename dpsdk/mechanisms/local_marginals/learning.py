@@ -68,13 +68,7 @@ class Learning:
     """One opening of LocalMarginals at work. Not safe for use by several threads at once."""
 
     def __init__(
-        self,
-        lattice: Lattice,
-        facts: Facts,
-        spending: Spending,
-        *,
-        components: int,
-        beta: float,
+        self, lattice: Lattice, facts: Facts, spending: Spending, *, components: int, beta: float
     ) -> None:
         self._lattice = lattice
         self._facts = facts

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._identity_map import IdentityMap
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
@@ -78,32 +77,20 @@ def designed(form: LinearForm, facts: Facts, noise: Noise) -> Stack:
         advice = "ask for functions of fewer or coarser attributes, or open MWEM"
         raise TooLarge("Matrix", cells, CELL_LIMIT, "cells", advice)
     gaussian = isinstance(noise, GaussianNoise)
-    place = _place(form.identity, _layout(form), Setting.of(facts), gaussian)
-    known = _DESIGNS.get(place)
-    if known is None:
-        known = _Designer(form, facts, gaussian).stack(parts)
-        _DESIGNS.keep(place, known, _nbytes(known))
-    return known
+    kept = _kept_for(form.identity, _layout(form), Setting.of(facts), gaussian)
+    if not kept:
+        kept.append(_Designer(form, facts, gaussian).stack(parts))
+    return kept[0]
 
 
 _Layout: TypeAlias = tuple[tuple[str, tuple[str, ...], int], ...]
 
 
-class _Place:
-    """What a design is kept for."""
-
-    __slots__ = ("__weakref__",)
-
-
-@lru_cache(64)
-def _place(
-    identity: bytes,
-    layout: _Layout,
-    setting: Setting,
-    gaussian: bool,  # noqa: FBT001 - a key
-) -> _Place:
-    del identity, layout, setting, gaussian
-    return _Place()
+@lru_cache(16)
+def _kept_for(*question: object) -> list[Stack]:
+    """Where the strategy for a question is kept."""
+    del question
+    return []
 
 
 def _layout(form: LinearForm) -> _Layout:
@@ -117,18 +104,6 @@ def _layout(form: LinearForm) -> _Layout:
         for kind, run in groupby(kinds, lambda kind: kind[:2])
     ]
     return tuple(runs)
-
-
-_DESIGNS: IdentityMap[Stack] = IdentityMap(64, 2**26)
-
-
-def _nbytes(stack: Stack) -> int:
-    taken = 2**12
-    for part in stack.parts:
-        taken += part.measured.strategy.nbytes
-        if isinstance(part.measured, Table | Product):
-            taken += part.measured.nbytes
-    return 2 * taken  # the form that is measured is kept, too
 
 
 def _cells(domain: Domain, names: Iterable[str]) -> int:

@@ -108,9 +108,7 @@ def _starts(size: int) -> Iterator[Floats]:
 def _descended(gram: Floats, start: Floats) -> tuple[Floats, float]:
     """Free rows from a start, where no step lowers the error much any more, and that error."""
     # Loaded here, so that the package can be imported without scipy.
-    from scipy.optimize import (  # noqa: PLC0415
-        fmin_l_bfgs_b,  # pyright: ignore[reportUnknownVariableType]
-    )
+    from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415  # pyright: ignore[reportUnknownVariableType]
 
     minimize = cast("_Minimize", fmin_l_bfgs_b)
     bounds = [(0.0, None)] * start.size

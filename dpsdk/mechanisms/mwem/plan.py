@@ -285,8 +285,7 @@ def _rounds(rule: Rule, total: Total, form: LinearForm, beta: float, facts: Fact
     potential = math.log(facts.domain.size + facts.outside)
     candidates = sorted({min(_MOST_ROUNDS, round(1.05**power)) for power in range(190)})
     return min(
-        candidates,
-        key=lambda count: _bound(rule, total, count, form.rows, potential, rows, beta),
+        candidates, key=lambda count: _bound(rule, total, count, form.rows, potential, rows, beta)
     )
 
 

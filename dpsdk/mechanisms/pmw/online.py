@@ -11,12 +11,7 @@ from dpsdk._checks import shown, to_flag
 from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.hypothesis import (
-    DenseHypothesis,
-    Product,
-    Start,
-    Uniform,
-)
+from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
 from dpsdk.hypothesis.start import kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of

@@ -10,21 +10,11 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import kept_places
 from dpsdk._locks import ExclusiveLock
-from dpsdk.errors import (
-    BudgetExceeded,
-    InvalidArgument,
-    UnsupportedGuarantee,
-)
+from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Watching
-from dpsdk.learning import (
-    PotentialMeter,
-    Replay,
-    near_side_target,
-    step_towards,
-    textbook_step,
-)
+from dpsdk.learning import PotentialMeter, Replay, near_side_target, step_towards, textbook_step
 from dpsdk.mechanisms.numbers import fine, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.schedule import Schedule

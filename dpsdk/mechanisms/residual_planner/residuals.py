@@ -14,13 +14,7 @@ from dpsdk._arrays import kept
 from dpsdk.accuracy import SIZES
 from dpsdk.codec import Nested, written
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import (
-    Boxes,
-    Facts,
-    FormBlock,
-    Kronecker,
-    LinearForm,
-)
+from dpsdk.forms import Boxes, Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
 from dpsdk.kernel import GaussianNoise, MeasureResiduals, Noise, ResidualAccuracy, Terms

@@ -183,7 +183,6 @@ def test_it_is_never_worse_than_what_it_may_choose_and_mostly_better(relation, t
 
 
 def test_blocks_on_different_attributes_share_the_total_as_is_best(monkeypatch):
-    monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(1, 0))
     # For Gaussian noise the least error of two parts is the square of the sum of their roots.
     of = facts(DOMAIN, Neighbors.ADD_REMOVE, rows=10**4)
     alone = [Workload(AGES).lower(DOMAIN), Workload(HOURS).lower(DOMAIN)]
@@ -197,7 +196,9 @@ def test_blocks_on_different_attributes_share_the_total_as_is_best(monkeypatch):
     # Here one strategy on both attributes is better still.
     assert error(both) < 0.9 * shared
     monkeypatch.setattr(design, "_JOINED_LIMIT", 0)
+    design._kept_for.cache_clear()
     assert error(both) == pytest.approx(shared, rel=0.01)
+    design._kept_for.cache_clear()
 
 
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
@@ -371,12 +372,12 @@ def test_a_strategy_is_worked_out_once_for_equal_workloads(monkeypatch):
     # Other public facts may make another strategy best.
     assert designed(form(), facts(domain, rows=78), GaussianNoise("0.5")) is not first
     # It follows from public arguments: the same whatever came before.
-    monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(1, 2**20))
+    design._kept_for.cache_clear()
     again = designed(form(), of, GaussianNoise("0.5"))
     assert (weights(again.strategy) == weights(first.strategy)).all()
 
 
-def test_a_strategy_is_the_same_whatever_was_worked_out_before(monkeypatch):
+def test_a_strategy_is_the_same_whatever_was_worked_out_before():
     # The same functions may be written on more attributes than they depend on: then these are
     # answered together, too.
     of = facts(DOMAIN, rows=50)
@@ -388,8 +389,7 @@ def test_a_strategy_is_the_same_whatever_was_worked_out_before(monkeypatch):
     ]
     assert len({form.identity for form in written}) == 1
     for order in (written, written[::-1]):
-        monkeypatch.setattr(design, "_DESIGNS", design.IdentityMap(64, 2**26))
-        design._place.cache_clear()
+        design._kept_for.cache_clear()
         known = {
             id(form): designed(form, of, LaplaceNoise(1)).parts[0].measured.names for form in order
         }

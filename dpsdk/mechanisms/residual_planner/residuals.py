@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, reduce
+from typing import TypeAlias
 
 import numpy as np
 from attrs import cmp_using, evolve, field, frozen
@@ -221,38 +222,45 @@ class _Combining:
         return Combination.stack(map(self._of, form.blocks))
 
     def _of(self, block: FormBlock) -> Combination:
-        if isinstance(block, Kronecker):
-            return self._products(block)
         if isinstance(block, Boxes):
-            return self._boxes(block)
+            lines = [
+                _of_ones(cells.astype(np.float64), float(size))
+                for cells, size in zip(block.counted, block.shape, strict=True)
+            ]
+            return self._sum(block.names, lines, Combination.times, np.abs(block.scales))
+        if isinstance(block, Kronecker):
+            lines = [_of_factor(factor) for factor in block.factors]
+            whole = self._sum(block.names, lines, Combination.outer, np.abs([block.scale]))
+            # A factor whose functions are alike has one line for all of them.
+            alike = [len(own.squares) for own, _ in lines]
+            rows = tuple([factor.rows for factor in block.factors])
+            columns = (whole.squares, whole.peaks, whole.counts)
+            return Combination(
+                *[np.broadcast_to(one.reshape(alike), rows).reshape(-1) for one in columns]
+            )
         names = tuple(sorted(block.names, key=list(self.sizes).index))
         axes = [block.names.index(name) for name in names]
         most = max(1, _MOST // max(1, math.prod(block.shape)))
         found: list[Combination] = []
         for start in range(0, block.rows, most):
-            rows = block.weights[start : start + most]
-            table = rows.reshape(-1, *block.shape).transpose(0, *[axis + 1 for axis in axes])
+            functions = block.weights[start : start + most]
+            table = functions.reshape(-1, *block.shape).transpose(0, *[axis + 1 for axis in axes])
             found.append(self._written(table, names))
         return Combination.stack(found)
 
-    def _boxes(self, block: Boxes) -> Combination:
+    def _sum(
+        self, names: Names, lines: Sequence[_Line],
+        join: Callable[[Combination, Combination], Combination], scales: Floats,
+    ) -> Combination:  # fmt: skip
+        """The weights of all residuals of products of functions along each attribute."""
         order = list(self.sizes)
-        scales = np.abs(block.scales)
-        means: dict[str, Floats] = {}
-        for name, size, cells in zip(block.names, block.shape, block.counted, strict=True):
-            means[name] = cells / size
-        squares, peaks, counts = np.zeros((3, block.rows))
-        for part in subsets(block.names):
+        squares = peaks = counts = np.zeros(1)
+        for part in subsets(names):
             step = self.steps[tuple(sorted(part, key=order.index))] * scales
-            square, peak, count = np.ones((3, block.rows))
-            for name, mean in means.items():
-                own = name in part
-                some = (mean > 0) & (mean < 1)
-                square *= self.sizes[name] * mean * (1 - mean) if own else mean**2
-                peak *= np.where(some, np.maximum(mean, 1 - mean), 0.0) if own else mean
-                count *= self.sizes[name] * some if own else mean > 0
-            squares, peaks = squares + square * step**2, np.maximum(peaks, peak * step)
-            counts = counts + count * (step > 0)
+            own = [line[name not in part] for name, line in zip(names, lines, strict=True)]
+            one = reduce(join, own, Combination.of_ones(np.ones(1)))
+            squares, peaks = squares + one.squares * step**2, np.maximum(peaks, one.peaks * step)
+            counts = counts + one.counts * (step > 0)
         return Combination(squares, peaks, counts)
 
     def _written(self, table: Floats, names: Names) -> Combination:
@@ -269,46 +277,21 @@ class _Combining:
             counts += (flat != 0).sum(axis=1)
         return Combination(squares, peaks, counts)
 
-    def _products(self, block: Kronecker) -> Combination:
-        lines = {
-            name: _Line.of(factor) for name, factor in zip(block.names, block.factors, strict=True)
-        }
-        scale = abs(block.scale)
-        order = list(self.sizes)
-        squares, peaks, counts = np.zeros(1), np.zeros(1), np.zeros(1)
-        for part in subsets(block.names):
-            step = self.steps[tuple(sorted(part, key=order.index))] * scale
-            square, peak, count = np.ones(1), np.ones(1), np.ones(1)
-            for name, line in lines.items():
-                own = name in part
-                square = np.outer(square, line.own if own else line.mean**2).reshape(-1)
-                peak = np.outer(peak, line.peak if own else line.mean).reshape(-1)
-                count = np.outer(count, line.count if own else line.mean > 0).reshape(-1)
-            squares, peaks = squares + square * step**2, np.maximum(peaks, peak * step)
-            counts = counts + count * (step > 0)
-        # A factor whose functions are alike has one line for all of them.
-        alike = [len(line.own) for line in lines.values()]
-        return Combination(*[_spread(values, alike, block) for values in (squares, peaks, counts)])
+
+_Line: TypeAlias = tuple[Combination, Combination]
+"""Of functions along one attribute, what their weights are beside their mean, and the mean."""
 
 
-def _spread(values: Floats, alike: list[int], block: Kronecker) -> Floats:
-    rows = tuple([factor.rows for factor in block.factors])
-    return np.broadcast_to(values.reshape(alike), rows).reshape(-1)
+def _of_factor(factor: Factor) -> _Line:
+    mean, squares, peaks, counts = factor.deviations()
+    return Combination(squares, peaks, counts), Combination(
+        mean**2, mean, (mean > 0).astype(np.float64)
+    )
 
 
-@frozen(eq=False)
-class _Line:
-    """What matters of each function along one attribute; one entry where all are alike."""
-
-    mean: Floats
-    """The absolute mean of its weights."""
-    own: Floats
-    """The squared length of what its weights are beside their mean."""
-    peak: Floats
-    """The largest of that."""
-    count: Floats
-    """How many of these are not zero."""
-
-    @classmethod
-    def of(cls, factor: Factor) -> _Line:
-        return cls(*factor.deviations())
+def _of_ones(lengths: Floats, size: float) -> _Line:
+    """The line of so many ones among cells."""
+    mean, inside = lengths / size, (lengths > 0) & (lengths < size)
+    peaks = np.where(inside, np.maximum(mean, 1 - mean), 0.0)
+    own = Combination(lengths * (size - lengths) / size, peaks, np.where(inside, size, 0.0))
+    return own, Combination(mean**2, mean, (mean > 0).astype(np.float64))

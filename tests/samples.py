@@ -9,7 +9,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.mechanisms import BUILT_IN, Laplace, Mechanism, Problem
 
-__all__ = ["samples"]
+__all__ = ["sample", "samples"]
 
 # What a constructor may ask for beside its total, by name. A mechanism with another parameter that
 # has no default needs a line here, and then every test of all mechanisms has it.
@@ -26,34 +26,30 @@ MODELS = Problem(dimension=3, lipschitz=1, smoothness=2.5, radius=1, summed=2.0)
 
 
 def samples(
-    workload: Lowers[LinearForm], attribute: str, *, base: type = Mechanism, epsilon: object = 1
+    workload: Lowers[LinearForm], attribute: str, *, base: type = Mechanism
 ) -> list[Mechanism[Any]]:
     """One mechanism of each class below a base, in the order of their names."""
-    given: dict[str, object] = {
-        "workload": workload, "attribute": attribute, "problem": MODELS,
-        "parts": [(workload, Laplace(epsilon))],
-    }  # fmt: skip
     kinds = sorted([kind for kind in BUILT_IN if issubclass(kind, base)], key=lambda k: k.__name__)
-    return [_sample(kind, given, epsilon) for kind in kinds]
+    return [sample(kind, workload, attribute) for kind in kinds]
 
 
-def _sample(
-    kind: type[Mechanism[Any]], given: dict[str, object], epsilon: object
+def sample(
+    kind: type[Mechanism[Any]], workload: Lowers[LinearForm], attribute: str, epsilon: object = 1
 ) -> Mechanism[Any]:
-    known = {**given, **GIVEN, "epsilon": epsilon}
-    parameters = inspect.signature(kind).parameters.values()
-    needed = [one.name for one in parameters if one.default is one.empty]
-    arguments = {name: known[name] for name in needed}
-    totals = ({}, {"epsilon": epsilon}, {"epsilon": epsilon, "delta": "1e-6"})
-    # A total is needed in one of several ways, and a promise of so few rows takes a large one.
-    for total in totals:
-        for more in ({}, {"updates": 3}):
+    """A mechanism of one class, with such an ε."""
+    parameters = inspect.signature(kind).parameters
+    known: dict[str, object] = {
+        **GIVEN, "epsilon": epsilon, "workload": workload, "attribute": attribute,
+        "problem": MODELS, "parts": [(workload, Laplace(1))],
+    }  # fmt: skip
+    needed = {name: known[name] for name, one in parameters.items() if one.default is one.empty}
+    # A total is given in one of several ways, and a stream says how long it is.
+    refused: InvalidArgument | None = None
+    for more in ({}, {"updates": 3}):
+        for total in ({}, {"epsilon": epsilon}, {"epsilon": epsilon, "delta": "1e-6"}):
+            given = {name: one for name, one in (more | total).items() if name in parameters}
             try:
-                return kind(**arguments | total | (more if more.keys() <= _names(kind) else {}))
+                return kind(**needed | given)
             except InvalidArgument as error:
                 refused = error
-    raise refused
-
-
-def _names(kind: type[Mechanism[Any]]) -> set[str]:
-    return set(inspect.signature(kind).parameters)
+    raise refused or AssertionError

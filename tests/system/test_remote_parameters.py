@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from dpsdk.losses import (
     SVMLoss,
 )
 from dpsdk.mechanisms import (
+    BUILT_IN,
     ConvexPMW,
     Corrected,
     Gaussian,
@@ -38,6 +40,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Parts,
     PrivateMinimizer,
     Problem,
     Projection,
@@ -74,6 +77,7 @@ from dpsdk.queries import (
     marginals,
 )
 from dpsdk.testing import seeded
+from samples import sample
 from worlds import crossed
 
 pytestmark = pytest.mark.thorough
@@ -176,6 +180,9 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "budget": lambda e: Session(DATA, Budget(e, "1e-6")) and Laplace(1),
     "budget delta": lambda e: Session(DATA, Budget(1, e)) and Laplace(1),
 }
+for kind in BUILT_IN:
+    if kind is not Parts:  # which has no amount of its own
+        MECHANISMS[kind.family] = partial(sample, kind, AGES, "age")
 
 
 def _model(oracle: object, epsilon: object = 1) -> PrivateMinimizer:

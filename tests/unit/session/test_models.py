@@ -16,6 +16,7 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    DistributionMechanism,
     Gaussian,
     Laplace,
     NoisyHistogram,
@@ -43,10 +44,12 @@ from dpsdk.queries import (
 from dpsdk.release import Measurement, Quote
 from dpsdk.session.history import Receipt
 from dpsdk.testing import seeded
+from samples import samples
 
 DOMAIN = Domain(
     Integer("age", 0, 9), Categorical("sex", ["F", "M"]), Categorical("income", ["low", "high"])
 )
+
 RNG = np.random.default_rng(3)
 AGE, SEX = RNG.integers(0, 10, 2000), RNG.integers(0, 2, 2000)
 HIGH = RNG.random(2000) < 1 / (1 + np.exp(4.5 - AGE))
@@ -77,6 +80,8 @@ CHANNELS = {
         ),
     ),
 }
+DISTRIBUTIONS = {one.family: one for one in samples(PAIRS, "age", base=DistributionMechanism)}
+"""One of each, so that a new mechanism is among them."""
 
 
 def session(neighbors=Neighbors.REPLACE_ONE, **other):
@@ -85,10 +90,10 @@ def session(neighbors=Neighbors.REPLACE_ONE, **other):
 
 
 @pytest.mark.thorough(quick=5)
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", [*CHANNELS, *DISTRIBUTIONS])
 def test_a_channel_answers_from_its_distribution_free(name):
     asked = session()
-    with asked.open(CHANNELS[name]) as channel:
+    with asked.open({**DISTRIBUTIONS, **CHANNELS}[name]) as channel:
         channel.answer(Threshold("age", 4))
         spent, before = str(asked.spent), len(asked.history)
         release = channel.release(QUERY)

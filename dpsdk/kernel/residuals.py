@@ -29,7 +29,6 @@ from dpsdk.kernel.measure import GaussianNoise, gaussian_for
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of, setting_for
 from dpsdk.noise import NoiseLaw, NoiseSource
-from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats
 
@@ -96,23 +95,16 @@ class ResidualAccuracy(HalfWidths):
         What one step is in each, in rows; 0 where there is no noise.
     """
 
-    _law: Plain = field(converter=to_plain, alias="law")
+    law: NoiseLaw
     cells: tuple[int, ...]
     steps: tuple[float, ...]
     kind: str = field(init=False, default="exact tail of the discrete noise")
     standing: Standing = field(init=False, default="proven")
 
     @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise, in steps; a copy."""
-        return from_plain(self._law)
-
-    @property
     def deviations(self) -> tuple[float, ...]:
         """σ of each residual in rows, the root of the law's parameter."""
-        kind, above, below = self._law
-        del kind
-        scale = math.sqrt(above / below)
+        scale = math.sqrt(self.law.parameter)
         return tuple([step * scale for step in self.steps])
 
     def radii(self, beta: float, *, joint: bool) -> Floats:

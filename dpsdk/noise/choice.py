@@ -10,17 +10,17 @@ a proposal is refused, which is seldom, and never what comes out
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate, islice
+from itertools import accumulate
 from math import isqrt
 from numbers import Integral
-from operator import index
 from typing import cast
 
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import kept
 from dpsdk._checks import shown, to_fraction
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise.bits import Bits, uniform_below
@@ -57,7 +57,7 @@ def _power(part: int) -> float:
     return float(Fraction(root, 1 << 100))
 
 
-_POWERS = np.frombuffer(np.array([_power(part) for part in range(_PARTS)]).tobytes())
+_POWERS = kept(np.array([_power(part) for part in range(_PARTS)]))
 
 
 @frozen(eq=False)
@@ -201,18 +201,13 @@ def _split(counts: tuple[int, ...]) -> tuple[Floats, Ints]:
 
 
 def _to_rate(rate: Real) -> Fraction:
-    """A number of at least 0, made anew of plain integers."""
     expected = f"a number of at least 0, of at most {_RATE_BITS} bits above and below the line"
-    number = rate if isinstance(rate, Fraction) else to_fraction("rate", rate, expected)
-    # Taken apart once: a fraction can be changed, and a class of them may answer as it likes.
-    above, below = _exact(number.numerator), _exact(number.denominator)
-    if above is None or below is None:
-        raise InvalidArgument("rate", expected, f"an object of type {type(rate).__name__}")
-    if max(above.bit_length(), below.bit_length()) > _RATE_BITS:
+    number = to_fraction("rate", rate, expected)
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > _RATE_BITS:
         raise InvalidArgument("rate", expected, "a longer one")
-    if above < 0 or below <= 0:
+    if number < 0:
         raise InvalidArgument("rate", expected, shown(rate))
-    return Fraction(above, below)
+    return number
 
 
 # What follows never shows a level or a multiplicity in an error, because both may be private.
@@ -224,11 +219,7 @@ def _exact(value: object) -> int | None:
         return value
     if isinstance(value, bool) or not isinstance(value, Integral):
         return None
-    # A class of another author may answer for its integers as it likes; `int` does not.
-    try:
-        return int.__add__(value if isinstance(value, int) else index(cast("int", value)), 0)
-    except TypeError:
-        return None
+    return int(value)
 
 
 def _integers(parameter: str, values: Sequence[int]) -> tuple[int, ...]:
@@ -240,8 +231,7 @@ def _integers(parameter: str, values: Sequence[int]) -> tuple[int, ...]:
         _check_size(parameter, len(values))
     except OverflowError:
         _check_size(parameter, _MOST + 1)
-    items: tuple[object, ...] = tuple(islice(cast("Iterable[object]", values), _MOST + 1))
-    _check_size(parameter, len(items))
+    items = tuple(values)
     numbers = [item if type(item) is int else _exact(item) for item in items]
     if None in numbers:
         strange = items[numbers.index(None)]

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk.noise.exponential import PRECISION, Exponentials
-from dpsdk.noise.laws import Plain
+from dpsdk.noise.laws import DiscreteLaplace, Geometric, NoiseLaw
 from dpsdk.noise.table import LIMIT
 from dpsdk.typing import Bools, Floats, Ints
 
@@ -33,17 +33,15 @@ _STEEPEST = 60
 _Sure: TypeAlias = tuple[Ints, Bools]
 
 
-def draw(source: Exponentials, law: Plain, size: int) -> Ints:
+def draw(source: Exponentials, law: NoiseLaw, size: int) -> Ints:
     """`size` independent draws, each set to ±(2^62 - 1) if it lies beyond."""
-    kind, numerator, denominator = law
-    if kind == "geometric":
+    numerator, denominator = law.parameter.as_integer_ratio()
+    if isinstance(law, Geometric):
         one, many = geometric, _geometrics
-    elif kind == "laplace":
+    elif isinstance(law, DiscreteLaplace):
         one, many = laplace, _laplaces
-    elif kind == "gaussian":
-        one, many = gaussian, _gaussians
     else:
-        raise ValueError(kind)
+        one, many = gaussian, _gaussians
     if size > _SINGLY:
         return many(source, numerator, denominator, size)
     drawn = [_bounded(one(source, numerator, denominator)) for _ in range(size)]

@@ -6,7 +6,6 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -21,21 +20,9 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Geometric",
-    "Kind",
-    "KnownLaw",
     "NoiseLaw",
-    "Plain",
-    "from_plain",
-    "to_plain",
+    "check_law",
 ]
-
-Kind: TypeAlias = Literal["laplace", "gaussian", "geometric"]
-
-Plain: TypeAlias = tuple[Kind, int, int]
-"""A law in exact built-ins, as its kind and its scale or variance above and below the line.
-
-What is drawn from, and what caches are keyed by: nobody can change it or decide what it equals.
-"""
 
 MAX_SCALE = 1 << 55
 """The largest scale or sigma. Draws of it reach 2^62 with probability below 2^-183."""
@@ -46,23 +33,13 @@ _MAX_ENTRIES = 1 << 1000
 _LEAST = sys.float_info.min
 
 
-def _within(numerator: int, denominator: int, largest: int) -> bool:
-    """Whether these are exact integers that make a fraction from 0 to `largest`, of few bits."""
-    # A fraction keeps what is written into it, and a class of integers may compare as it likes.
-    if type(numerator) is not int or type(denominator) is not int:
-        return False
-    if not 0 <= numerator <= denominator * largest or denominator <= 0:
-        return False
-    return max(numerator.bit_length(), denominator.bit_length()) <= _MAX_BITS
-
-
 def _to_parameter(name: str, value: Real, largest: int, words: str) -> Fraction:
     expected = f"a number from 0 to {words}, of at most {_MAX_BITS} bits above and below the line"
     number = to_fraction(name, value, expected)
-    numerator, denominator = number.numerator, number.denominator
-    if not _within(numerator, denominator, largest):
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    if bits > _MAX_BITS or not 0 <= number <= largest:
         raise InvalidArgument(name, expected, shown(value))
-    return Fraction(numerator, denominator)
+    return number
 
 
 def _to_scale(value: Real) -> Fraction:
@@ -80,6 +57,11 @@ class NoiseLaw(ABC):
     """
 
     __slots__ = ()
+
+    @property
+    def parameter(self) -> Fraction:
+        """The scale, or of a Gaussian the variance."""
+        raise NotImplementedError
 
     @abstractmethod
     def tail(self, radius: int) -> float:
@@ -160,14 +142,13 @@ class Geometric(NoiseLaw):
     ----------
     scale : Real
         In units of the noise, from 0 to 2^55, kept as an exact fraction.
-
-    Raises
-    ------
-    InvalidArgument
-        If the scale is negative, above 2^55 or not a finite number.
     """
 
     scale: Fraction = field(converter=_to_scale)
+
+    @property
+    def parameter(self) -> Fraction:
+        return self.scale
 
     def tail(self, radius: int) -> float:
         """exp(-(radius + 1) / scale)."""
@@ -197,14 +178,13 @@ class DiscreteLaplace(NoiseLaw):
     ----------
     scale : Real
         In units of the noise, from 0 to 2^55, kept as an exact fraction.
-
-    Raises
-    ------
-    InvalidArgument
-        If the scale is negative, above 2^55 or not a finite number.
     """
 
     scale: Fraction = field(converter=_to_scale)
+
+    @property
+    def parameter(self) -> Fraction:
+        return self.scale
 
     def tail(self, radius: int) -> float:
         """2 q^(radius+1) / (1 + q) with q = exp(-1 / scale)."""
@@ -252,14 +232,13 @@ class DiscreteGaussian(NoiseLaw):
     ----------
     variance : Real
         Sigma squared, from 0 to 2^110, kept as an exact fraction.
-
-    Raises
-    ------
-    InvalidArgument
-        If the variance is negative, above 2^110 or not a finite number.
     """
 
     variance: Fraction = field(converter=_to_variance)
+
+    @property
+    def parameter(self) -> Fraction:
+        return self.variance
 
     def tail(self, radius: int) -> float:
         """The sum of the tail where sigma is below 64, else an upper bound.
@@ -322,43 +301,11 @@ def _gaussian_total(variance: float) -> float:
     return math.sqrt(2 * math.pi * variance) * (1 + 2 * math.exp(-dual) + 2 * math.exp(-4 * dual))
 
 
-def to_plain(law: NoiseLaw) -> Plain:
-    """The law in exact built-ins, where it is one that there is an exact sampler for.
-
-    Whoever holds a law can write into it, at any time and from any thread. This reads each number
-    once and looks at what it read.
-    """
-    kind: Kind
-    try:
-        if type(law) is DiscreteLaplace:
-            kind, number, largest = "laplace", law.scale, MAX_SCALE
-        elif type(law) is DiscreteGaussian:
-            kind, number, largest = "gaussian", law.variance, MAX_SCALE**2
-        elif type(law) is Geometric:
-            kind, number, largest = "geometric", law.scale, MAX_SCALE
-        else:
-            expected = "a DiscreteLaplace, DiscreteGaussian or Geometric law"
-            raise InvalidArgument("law", expected, shown(law))
-        if type(number) is Fraction:
-            numerator, denominator = number.numerator, number.denominator
-            if _within(numerator, denominator, largest):
-                return kind, numerator, denominator
-    except AttributeError:  # a law whose parameter was never set
-        pass
-    raise InvalidArgument("law", "a law as its class made it", "one that was written into")
+_KNOWN = frozenset({DiscreteLaplace, DiscreteGaussian, Geometric})
 
 
-KnownLaw: TypeAlias = DiscreteLaplace | DiscreteGaussian | Geometric
-
-
-def from_plain(law: Plain) -> KnownLaw:
-    """The law of plain numbers, as an object that nobody else holds."""
-    kind, numerator, denominator = law
-    parameter = Fraction(numerator, denominator)
-    if kind == "laplace":
-        return DiscreteLaplace(parameter)
-    if kind == "gaussian":
-        return DiscreteGaussian(parameter)
-    if kind == "geometric":
-        return Geometric(parameter)
-    raise ValueError(kind)
+def check_law(law: NoiseLaw) -> None:
+    """Raise `InvalidArgument` for a law that there is no exact sampler for."""
+    if type(law) not in _KNOWN:
+        expected = "a DiscreteLaplace, DiscreteGaussian or Geometric law"
+        raise InvalidArgument("law", expected, shown(law))

@@ -7,7 +7,7 @@ from attrs import define, field
 
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.exponential import Exponentials
-from dpsdk.noise.laws import Plain
+from dpsdk.noise.laws import NoiseLaw
 from dpsdk.noise.sampler import TABLED, sample
 from dpsdk.typing import Ints
 
@@ -64,10 +64,9 @@ class Pools:
         self._lifetime = lifetime
         self._exponentials = Exponentials(bits)
         self._born = 0.0
-        # Keys are made of exact built-ins only: none has an author who could decide what it equals.
-        self._pools: dict[tuple[Plain, int], _Pool] = {}
+        self._pools: dict[tuple[NoiseLaw, int], _Pool] = {}
 
-    def draw(self, law: Plain, size: int, now: float) -> Ints:
+    def draw(self, law: NoiseLaw, size: int, now: float) -> Ints:
         """`size` independent draws of a law, at the time `now`."""
         part = 1 << (size - 1).bit_length() if size < _POOLED else _UNPOOLED
         pool = self._pools.get((law, part))

@@ -7,7 +7,6 @@ gives the same draws whatever else the process did before. Tables are public and
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from dpsdk.noise import direct, gaussian, laplace
 from dpsdk.noise.exponential import Exponentials
 from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.laws import Kind, Plain
+from dpsdk.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.noise.table import Table
 from dpsdk.typing import Ints
 
@@ -27,22 +26,17 @@ TABLED = 4096
 _SAMPLERS = 128
 
 
-def sample(source: Exponentials, law: Plain, size: int, *, before: int = 0) -> Ints:
+def sample(source: Exponentials, law: NoiseLaw, size: int, *, before: int = 0) -> Ints:
     """`size` independent exact draws, each set to ±(2^62 - 1) if it lies beyond."""
-    if law[1] == 0:
+    if not law.parameter:
         return np.zeros(size, dtype=np.int64)
     if before + size >= TABLED:
-        return _sampler(*law).draw(source.bits, size)
+        return _sampler(law).draw(source.bits, size)
     return direct.draw(source, law, size)
 
 
 @lru_cache(maxsize=_SAMPLERS)
-def _sampler(kind: Kind, numerator: int, denominator: int) -> Table | Lattice:
-    parameter = Fraction(numerator, denominator)
-    if kind == "gaussian":
-        return gaussian.sampler(parameter)
-    if kind == "laplace":
-        return laplace.sampler(parameter, two_sided=True)
-    if kind == "geometric":
-        return laplace.sampler(parameter, two_sided=False)
-    raise ValueError(kind)
+def _sampler(law: NoiseLaw) -> Table | Lattice:
+    if isinstance(law, DiscreteGaussian):
+        return gaussian.sampler(law.variance)
+    return laplace.sampler(law.parameter, two_sided=isinstance(law, DiscreteLaplace))

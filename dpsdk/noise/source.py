@@ -17,7 +17,7 @@ from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
 from dpsdk.noise.choice import Options
 from dpsdk.noise.exponential import Exponentials
-from dpsdk.noise.laws import NoiseLaw, to_plain
+from dpsdk.noise.laws import NoiseLaw, check_law
 from dpsdk.noise.pool import Pools
 from dpsdk.noise.sampler import sample
 from dpsdk.typing import Bools, Ints, Real
@@ -71,10 +71,10 @@ class NoiseSource(ABC):
         Raises
         ------
         InvalidArgument
-            For a size below 0, a law that is not one of the three classes themselves, or one whose
-            parameter was written into.
+            For a size below 0, or a law that is not one of the three classes themselves.
         """
-        return sample(Exponentials(self._bits), to_plain(law), to_size(size))
+        check_law(law)
+        return sample(Exponentials(self._bits), law, to_size(size))
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Whether independent draws of a law are at or above their levels.
@@ -251,7 +251,8 @@ class SystemNoise(NoiseSource):
         """Independent draws of a law; see NoiseSource."""
         if self._pid != os.getpid() or self._forks != _forks:
             self._start_over()
-        return self._pools.draw(to_plain(law), to_size(size), time.monotonic())
+        check_law(law)
+        return self._pools.draw(law, to_size(size), time.monotonic())
 
     def _start_over(self) -> None:
         self._pools = Pools(os.urandom, _LIFETIME)

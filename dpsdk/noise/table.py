@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpsdk._arrays import kept_places
 from dpsdk.noise.bits import Bits, words
 from dpsdk.noise.interval import Bracket
 from dpsdk.typing import Ints
@@ -64,11 +65,6 @@ class Sign(Enum):
         return np.where(negative, other, k)
 
 
-def _sealed(array: Ints) -> Ints:
-    """The array on memory that nobody can write to, whatever flags are set."""
-    return np.frombuffer(array.tobytes(), dtype=np.int64)
-
-
 class Table:
     """One law, ready to be drawn from: immutable, public, shared by threads and forks.
 
@@ -96,9 +92,9 @@ class Table:
             raise ArithmeticError("the survival function ended above the unit of a word")
         self._survival = survival
         self._sign = sign
-        self._low = _sealed(np.array(low[::-1], dtype=np.int64))
-        self._high = _sealed(np.array(high[::-1], dtype=np.int64))
-        self._guide = _sealed(self._build_guide())
+        self._low = kept_places(np.array(low[::-1], dtype=np.int64))
+        self._high = kept_places(np.array(high[::-1], dtype=np.int64))
+        self._guide = kept_places(self._build_guide())
 
     def _build_guide(self) -> Ints:
         """For each sign and fifteen bits of U the draw, where these alone decide it."""

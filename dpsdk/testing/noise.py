@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from dpsdk._checks import to_integer
-from dpsdk.noise.laws import NoiseLaw, to_plain
+from dpsdk.noise.laws import NoiseLaw, check_law
 from dpsdk.noise.pool import Pools
 from dpsdk.noise.source import NoiseSource, to_size
 from dpsdk.typing import Ints
@@ -50,7 +50,8 @@ class SeededNoise(NoiseSource):
     @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
-        return self._pools.draw(to_plain(law), to_size(size), 0.0)
+        check_law(law)
+        return self._pools.draw(law, to_size(size), 0.0)
 
     @override
     def public_generator(self) -> np.random.Generator:

@@ -25,7 +25,6 @@ from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
 from dpsdk.noise.exponential import Exponentials
-from dpsdk.noise.laws import to_plain
 from dpsdk.noise.sampler import TABLED, sample
 from dpsdk.queries import Count
 
@@ -72,7 +71,7 @@ def bytes_a_draw(law: NoiseLaw, size: int) -> float:
         asked += count
         return os.urandom(count)
 
-    sample(Exponentials(counting), to_plain(law), size, before=TABLED)
+    sample(Exponentials(counting), law, size, before=TABLED)
     return asked / size
 
 

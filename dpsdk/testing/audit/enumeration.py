@@ -17,7 +17,7 @@ from dpsdk.errors import DpsdkError
 from dpsdk.noise import DiscreteGaussian, Geometric, NoiseLaw, NoiseSource
 from dpsdk.noise.choice import Options
 from dpsdk.noise.interval import exp_bracket
-from dpsdk.noise.laws import KnownLaw, Plain, from_plain, to_plain
+from dpsdk.noise.laws import check_law
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Bools, Ints, Real
@@ -105,13 +105,13 @@ class BranchingNoise(NoiseSource):
 
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """One value an entry, along the current path."""
-        choice = _support(to_plain(law), self._tail)
+        choice = _support(law, self._tail)
         return np.array([self._take(choice) for _ in range(size)], dtype=np.int64)
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Both sides of each comparison, each on its own path, with exact probabilities."""
-        known = from_plain(to_plain(law))
-        chances = [_reaching(known, int(level)) for level in levels]
+        check_law(law)
+        chances = [_reaching(law, int(level)) for level in levels]
         return np.array([self.choose((1 - chance, chance)) == 1 for chance in chances], dtype=bool)
 
     def uniform_below(self, n: int) -> int:
@@ -160,8 +160,8 @@ class BranchingNoise(NoiseSource):
 
 
 @lru_cache(256)
-def _support(plain: Plain, tail: float) -> _Choice:
-    law = from_plain(plain)
+def _support(law: NoiseLaw, tail: float) -> _Choice:
+    check_law(law)
     reach = law.radius(tail)
     if reach > PATH_LIMIT:
         message = f"one draw of {law} has more than {PATH_LIMIT:,} values"
@@ -199,18 +199,18 @@ def _uniform(n: int) -> _Choice:
     return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
 
 
-def _reaching(law: KnownLaw, level: int) -> float:
+def _reaching(law: NoiseLaw, level: int) -> float:
     """The probability of a draw at or above a level."""
     if isinstance(law, Geometric):
         return law.tail(level - 1) if level > 0 else 1.0
     return law.tail(level - 1) / 2 if level > 0 else 1.0 - law.tail(-level) / 2
 
 
-def _weight(law: KnownLaw, value: int) -> float:
+def _weight(law: NoiseLaw, value: int) -> float:
     if isinstance(law, DiscreteGaussian):
         variance = float(law.variance)
         return math.exp(-value * value / (2 * variance)) if variance else float(value == 0)
-    scale = float(law.scale)
+    scale = float(law.parameter)
     return math.exp(-abs(value) / scale) if scale else float(value == 0)
 
 

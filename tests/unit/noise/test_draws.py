@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from chi_square import fit, fit_parts
 
+from dpsdk.errors import InvalidArgument
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise, sampler
 from dpsdk.noise.exponential import Exponentials
+from dpsdk.testing.audit import BranchingNoise
 from dpsdk.testing.noise import seeded
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
@@ -86,12 +88,12 @@ def test_numbers_of_draws_alone_decide_where_there_is_a_table(
 
     monkeypatch.setattr(sampler, "_sampler", recording)
     for size in (1, 24, 25, 4095, 4096, 10**5, 5):
-        sampler.sample(Exponentials(seeded(1)._bits), ("laplace", 3211, 10), size)
+        sampler.sample(Exponentials(seeded(1)._bits), DiscreteLaplace("321.1"), size)
     assert built == [4096, 10**5]
     built.clear()
     size = 1
     for before in (4094, 4095, 10**9):
-        sampler.sample(Exponentials(seeded(1)._bits), ("laplace", 3211, 10), 1, before=before)
+        sampler.sample(Exponentials(seeded(1)._bits), DiscreteLaplace("321.1"), 1, before=before)
     assert len(built) == 2
     built.clear()
     for source in (seeded(1), SystemNoise()):
@@ -137,3 +139,28 @@ def test_ten_million_small_system_draws_fit_the_law(law: NoiseLaw) -> None:
     source = SystemNoise()
     parts = (source.draw(law, 1000) for _ in range(10_000))
     assert fit_parts(law, parts, 10**7, bins=4000) > 1e-7
+
+
+class _Below(DiscreteLaplace):
+    pass
+
+
+@pytest.mark.parametrize("law", [_Below(3), Fraction(3), "laplace", None])
+@pytest.mark.parametrize("source", [SystemNoise, lambda: seeded(1), BranchingNoise])
+def test_every_source_refuses_laws_that_it_has_no_sampler_for(law, source):
+    with pytest.raises(InvalidArgument, match="law"):
+        source().draw(law, 1)
+
+
+@pytest.mark.parametrize("size", [1, 10, 100, 5000])
+def test_what_is_drawn_belongs_to_whoever_drew_it(size):
+    told = []
+    for written in (False, True):
+        source, drawn = seeded(3), []
+        for _ in range(6):
+            mine = source.draw(DiscreteGaussian(10**6), size)
+            drawn.append(mine.tolist())
+            if written:
+                mine[...] = 0
+        told.append(drawn)
+    assert told[0] == told[1]

@@ -19,7 +19,6 @@ from dpsdk.forms import GapForm, Kronecker, LinearForm, Range
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
 from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
-from dpsdk.noise.laws import to_plain
 from dpsdk.noise.pool import Pools
 from dpsdk.observe import Answered, Charged, Opened, Refused
 from dpsdk.planner import trial
@@ -162,7 +161,7 @@ def test_a_question_within_a_question_to_the_same_strategy_is_refused(monkeypatc
 
 
 def test_a_draw_within_a_draw_takes_nothing_that_the_outer_one_hands_out():
-    law, met = to_plain(DiscreteLaplace(10**6)), []
+    law, met = DiscreteLaplace(10**6), []
     source = SystemNoise()
 
     def bits(count):

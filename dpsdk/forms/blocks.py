@@ -17,7 +17,15 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import ONE, ZERO, head_text, table_text, to_number
-from dpsdk.forms.factors import MATRIX_LIMIT, Factor, is_own, owned, rounded_half_up, to_weights
+from dpsdk.forms.factors import (
+    MATRIX_LIMIT,
+    OWN,
+    Factor,
+    is_own,
+    owned,
+    rounded_half_up,
+    to_weights,
+)
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
@@ -158,6 +166,11 @@ class Block(Lasting, ABC):
         """The functions summed over records: for each name its cell numbers, and counts."""
         return self.answer(tally(numbered(codes, self.shape, len(counts)), counts, self.shape))
 
+    @property
+    def steps(self) -> int:
+        """Roughly how many numbers are touched by an answer from a table, or by its adjoint."""
+        return self.rows * math.prod(self.shape)
+
     def adjoint(self, numbers: Floats) -> Floats:
         """The sum of the functions, each times a number, as a table with one axis a name."""
         return self.written().adjoint(numbers)
@@ -191,7 +204,7 @@ def owned_block(block: Block) -> Block:
 
 
 def _to_factors(factors: Iterable[Factor]) -> tuple[Factor, ...]:
-    return tuple([owned(factor) for factor in factors])
+    return tuple([one if type(one) in OWN else owned(one) for one in factors])
 
 
 @frozen
@@ -270,8 +283,12 @@ class Kronecker(Block):
     @property
     def span(self) -> tuple[slice, ...] | None:
         """The cells that a single function counts, where they are a box; None otherwise."""
-        sides = [factor.span for factor in self.factors]
-        return None if None in sides else tuple([side for side in sides if side is not None])
+        sides: list[slice] = []
+        for factor in self.factors:
+            if (side := factor.span) is None:
+                return None
+            sides.append(side)
+        return tuple(sides)
 
     @property
     def ranges(self) -> tuple[Ints, Ints, Floats] | None:
@@ -306,6 +323,10 @@ class Kronecker(Block):
         cells = numbered((code for _, code in remaining.values()), shape, len(counts))
         table = tally(cells, counts, shape)
         return Kronecker(tuple(remaining), factors, self.scale).answer(table)
+
+    @property
+    def steps(self) -> int:
+        return math.prod(self.shape) * len(self.factors) + self.rows
 
     def adjoint(self, numbers: Floats) -> Floats:
         result = numbers.reshape([factor.rows for factor in self.factors])

@@ -199,6 +199,12 @@ class Boxes(Block):
         weights: Floats = (inside * self.scales).T
         return weights
 
+    @property
+    def steps(self) -> int:
+        if Corners.best(self.shape, self.rows) is None:
+            return super().steps
+        return math.prod(self.shape) * len(self.names) + self.rows * (1 << len(self.names))
+
     def adjoint(self, numbers: Floats) -> Floats:
         return self._held(numbers * self.scales)
 

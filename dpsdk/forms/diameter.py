@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from dpsdk.forms.blocks import Block, Dense
 from dpsdk.typing import Bools, Floats, Ints
 
-__all__ = ["Columns", "by_signs", "diameter", "few_signs"]
+__all__ = ["Columns", "by_signs", "central_distances", "diameter", "few_signs"]
 
 PRODUCT_LIMIT = 2**31
 """The most multiplications of a search for the largest Euclidean distance."""
@@ -38,6 +38,11 @@ _PRODUCT = 2**18
 
 _CALL = 2**13
 """What a comparison costs beside its arithmetic, in the same unit."""
+
+_ROUNDS_OF_MEANS = 2**6
+_FEWEST = 2**2
+_STEP = 2**8
+"""What a look at a number costs in turns of a mean, beside a multiplication of two arrays."""
 
 _ROUNDED = 1 + 1e-12
 """More than two roots, a sum and a square round off."""
@@ -97,6 +102,46 @@ class Columns:
                 yield some, self.at(np.arange(some.start, some.stop))
 
     @cached_property
+    def quick(self) -> bool:
+        """Whether sums over all functions take no more than a few steps a cell.
+
+        Blocks of zeros and ones count by themselves, so that no column need be written out.
+        """
+        return not self.written and all(
+            block.integral and block.limits()[0] >= 0 and block.limits()[1] <= 1
+            for block in self.blocks
+        )
+
+    def joined(self, tables: Sequence[Floats]) -> Floats:
+        """The sum of a table of each block, over all cells."""
+        total = np.zeros(self.shape)
+        for block, table in zip(self.blocks, tables, strict=True):
+            axes = [self.names.index(name) for name in block.names]
+            spread = [size if axis in axes else 1 for axis, size in enumerate(self.shape)]
+            total += table.transpose(np.argsort(axes)).reshape(spread)
+        return total.reshape(-1)
+
+    def weighted(self, numbers: Floats) -> Floats:
+        """For each column the sum of its weights, each times a number."""
+        if self.quick:
+            # Each is an integer over a power of two, so that sums are exact.
+            cuts = np.cumsum([block.rows for block in self.blocks])[:-1]
+            parts = zip(self.blocks, np.split(numbers, cuts), strict=True)
+            return self.joined([block.adjoint(part) for block, part in parts])
+        return np.concatenate([numbers @ part for _, part in self.parts()])
+
+    def answers(self, shares: Floats) -> Floats:
+        """For each function the sum of its weights, each times the share of its cell."""
+        table = shares.reshape(self.shape)
+        parts: list[Floats] = []
+        for block in self.blocks:
+            axes = [self.names.index(name) for name in block.names]
+            others = tuple([axis for axis in range(table.ndim) if axis not in axes])
+            own = table.sum(axis=others).transpose(np.argsort(np.argsort(axes)))
+            parts.append(block.answer(own))
+        return np.concatenate(parts)
+
+    @cached_property
     def some(self) -> Ints:
         """A few cells, evenly spread."""
         return np.arange(0, self.cells, max(1, self.cells // _SAMPLE))
@@ -107,9 +152,7 @@ class Columns:
         # The function that weighs most says it, as the one of a constant feature does.
         sizes = np.abs(self.at(self.some)).sum(axis=1)
         direction = (sizes / max(float(sizes.max()), 1e-300)) ** 4
-        sides = np.empty(self.cells, dtype=np.bool_)
-        for some, part in self.parts():
-            sides[some] = direction @ part >= 0.0
+        sides: Bools = self.weighted(direction) >= 0.0
         return sides
 
     @cached_property
@@ -125,7 +168,9 @@ class Columns:
         return [(low[0], high[0]), (low[1], high[1])]
 
 
-def diameter(columns: Columns, norms: Floats, least: float, *, squared: bool) -> tuple[float, bool]:
+def diameter(
+    columns: Columns, norms: Floats, least: float, work: int, *, squared: bool
+) -> tuple[float, bool]:
     """The largest sum of differences of two columns, or a bound; and whether it is attained.
 
     Parameters
@@ -134,12 +179,37 @@ def diameter(columns: Columns, norms: Floats, least: float, *, squared: bool) ->
         Of each column the sum of its weights, in absolute value or squared.
     least
         What is known to be attained, such as by the column of a record outside the domain.
+    work
+        The most multiplications and differences.
     squared
         Whether differences are squared; otherwise their absolute values are added.
     """
     if not squared and few_signs(columns):
         return max(least, by_signs(columns)), True
-    return _Search(columns, 2 if squared else 1, norms, least).run()
+    return _Search(columns, 2 if squared else 1, norms, least, work).run()
+
+
+def central_distances(columns: Columns, norms: Floats, work: int) -> Floats | None:
+    """How far each column of zeros and ones is from a point that is not very far from any.
+
+    The sums of absolute differences, rounded up; None for other columns, and where a point takes
+    more steps than are allowed. It is a mean of corners of a cube: each is the nearest to a mean of
+    columns, in which those count the more that were the farther from the corners so far.
+    """
+    steps = _STEP * (columns.cells + sum([block.steps for block in columns.blocks]))
+    rounds = min(_ROUNDS_OF_MEANS, work // steps)
+    if not columns.quick or rounds < _FEWEST:
+        return None
+    found, total = norms, np.zeros(columns.cells, dtype=np.int64)
+    for number in range(1, rounds + 1):
+        far = max(int(total.max()), 1)
+        levels = (far - total) * (14 + math.isqrt(36 * number)) // far
+        shares = np.floor(np.ldexp(1.0, np.maximum(24 - levels, -1)))
+        corner = (2.0 * columns.answers(shares) > shares.sum()).astype(np.float64)
+        total += (norms - 2.0 * columns.weighted(corner) + corner.sum()).astype(np.int64)
+        if total.max() < number * found.max():
+            found = total / number * _ROUNDED
+    return found
 
 
 def few_signs(columns: Columns, most: float = math.inf) -> bool:
@@ -212,10 +282,10 @@ class _Search:
     power: int
     norms: Floats
     best: float
-    left: int = field(init=False)
+    left: int
 
     def __attrs_post_init__(self) -> None:
-        self.left = PRODUCT_LIMIT if self.power == 2 else DIFFERENCE_LIMIT
+        self.left = min(self.left, PRODUCT_LIMIT if self.power == 2 else DIFFERENCE_LIMIT)
 
     def run(self) -> tuple[float, bool]:
         sides = self.columns.sides

@@ -264,16 +264,16 @@ def _times(matrix: Floats, table: Floats, axis: int) -> Floats:
     return result
 
 
-_own: set[type] = set()
+OWN: set[type] = set()
 """The classes of this package that were met so far."""
 
 
 def is_own(kind: type) -> bool:
     """Whether a class is one of this package, whose extremes are proven."""
-    if kind in _own:
+    if kind in OWN:
         return True
     if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
-        _own.add(kind)
+        OWN.add(kind)
         return True
     return False
 

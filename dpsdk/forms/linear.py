@@ -15,6 +15,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Block, Kronecker, Products, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, worth_boxing
+from dpsdk.forms.factors import OWN
 from dpsdk.forms.identity import of_form, of_functions
 from dpsdk.typing import Floats, Ints
 
@@ -55,7 +56,7 @@ class Counts(Protocol):
 
 
 def _to_blocks(blocks: Iterable[Block]) -> tuple[FormBlock, ...]:
-    own = tuple([owned_block(block) for block in blocks])
+    own = tuple([block if type(block) in OWN else owned_block(block) for block in blocks])
     if not own:
         raise InvalidArgument("blocks", "at least one block", "none")
     return cast("tuple[FormBlock, ...]", own)

@@ -8,26 +8,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsdk.forms.blocks import Block
-from dpsdk.forms.diameter import Columns, by_signs, diameter, few_signs
+from dpsdk.forms.diameter import Columns, by_signs, central_distances, diameter, few_signs
 from dpsdk.forms.factors import PAIR_LIMIT, WEIGHT_LIMIT
 from dpsdk.forms.move import Move, pair_bound
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["search"]
 
-_WORK_LIMIT = 2**32
-"""The most multiplications that such a search makes."""
+WORK_LIMIT = 2**29
+"""The most steps of a search for all blocks together: a multiplication, or a look at a weight that
+is written out already, is one. Work on arrays that are there anyway is bounded by these alone."""
 
-LOOK_LIMIT = 2**24
-"""The most weights that such a search looks at one by one, where they are multiplied out."""
+LOOK_STEPS = 2**6
+"""What it takes to write out a weight and to look at it, some times."""
+
+_LOOKS = 2**22
+"""What it takes to look at columns beside their weights."""
+
+_WRITTEN_WORK = 2**32
+"""Blocks that are written out already, such as gradients, are worth so many steps."""
 
 WRITTEN_LIMIT = 2**26
-"""The same for those that are written out already."""
+"""The most weights that are looked at one by one where they are written out already."""
 
-_QUICK = 2**22
-"""Looking at so many weights is quicker than comparing the heaviest columns with each other."""
-
-_NARROW = 2**6
+_NARROW = 2**8
 _FEW = 2**2
 _PRODUCT = 2**18
 """Longer products are shared out to threads, which on busy machines wait for each other."""
@@ -38,14 +42,15 @@ def search(
     sizes: dict[str, int],
     known: Move,
     powers: tuple[int, ...],
+    work: int,
     *,
     replace: bool,
     outside: bool,
 ) -> Move:
     """Compare the heaviest columns with each other; bound what lighter ones can do.
 
-    In the powers of the norms that are sought, or in all where that costs nothing. Of another norm
-    the move is what is known already, and its largest entry is.
+    That is done in so many steps, and in the powers of the norms that are sought, or in all where
+    it costs nothing. Of another norm the move is what is known already, and its largest entry is.
     """
     names = tuple(sizes)
     shape = tuple(sizes.values())
@@ -58,10 +63,12 @@ def search(
         return _move(sought, found, known, binary=binary)
     signed = any(block.limits()[0] < 0 for block in blocks)
     rows = sum(block.rows for block in blocks)
-    width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(_WORK_LIMIT // max(rows, 1)))
     columns = Columns(blocks, names, shape)
+    if columns.written:
+        work = max(work, _WRITTEN_WORK)
+    width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(work // max(rows, 1)))
     found = [
-        _farthest(columns, norm, width, power, signed=signed, outside=outside)
+        _farthest(columns, norm, width, power, work, signed=signed, outside=outside)
         for power, norm in zip(sought, norms, strict=True)
     ]
     return _move(sought, found, known, binary=binary)
@@ -88,7 +95,14 @@ def _joint_norms(
 
 
 def _farthest(
-    columns: Columns, norms: Floats, width: int, power: int, *, signed: bool, outside: bool
+    columns: Columns,
+    norms: Floats,
+    width: int,
+    power: int,
+    work: int,
+    *,
+    signed: bool,
+    outside: bool,
 ) -> tuple[float, bool]:
     """The largest distance of two columns, or a bound of it; and whether it is attained."""
     square = power == 2 or _binary(columns.blocks)
@@ -97,27 +111,23 @@ def _farthest(
     size = columns.rows * columns.cells
     if not square and columns.cells <= width and few_signs(columns, columns.cells // 2):
         return max(float(norms.max()) if outside else 0.0, by_signs(columns)), True
-    looks = columns.cells > width and size <= (WRITTEN_LIMIT if columns.written else LOOK_LIMIT)
-    first = looks and (columns.written or size <= _QUICK)
+    looks = size <= WRITTEN_LIMIT if columns.written else LOOK_STEPS * size + _LOOKS <= work
     found = (math.inf, False)
     least = float(norms.max()) if outside else 0.0
-    if first:
-        found = diameter(columns, norms, least, squared=square)
+    if columns.cells > width:
+        if (distances := central_distances(columns, norms, work // 2)) is not None:
+            norms = distances
+        elif looks:
+            found = diameter(columns, norms, least, work, squared=square)
     if not found[1]:
-        pair = _worst_pair(columns, norms, width, power, signed=signed, outside=outside)
-        found = _better(found, pair)
-    if looks and not first and not found[1]:
-        found = _better(found, diameter(columns, norms, least, squared=square))
+        pair = _worst_pair(columns, norms, width, power, least, signed=signed)
+        # The one that is attained, or else the lower one.
+        found = min(found, pair, key=lambda bound: (not bound[1], bound[0]))
     return found
 
 
-def _better(one: tuple[float, bool], other: tuple[float, bool]) -> tuple[float, bool]:
-    """Of two bounds the one that is attained, or else the lower one."""
-    return min(one, other, key=lambda found: (not found[1], found[0]))
-
-
 def _worst_pair(
-    columns: Columns, norms: Floats, width: int, power: int, *, signed: bool, outside: bool
+    columns: Columns, norms: Floats, width: int, power: int, least: float, *, signed: bool
 ) -> tuple[float, bool]:
     """The largest distance of two heavy columns, or what lighter ones can do."""
     binary = _binary(columns.blocks)
@@ -126,16 +136,16 @@ def _worst_pair(
     if len(norms) <= width:
         heaviest, lighter = np.arange(len(norms)), norms[:0]
     else:
-        order = np.argsort(-norms, kind="stable")
-        heaviest, lighter = order[:width], norms[order[width:]]
+        heaviest, lighter = _split(norms, width)
     heavy = columns.at(heaviest)
-    best = float(norms.max()) if outside else 0.0
+    best = least
     if power == 2 or binary:
         # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
         # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
         # floats round off is small beside it, however much the columns have in common.
         heavy -= heavy[:, :1].copy()
-        best = max(best, _longest(heavy))
+        # So few zeros and ones that half the digits hold their sums.
+        best = max(best, _longest(heavy.astype(np.float32) if binary else heavy))
     else:
         for number in range(heavy.shape[1] - 1):
             distances = np.abs(heavy[:, number + 1 :] - heavy[:, number : number + 1]).sum(axis=0)
@@ -143,7 +153,17 @@ def _worst_pair(
     if not len(lighter):
         return best, True
     beyond = pair_bound(norms, lighter, power, signed=signed)
+    beyond = float(math.floor(beyond)) if binary else beyond
     return max(best, beyond), best >= beyond
+
+
+def _split(norms: Floats, width: int) -> tuple[Ints, Floats]:
+    """The places of the largest norms, of equal ones the first, and the other norms."""
+    least = np.partition(norms, len(norms) - width)[len(norms) - width]
+    above = np.flatnonzero(norms > least)
+    equal = np.flatnonzero(norms == least)[: width - len(above)]
+    places = np.sort(np.concatenate([above, equal]))
+    return places[np.argsort(-norms[places], kind="stable")], np.delete(norms, places)
 
 
 def _longest(columns: Floats) -> float:

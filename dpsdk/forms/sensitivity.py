@@ -25,7 +25,7 @@ from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
 from dpsdk.forms.residuals import Residual, moves
-from dpsdk.forms.search import search
+from dpsdk.forms.search import LOOK_STEPS, WORK_LIMIT, search
 from dpsdk.forms.structured import marginals, masked_marginal, product
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
@@ -102,7 +102,7 @@ def sensitivity(
         return _of_unit(known, setting)
     else:
         blocks = [block for block, _ in form.groups]
-        move = _stack(blocks, powers, replace=replace, outside=outside)
+        move = _stack(blocks, powers, WORK_LIMIT, replace=replace, outside=outside)
     return _of_unit(_certified(move, form), setting)
 
 
@@ -143,7 +143,7 @@ def _rounded_up(
 
 
 def _stack(
-    blocks: Sequence[Block], powers: tuple[int, ...], *, replace: bool, outside: bool
+    blocks: Sequence[Block], powers: tuple[int, ...], work: int, *, replace: bool, outside: bool
 ) -> Move:
     if all(block.partition for block in blocks):
         return marginals(blocks, replace=replace, outside=outside)
@@ -159,30 +159,35 @@ def _stack(
     if isinstance(only, Kronecker):
         bound = product(only, bound.maximum, replace=replace, outside=outside).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
-        found = search(blocks, sizes, bound, powers, replace=replace, outside=outside).least(bound)
+        found = search(blocks, sizes, bound, powers, work, replace=replace, outside=outside)
+        found = found.least(bound)
         apart = _by_names(blocks)
         if found.exact or not 1 < len(apart) <= _APART:
             return found
-        return _together(apart, found, powers, replace=replace, outside=outside)
+        return _together(apart, found, powers, work, replace=replace, outside=outside)
     if only is not None:
         shadow = _shadow(only)
         if shadow is None:
             return bound
         return _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
-    clusters = _clusters(blocks)
-    return _together(clusters, bound, powers, replace=replace, outside=outside)
+    clusters = _clusters(blocks, work // LOOK_STEPS // len(_by_names(blocks)))
+    return _together(clusters, bound, powers, work, replace=replace, outside=outside)
 
 
 def _together(
     clusters: Sequence[Sequence[Block]],
     bound: Move,
     powers: tuple[int, ...],
+    work: int,
     *,
     replace: bool,
     outside: bool,
 ) -> Move:
     """Clusters each at their worst, or what else is known."""
-    parts = [_stack(cluster, powers, replace=replace, outside=outside) for cluster in clusters]
+    share = work // len(clusters)
+    parts = [
+        _stack(cluster, powers, share, replace=replace, outside=outside) for cluster in clusters
+    ]
     l1, l2 = sum(part.l1 for part in parts), sum(part.l2 for part in parts)
     return Move(l1, l2, bound.maximum, exact=False).least(bound)
 
@@ -227,7 +232,7 @@ def _residuals(
         exact = exact and (alone or not l1 or 1 not in powers)
         if not exact and 1 in powers and math.prod(sizes.values()) <= _SMALL_SPAN:
             groups = [block for block, _ in form.groups]
-            searched = _stack(groups, (1,), replace=replace, outside=outside)
+            searched = _stack(groups, (1,), WORK_LIMIT, replace=replace, outside=outside)
             l1, exact = min(l1, math.ceil(searched.l1)), found.exact and searched.exact
     return Sensitivity(Fraction(l1), Fraction(found.squared), Fraction(found.maximum), exact)
 
@@ -250,14 +255,15 @@ def _in_shadow(shadow: Boxes, top: float, *, replace: bool) -> Move:
     return Move(l1, pair_bound(norms[1], norms[1], 2, signed=signed), top, exact=False)
 
 
-def _clusters(blocks: Sequence[Block]) -> list[list[Block]]:
+def _clusters(blocks: Sequence[Block], span: int) -> list[list[Block]]:
     """Greedily put blocks together whose attributes span few cells jointly."""
+    span = min(span, SPAN_LIMIT)
     clusters: list[tuple[dict[str, int], list[Block]]] = []
     for block in sorted(blocks, key=lambda block: -math.prod(block.shape)):
         own = dict(zip(block.names, block.shape, strict=True))
         for sizes, members in clusters:
             joint = sizes | own
-            if math.prod(joint.values()) <= SPAN_LIMIT:
+            if math.prod(joint.values()) <= span:
                 sizes.update(own)
                 members.append(block)
                 break

@@ -72,7 +72,7 @@ def test_it_is_that_of_all_pairs_or_above_it(kind, limit, monkeypatch):
                 monkeypatch.setattr(diameter, "PRODUCT_LIMIT", work * 4)
                 monkeypatch.setattr(diameter, "DIFFERENCE_LIMIT", work)
                 norms = block.column_norms(power)
-                found, exact = diameter.diameter(columns, norms, 0.0, squared=squared)
+                found, exact = diameter.diameter(columns, norms, 0.0, 2**31, squared=squared)
                 apart = np.abs(table[:, :, None] - table[:, None, :]) ** power
                 true = float(apart.sum(axis=0).max())
                 assert found >= true * (1 - 2**-45)
@@ -92,7 +92,7 @@ def test_limits_of_work_are_reached():
         patch.setattr(diameter, "DIFFERENCE_LIMIT", 2**18)
         for squared in (True, False):
             norms = block.column_norms(2 if squared else 1)
-            assert not diameter.diameter(columns, norms, 0.0, squared=squared)[1]
+            assert not diameter.diameter(columns, norms, 0.0, 2**31, squared=squared)[1]
 
 
 def angled(size):

@@ -1,5 +1,6 @@
 import itertools
 import sys
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from random_forms import random_form
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Groups,
     Identity,
@@ -59,15 +61,16 @@ def test_small_whole_forms_have_exact_sensitivities(neighbors, outside):
         assert compare(form, neighbors, outside), form
 
 
-UNSEEN = {"LOOK_LIMIT": 0, "WRITTEN_LIMIT": 0}
+UNSEEN = {"LOOK_STEPS": 2**40, "WRITTEN_LIMIT": 0, "_FEWEST": 2**7}
 SHORT = {"PAIR_LIMIT": 0, "SIGN_LIMIT": 0, "_BATCH": 1, "_FIRST": 1, "_SAMPLE": 1, "_CALL": 1}
-SHORT["_ROUNDS"] = 1
+SHORT |= {"_ROUNDS": 1, "_FEWEST": 2**7}
 LIMITS = {
     "clusters": {"SPAN_LIMIT": 6},
     "by rows": {"SPAN_LIMIT": 0},
     "pair bounds only": {"WEIGHT_LIMIT": 1, **UNSEEN},
     "a few pairs": {"PAIR_LIMIT": 3, **UNSEEN},
-    "little work": {"_WORK_LIMIT": 40, **UNSEEN},
+    "little work": {"WORK_LIMIT": 40, "_WRITTEN_WORK": 40, **UNSEEN},
+    "a few pairs from a point": {"PAIR_LIMIT": 3, "LOOK_STEPS": 2**40, "WRITTEN_LIMIT": 0},
     "clusters and few pairs": {"SPAN_LIMIT": 6, "PAIR_LIMIT": 2},
     "no comparisons": {**SHORT, "PRODUCT_LIMIT": 0, "DIFFERENCE_LIMIT": 0},
     "few columns held": {**SHORT, "KEPT_LIMIT": 1},
@@ -75,7 +78,7 @@ LIMITS = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("limits", [{"PAIR_LIMIT": 0}, SHORT])
+@pytest.mark.parametrize("limits", [{"PAIR_LIMIT": 0, "_FEWEST": 2**7}, SHORT])
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_sensitivities_are_exact_where_few_columns_are_compared(
     limits, neighbors, outside, monkeypatch
@@ -100,6 +103,24 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relati
 
 
 @pytest.mark.thorough(quick=1)
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_a_thousand_rectangles_are_searched_exactly_and_soon(neighbors, outside):
+    """Point 32: their price took two seconds."""
+    domain, rng = Domain(Integer("a", 0, 73), Integer("b", 0, 98)), np.random.default_rng(1)
+    low, high = np.sort(rng.integers(0, 99, (2, 2, 1000)) % [[[74], [99]]], axis=0)
+    form = LinearForm(domain, [Boxes(domain.names, domain.shape, low, high + 1, np.ones(1000))])
+    begin = time.process_time()
+    found = sensitivity(form, facts(domain, neighbors, outside=outside))
+    assert time.process_time() - begin < 0.5  # on busy machines, and by two threads
+    columns = form.blocks[0].written().weights
+    norms = columns.sum(axis=0)
+    wanted = norms.max()
+    if neighbors is Neighbors.REPLACE_ONE:
+        wanted = max((norms[:, None] + norms - 2 * columns.T @ columns).max(), outside * wanted)
+    assert found.l1 == found.l2_squared == wanted
+    assert found.exact
+
+
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_marginals_are_exact_without_a_search(neighbors, outside, monkeypatch):
     monkeypatch.setattr(module, "SPAN_LIMIT", 0)
@@ -274,9 +295,9 @@ def test_one_figure_is_the_same_whether_or_not_the_other_is_sought(
 def test_only_the_figure_that_is_asked_for_is_searched(monkeypatch):
     sought, farthest = [], search._farthest
 
-    def spy(columns, norms, width, power, **options):
+    def spy(columns, norms, width, power, work, **options):
         sought.append(power)
-        return farthest(columns, norms, width, power, **options)
+        return farthest(columns, norms, width, power, work, **options)
 
     monkeypatch.setattr(search, "_farthest", spy)
     rng = np.random.default_rng(5)

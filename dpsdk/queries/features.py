@@ -178,10 +178,14 @@ def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
     return parts
 
 
+def _crossed(parts: Sequence[str | Feature]) -> Cross:
+    return Cross(*parts)
+
+
 @written(
     "feature.cross",
     {"parts": ListOf(FEATURE, least=2, most=20)},
-    take=lambda parts: Cross(*parts),
+    take=_crossed,
 )
 @frozen(init=False, repr=False)
 class Cross(Feature):

@@ -6,25 +6,20 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import described, shown, to_amount
+from dpsdk._checks import described, shown
 from dpsdk.accounting import Budget
 from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.arguments import ZERO, to_zero_delta
+from dpsdk.mechanisms.arguments import ZERO, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
 from dpsdk.mechanisms.refusals import check_convex
 from dpsdk.release import Measurement, Quote
-from dpsdk.typing import Real
 
 __all__ = ["PrivateMinimizer"]
-
-
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
 
 
 def _oracle(_: object, __: object, value: Oracle) -> None:
@@ -93,7 +88,7 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     reusable = True
     page = "explanation/proofs/excess.md"
 
-    epsilon: Fraction = field(converter=_epsilon)
+    epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     oracle: Oracle = field(factory=Corrected, validator=_oracle)
 

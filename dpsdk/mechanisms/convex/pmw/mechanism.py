@@ -7,7 +7,6 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_count
-from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
@@ -46,6 +45,12 @@ from dpsdk.typing import Real
 __all__ = ["ConvexPMW"]
 
 _GRADIENT_SHARE = Fraction(1, 2)
+
+_EITHER = NoAccuracy(
+    "whether the hypothesis answers or a measured gradient is not known beforehand",
+    "read the bound of the release",
+)
+_EITHER_LINEAR = NoAccuracy("the hypothesis that will answer is not known beforehand")
 
 _COORDINATES = 16
 """So many gaps a model are counted on where the number of models sets the threshold."""
@@ -171,6 +176,7 @@ class ConvexPMW(ModelsMechanism):
         when_spent
             As for the class.
         """
+        ridge = problem.ridge if isinstance(problem, Problem) else 0.0
         return TextbookConvexPMW(
             epsilon=epsilon,
             delta=delta,
@@ -178,7 +184,7 @@ class ConvexPMW(ModelsMechanism):
             beta=beta,
             queries=queries,
             problem=problem,
-            oracle=_oracle(problem) if oracle is None else oracle,
+            oracle=NoisyDescent.textbook(ridge=ridge) if oracle is None else oracle,
             start=start,
             when_spent=when_spent,
         )
@@ -213,22 +219,14 @@ class ConvexPMW(ModelsMechanism):
     def quote(self, form: LinearForm | ConvexForm, terms: Terms, /) -> Quote:
         rounds = self._rounds(terms)
         opening = rounds.opening(terms)
-        if self.prepaid:
-            opened = rounds.prepaid(terms)
-            at_most = opened
-        elif isinstance(form, ConvexForm):
-            opened, at_most = Cost(opening), Cost((*opening, *_round(rounds.schedule)))
-        else:
-            opened = at_most = Cost(opening)
-        if isinstance(form, ConvexForm):
-            accuracy = NoAccuracy(
-                "whether the hypothesis answers or a measured gradient is not known beforehand",
-                "read the bound of the release",
-            )
-        else:
+        opened = rounds.prepaid(terms) if self.prepaid else Cost(opening)
+        if not isinstance(form, ConvexForm):
             check_linear(form, "ConvexPMW")
-            accuracy = NoAccuracy("the hypothesis that will answer is not known beforehand")
-        return Quote(opened, at_most, accuracy)
+            return Quote(opened, opened, _EITHER_LINEAR)
+        # A watch, and what covers the gradient of any model.
+        round_ = rounds.schedule.watching.guarantee, rounds.schedule.noise.cover
+        at_most = opened if self.prepaid else Cost((*opening, *round_))
+        return Quote(opened, at_most, _EITHER)
 
     def open(self, kernel: Kernel, /) -> GuardedStrategy:
         rounds = self._rounds(kernel.terms)
@@ -258,12 +256,3 @@ class ConvexPMW(ModelsMechanism):
             if value is not None:
                 given.append(f"{name}={value}")
         return f"ConvexPMW({', '.join(given)})"
-
-
-def _round(schedule: Schedule) -> tuple[Guarantee, Guarantee]:
-    """A watch, and what covers the gradient of any model."""
-    return schedule.watching.guarantee, schedule.noise.cover
-
-
-def _oracle(problem: Problem | SketchedProblem) -> NoisyDescent:
-    return NoisyDescent.textbook(ridge=problem.ridge if isinstance(problem, Problem) else 0.0)

@@ -8,27 +8,22 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from attrs import Factory, field, frozen
+from attrs import frozen
 
-from dpsdk import Budget, Quote, Release, Session
-from dpsdk.accounting import Odometer
+from dpsdk import Budget, Release, Session
 from dpsdk.accounting.numbers.search import largest
-from dpsdk.accounting.spent import Remaining
 from dpsdk.cli.request import Request
 from dpsdk.errors import InvalidArgument, NoBound, UnsupportedGuarantee
 from dpsdk.forms import Facts
-from dpsdk.kernel import Terms
 from dpsdk.mechanisms import FittedTable, Gaussian, Laplace, LocalMarginals
+from dpsdk.planner import Planner
 from dpsdk.queries import Answers, Marginal, MarginalTable, Workload
-from dpsdk.queries.base import lifting
 from dpsdk.release import Bound, Cost
-from dpsdk.session.memo import FormMemo
 
 __all__ = [
     "Asked",
     "Made",
     "Noise",
-    "Prices",
     "asked_of",
     "check_left",
     "made_of",
@@ -44,47 +39,6 @@ _CERTIFY = Fraction(1, 10)
 
 Asked: TypeAlias = Workload[MarginalTable]
 Noise: TypeAlias = Gaussian | Laplace
-
-
-def _forms_of(prices: Prices) -> FormMemo:
-    return FormMemo(prices.facts)
-
-
-@frozen
-class Prices:
-    """What questions would cost and how far off they would be, where there are facts and no table.
-
-    Parameters
-    ----------
-    facts
-        What is public of the table.
-    payer
-        What would be charged. Nothing is.
-    """
-
-    facts: Facts
-    payer: Odometer
-    _forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
-
-    @property
-    def budget(self) -> Budget:
-        """What may be spent in all."""
-        return self.payer.budget
-
-    @property
-    def remaining(self) -> Remaining:
-        """What may still be spent."""
-        return self.payer.remaining
-
-    def quote(self, asked: Asked, *, using: Noise | LocalMarginals) -> Quote:
-        """What a session would quote."""
-        terms = Terms(self.facts, self.payer.composition)
-        quote = using.quote(self._forms.form(asked), terms)
-        return quote.for_query(lifting(asked), self.facts)
-
-    def affords(self, asked: Asked, *, using: Noise | LocalMarginals) -> int | None:
-        """How many such runs fit, one after the other."""
-        return self.payer.affords_all(self.quote(asked, using=using).at_most.runs)
 
 
 @frozen(kw_only=True)
@@ -105,7 +59,7 @@ class Made:
     """What each table rests on, where that is not the same for all."""
 
 
-def check_left(desk: Session | Prices) -> None:
+def check_left(desk: Session | Planner) -> None:
     """Refuse where nothing is left of a budget.
 
     Raises
@@ -119,7 +73,7 @@ def check_left(desk: Session | Prices) -> None:
 
 
 def mechanism_for(
-    request: Request, budget: Budget, desk: Session | Prices, asked: Asked
+    request: Request, budget: Budget, desk: Session | Planner, asked: Asked
 ) -> Noise | LocalMarginals:
     """What makes the tables for a budget: the noise that takes all it can, or what fits them.
 
@@ -212,7 +166,7 @@ def _cells(facts: Facts, asked: Asked) -> int:
     return prod(facts.domain[name].size for name in names)
 
 
-def _most_noise(desk: Session | Prices, asked: Asked) -> Noise:
+def _most_noise(desk: Session | Planner, asked: Asked) -> Noise:
     """The noise whose one run takes as much of the budget as one run can."""
     if not desk.budget.delta:
         return Laplace(epsilon=desk.remaining.epsilon)

@@ -16,7 +16,7 @@ from dpsdk.accounting.ledger.binding import Dataset
 from dpsdk.cli.about import said_by
 from dpsdk.cli.declare import Header, column_names, described
 from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, one_row
+from dpsdk.cli.made import asked_of, check_left, mechanism_for, one_row
 from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.wanted import priced
@@ -29,6 +29,7 @@ from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import LocalMarginals
+from dpsdk.planner import Planner
 from dpsdk.publication import About
 
 __all__ = ["outlined"]
@@ -81,9 +82,9 @@ def outlined(
     asked = asked_of(request, list(tables.values()))
     budget, using = priced(request, facts, asked)
     payer = _payer(request, facts, budget if request.cap is None else request.cap)
-    prices = Prices(facts, payer)
+    prices = Planner.of(facts, payer)
     check_left(prices)
-    alone = prices if request.cap is None else Prices(facts, Odometer(budget))
+    alone = prices if request.cap is None else Planner.of(facts, Odometer(budget))
     chosen = mechanism_for(request, budget, alone, asked) if using is None else using
     quote = prices.quote(asked, using=chosen)
     payer.check_all(quote.at_most.runs)

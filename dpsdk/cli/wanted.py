@@ -11,11 +11,12 @@ from dpsdk.accounting import Odometer
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import Asked, Noise, Prices, one_row
+from dpsdk.cli.made import Asked, Noise, one_row
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.planner import Planner
 
 __all__ = ["priced"]
 
@@ -66,7 +67,7 @@ def _least_for(
         expected = f"below {most:,}, by which no entry is off in any case"
         raise InvalidArgument("--error", expected, error)
     beta, delta = float(request.beta), wanted.delta
-    prices = Prices(facts, Odometer(Budget(1, delta)))
+    prices = Planner.of(facts, Odometer(Budget(1, delta)))
     # As a float, since errors are: one that is written as 0.05 is no larger than 0.05.
     least, unit = wanted.limit, one_row(request, facts)
 

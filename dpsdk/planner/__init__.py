@@ -3,6 +3,7 @@
 from dpsdk.planner.curve import Curve, Point
 from dpsdk.planner.expected import Basis, Effort, Forecast
 from dpsdk.planner.plan import Plan
+from dpsdk.planner.planner import Planner
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.task import Assumptions, Goal
 from dpsdk.release.release import Reason
@@ -15,6 +16,7 @@ __all__ = [
     "Forecast",
     "Goal",
     "Plan",
+    "Planner",
     "Plans",
     "Point",
     "Reason",

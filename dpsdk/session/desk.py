@@ -36,6 +36,7 @@ from dpsdk.mechanisms.base import (
 )
 from dpsdk.observe import Event, Opened, Progress
 from dpsdk.planner import Assumptions, Goal, Plan, Plans
+from dpsdk.planner.planner import Wanted
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.release.release import Reason
@@ -434,16 +435,9 @@ class Desk:
             if error is not None:
                 raise InvalidArgument("alpha", "left out, as error names the same", "both")
             error = alpha
+        wanted = Wanted(error, budget, beta, assume, limits)
         with self._context.history.working("planning"):
-            return plans_of(
-                query,
-                self._context,
-                error=error,
-                budget=budget,
-                beta=beta,
-                assume=assume,
-                limits=limits,
-            )
+            return plans_of(query, self._context, wanted)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
@@ -13,23 +13,21 @@ import numpy as np
 from attrs import evolve
 from typing_extensions import override
 
-from dpsdk._checks import described, shown, to_beta
+from dpsdk._checks import described, shown
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Budget
 from dpsdk.accuracy import Bound, Lifting, bound_of
 from dpsdk.errors import AnswerLost, InvalidArgument, NoMechanism
 from dpsdk.forms import Facts, Form, LinearForm
-from dpsdk.forms.assumptions import NOTHING, Assumptions
-from dpsdk.kernel import Limits
+from dpsdk.forms.assumptions import NOTHING
 from dpsdk.kernel.question import Question
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.planner import Goal, Plan, Plans
-from dpsdk.planner.joint import for_goals
+from dpsdk.planner.planner import Wanted, plans_for
 from dpsdk.planner.planning import plans_for_budget, plans_for_error
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
-from dpsdk.release import Cost, Quote, Release
+from dpsdk.release import Quote, Release
 from dpsdk.release.release import Reason
 from dpsdk.session.channel import Channel, Given, released
 from dpsdk.session.context import Context
@@ -59,46 +57,16 @@ _DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
 
 
 def plans_of(
-    asked: Query[A, F] | Iterable[Goal[A, F]],
-    context: Context,
-    *,
-    error: float | None,
-    budget: Budget | Cost | None,
-    beta: float,
-    assume: Mapping[str, object] | Assumptions | None,
-    limits: Limits | None,
+    query: Query[A, F] | Iterable[Goal[A, F]], context: Context, wanted: Wanted
 ) -> Plans[F]:
-    """Ways to answer a query, or to reach goals, judged from public facts alone.
-
-    Raises
-    ------
-    InvalidArgument
-        If an argument is not what it should be, or not one of those that go together is given.
-    """
-    chance, believed = to_beta(beta), Assumptions.of(assume)
-    believed.check(context.facts)
-    if limits is not None and not isinstance(limits, Limits):
-        raise InvalidArgument("limits", "a Limits", shown(limits))
+    """Ways to answer a query, or to reach goals, judged from public facts alone."""
     terms, balance = context.terms, context.payer.balance
 
-    def task_of(query: Query[Any, Any], chance: float, /) -> Task[Any, Any]:
+    def task_of(query: Query[Any, Any], beta: float, /) -> Task[Any, Any]:
         form = context.forms.form(query)
-        return Task(query, form, terms, balance, chance, believed, limits)
+        return Task(query, form, terms, balance, beta, wanted.assumptions, wanted.limits)
 
-    given = [name for name, one in (("error", error), ("budget", budget)) if one is not None]
-    if not isinstance(asked, Query):
-        if given:
-            raise InvalidArgument(given[0], "left out, since goals carry their own", "a value")
-        return for_goals(asked, task_of, chance)
-    task: Task[A, F] = task_of(asked, chance)
-    if len(given) != 1:
-        got = " and ".join(given) or "neither"
-        raise InvalidArgument("error", "given, or budget, and not both", got)
-    if error is not None:
-        return plans_for_error(task, error)
-    if not isinstance(budget, Budget | Cost):
-        raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
-    return plans_for_budget(task, budget)
+    return plans_for(query, task_of, context.facts, wanted)
 
 
 def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:

@@ -331,18 +331,7 @@ class Broken(Fraction):
         raise RuntimeError
 
 
-def test_fractions_are_rebuilt_and_read_once():
-    kept = Fraction(1, 3)
-    number = to_fraction("x", kept)
-    kept._numerator = 10**9
-    assert number == Fraction(1, 3)
-    assert number is not kept
-    kept._denominator = 0
-    with pytest.raises(InvalidArgument):
-        to_fraction("x", kept)
-    kept._denominator = "3"
-    with pytest.raises(InvalidArgument):
-        to_fraction("x", kept)
+def test_fractions_are_read_once():
     shifting = Shifting(1)
     number = to_probability("x", 1 / to_fraction("x", shifting))
     assert number == Fraction(1, 2)
@@ -350,9 +339,6 @@ def test_fractions_are_rebuilt_and_read_once():
     assert type(number.denominator) is int
     with pytest.raises(InvalidArgument):
         to_fraction("x", Broken(1))
-    negative = Fraction(1)
-    negative._numerator, negative._denominator = -2, -4
-    assert to_fraction("x", negative) == Fraction(1, 2)
 
 
 class Liar:

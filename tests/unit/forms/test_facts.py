@@ -4,8 +4,7 @@ from enum import Enum
 
 import pytest
 
-from dpsdk import Domain, Integer, Neighbors, PrivateData
-from dpsdk.data.vault import setting_of
+from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting, replaces
@@ -59,13 +58,3 @@ def test_an_unknown_relation_is_refused_and_not_taken_for_the_cheaper(relation):
         with pytest.raises(InvalidArgument) as caught:
             refused()
         assert caught.value.parameter == "neighbors"
-
-
-def test_a_table_keeps_what_was_public_when_it_was_made():
-    domain = Domain(Integer("a", 0, 2))
-    data = PrivateData.from_counts([3, 4, 5], domain)
-    before = setting_of(data)
-    assert (before.replaced, before.outside, before.rows, before.shape) == (True, True, 12, (3,))
-    data.facts.__init__(domain, Neighbors.ADD_REMOVE, None, False, 1)
-    domain["a"].__init__("a", 0, 0)
-    assert setting_of(data) == before

@@ -263,18 +263,6 @@ def exchanged(**parts):
     return gap
 
 
-def test_what_a_gap_becomes_later_plays_no_part():
-    gap = gap_of(Ball(2.0))
-    data = PrivateData.from_counts([40, 15, 25], LINE)
-    own = prepare_proximal(gap, data.facts, 10)
-    numbers = own.read(open_histogram(data))
-    before = own.scores(numbers).tolist()
-    object.__setattr__(gap.over, "radius", 10.0**6)
-    object.__setattr__(gap, "strength", 9.0)
-    assert own.scores(numbers).tolist() == before
-    assert not own.ways.theta.flags.writeable
-
-
 def test_prices_are_worked_out_once_for_the_same_gradient_and_again_for_other_steps(monkeypatch):
     calls = []
     moved = Steps.moved

@@ -21,18 +21,12 @@ from dpsdk import (
 )
 from dpsdk.errors import Closed, InvalidArgument, PublicSizeRequired, TooLarge, UnknownAttribute
 from dpsdk.hypothesis import PiecewiseHypothesis
-from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import (
-    Corrected,
     DistributionMechanism,
     Fitted,
-    NoisyDescent,
     OnlinePMW,
-    PrivateMinimizer,
 )
 from dpsdk.queries import (
-    Ball,
-    ConvexMinimization,
     Count,
     Marginal,
     MarginalTable,
@@ -40,7 +34,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
-from dpsdk.release import Cost, HalfWidths, Measurement, NoAccuracy, Quote
+from dpsdk.release import Cost, HalfWidths, Quote
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 17, 90), Boolean("member"))
@@ -175,24 +169,3 @@ def test_threads_may_read_one_distribution():
         thread.join()
     assert set(got) == {(True, 0.6, hash(RECORDS))}
     assert len(got) == 200
-
-
-def test_what_is_said_of_many_answers_is_copied_for_each():
-    """Whoever gets a statement may write into it; the next answer must not say what he wrote."""
-    query = ConvexMinimization(LogisticLoss(), features=["age"], label="member", over=Ball(1))
-    with session().open(Known(RECORDS)) as channel:
-        first = channel.release(query)
-        kind = first.accuracy.kind
-        object.__setattr__(first.accuracy, "kind", "exact")
-        assert channel.release(query).accuracy.kind == kind
-    for oracle in (NoisyDescent(steps=2), Corrected(), Corrected(gradients=0)):
-        using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=oracle)
-        first, again = session().quote(query, using=using), session().quote(query, using=using)
-        if isinstance(first.accuracy, NoAccuracy):
-            assert first.accuracy is not again.accuracy
-    shared = NoAccuracy("nothing is known")
-    values = np.zeros(1)
-    for said in (Measurement(values, shared), Quote(Cost(), Cost(), shared)):
-        assert said.accuracy == shared
-        said.accuracy.__init__("all is known")
-        assert shared.kind == "nothing is known"

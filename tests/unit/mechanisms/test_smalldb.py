@@ -389,19 +389,6 @@ def test_nothing_private_is_told_when_a_draw_fails(monkeypatch):
     assert "secret" not in text
 
 
-def test_a_workload_that_changes_is_charged_and_promised_as_it_was_when_opened():
-    class Sly:
-        def lower(self, domain, /):
-            self.form = Marginal("age").lower(domain)
-            return self.form
-
-    sly = Sly()
-    channel = session().open(SmallDB(sly, epsilon=1, size=4))
-    object.__setattr__(sly.form, "blocks", THRESHOLDS.lower(LINE).blocks)
-    assert channel.release(Count({"age": 3})).bound().proven
-    assert channel.release(Threshold("age", 3)).bound().standing == "none"
-
-
 def test_the_theorem_of_dwork_and_roth_is_at_hand():
     rows = SmallDB.theorem_rows("0.1", 0.05, 1, functions=19, universe=21)
     assert rows > 10_000

@@ -411,24 +411,6 @@ def vandalised(value, seen):
             continue
 
 
-def test_whatever_is_done_to_a_plan_no_other_plan_says_otherwise():
-    own = session()
-    plans = own.plan(AGES, error=60.0)
-    others = [repr(plan) + repr(attrs.astuple(plan, recurse=False)[1:12]) for plan in plans]
-    for place, plan in enumerate(plans):
-        for name in ("cost", "promised", "assumed", "expected", "because", "share_of_remaining"):
-            part = getattr(plan, name)
-            vandalised(part, set())
-            object.__setattr__(plan, name, None)
-        object.__setattr__(plan, "mechanism", Laplace(epsilon=5))
-        for later, said in list(zip(plans, others, strict=True))[place + 1 :]:
-            assert repr(later) + repr(attrs.astuple(later, recurse=False)[1:12]) == said
-    assert [
-        repr(plan) + repr(attrs.astuple(plan, recurse=False)[1:12])
-        for plan in own.plan(AGES, error=60.0)
-    ] == others
-
-
 def test_a_plan_tells_what_is_free_afterwards():
     plans = session().plan(AGES, error=60.0)
     histogram = next(plan for plan in plans if isinstance(plan.mechanism, NoisyHistogram))

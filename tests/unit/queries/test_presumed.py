@@ -254,11 +254,3 @@ def test_more_rows_than_there_may_be_are_refused():
     session = session_of(neighbors=ADD, max_rows=3000)
     with pytest.raises(InvalidArgument, match="3,000"):
         session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume={"rows": 3001})
-
-
-def test_an_assumption_that_is_changed_later_changes_no_quote():
-    session, mine = session_of(), Public(inside=1)
-    quote = session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume=mine)
-    before = quote.assumed()
-    mine.__init__(inside=0.1)
-    assert quote.assumed() == before

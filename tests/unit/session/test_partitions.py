@@ -7,12 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
 from dpsdk.errors import (
     BudgetExceeded,
     Closed,
-    DpsdkError,
     InvalidArgument,
     UnknownAttribute,
 )
@@ -210,103 +209,10 @@ def test_a_merge_that_names_no_open_division_changes_nothing():
     assert odometer.spent.epsilon == Fraction(1, 2)
 
 
-# ----------------------------------------------------------------------------------------------
-# The attribute and the facts of a table are in the hands of its clients.
-
-
-def small(neighbors, index=None):
-    """A session whose attribute numbers its labels in another way, once the table is made."""
-    domain = Domain(Categorical("sex", ["F", "M"]), Integer("age", 0, 3))
-    counts = [[4, 3, 2, 1], [5, 6, 7, 8]]
-    data = PrivateData.from_counts(counts, domain, neighbors=neighbors, max_rows=100)
-    if index is not None:
-        other = type("Other", (Categorical,), {"index": lambda self, label: index(label)})
-        data.domain.__init__(other("sex", ["F", "M"]), domain["age"])
-    return Session(data, Budget(1), composition=BasicComposition(), noise=seeded(5))
-
-
-def asked(session, partition, *labels):
-    """What parts cost together that are each asked for the whole budget; None where refused."""
-    try:
-        for label in labels:
-            partition[label].answer(COUNT, using=Laplace(1))
-    except DpsdkError:
-        return None
-    return session.spent.epsilon
-
-
-def labelled(session, *labels):
-    """Have the attribute translate other numbers into labels than labels into numbers."""
-    object.__setattr__(session.domain["sex"], "values", labels)
-
-
-def test_no_part_is_read_under_two_numbers():
-    session = small(Neighbors.ADD_REMOVE)
-    with session.partition("sex") as parts:
-        males = parts["M"]
-        labelled(session, "M", "F")
-        other = parts["F"]
-        labelled(session, "F", "M")
-        answers = [part.answer(COUNT, using=Laplace(1)) for part in (males, other)]
-    # All rows are in one of them: what is paid once for both was asked once of each row.
-    assert abs(sum(answers) - 36) <= 4
-    assert session.spent.epsilon == 1
-
-
-def test_a_label_of_another_class_is_no_part_of_its_own():
-    class Sly(int):
-        """Is told apart from every other number, and reads as the same."""
-
-        def __eq__(self, other):
-            return self is other
-
-        def __hash__(self):
-            return id(self)
-
-    session = small(Neighbors.ADD_REMOVE, lambda label: Sly(1))
-    with session.partition("sex") as parts:
-        assert asked(session, parts, "F", "M") is None
-    assert session.spent.charges == 1
-
-
-@pytest.mark.parametrize("number", [-1, 2, 256, 0.0, "0", None])
-def test_a_label_of_no_part_is_refused(number):
-    session = small(Neighbors.ADD_REMOVE, lambda label: number)
-    with session.partition("sex") as parts:
-        assert asked(session, parts, "M") is None
-    assert session.spent.charges == 0
-
-
-def test_rows_still_move_between_parts_when_the_facts_say_that_they_do_not():
-    session = small(Neighbors.REPLACE_ONE)
-    object.__setattr__(session.facts, "neighbors", Neighbors.ADD_REMOVE)
-    with session.partition("sex") as parts:
-        assert asked(session, parts, "F", "M") is None
-    assert session.spent.epsilon == 1
-
-
-def test_there_are_as_many_parts_as_when_the_table_was_made():
-    session = small(Neighbors.REPLACE_ONE)
-    labelled(session, "F")
-    with session.partition("sex") as parts:
-        labelled(session, "F", "M")
-        assert asked(session, parts, "F", "M") is None
-    assert session.spent.epsilon == 1
-
-
-def test_an_attribute_that_took_the_name_of_another_is_none_of_the_table():
-    session = small(Neighbors.REPLACE_ONE)
-    session.domain["sex"].__init__("region", ["F", "M"])
-    with pytest.raises(UnknownAttribute):
-        session.partition("sex")
-
-
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_a_table_with_several_rows_a_person_is_not_divided(neighbors):
     data = table(people(40, 11), neighbors, unit_rows=2)
     session = Session(data, Budget(1), noise=seeded(1))
-    # What a client's facts say later makes no difference.
-    object.__setattr__(data.facts, "unit_rows", 1)
     with pytest.raises(InvalidArgument, match="rows of one person may lie in many parts") as caught:
         session.partition("sex")
     assert (caught.value.parameter, caught.value.got) == ("unit_rows", "2")

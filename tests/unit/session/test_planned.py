@@ -234,14 +234,6 @@ def test_only_plans_of_mechanisms_are_taken():
         session.answer(QUERY, using=plan_of(Matrix(Marginal("sex"), epsilon="0.1")))
 
 
-def test_a_release_keeps_its_reasons_whatever_becomes_of_the_plan():
-    session, plan = session_of(), plan_of(Laplace("0.1"), because=(Reason("cheapest", "words"),))
-    release = session.release(QUERY, using=plan)
-    plan.because[0].__init__("dearer", "others")
-    assert release.because == WHY
-    assert session.release(QUERY, using=plan_of(Laplace("0.1"), because=())).because == ()
-
-
 def test_a_closed_session_answers_no_plan():
     session = session_of()
     plan, scope = session.plan(QUERY, error=0.05).best, session.scope("s", "0.5")

@@ -23,7 +23,7 @@ from dpsdk.accounting import (
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms, Watching
-from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
+from dpsdk.mechanisms import Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import Above, Count, Marginal, Threshold
 from dpsdk.release import Cost, Quote
 from dpsdk.testing import seeded
@@ -501,27 +501,6 @@ class Plain(OneShot[LinearForm]):
                 return kernel.measure(form, noise)
 
         return Strategy()
-
-
-@pytest.mark.parametrize("kind", [Laplace, Plain])
-def test_a_mechanism_that_is_initialised_again_is_another_one(kind):
-    session = opened(100)
-    mechanism = kind(Fraction(1, 10))
-    session.answer(Count(), using=mechanism)
-    mechanism.__init__(Fraction(5))
-    release = session.release(Count(), using=mechanism)
-    assert release.cost.epsilon == 5
-    assert session.quote(Count(), using=mechanism).at_most == release.cost
-    if kind is Laplace:
-        assert session.history[1].mechanism == "Laplace(epsilon=5)"
-
-
-def test_a_gaussian_that_is_initialised_again_is_another_one():
-    session = Session(DATA, Budget(10, "0.1"), composition=ZCDPComposition(), noise=seeded(7))
-    mechanism = Gaussian(rho="0.01")
-    session.answer(Count(), using=mechanism)
-    mechanism.__init__(rho="0.1")
-    assert session.release(Count(), using=mechanism).cost.rho == Fraction(1, 10)
 
 
 def test_a_name_of_another_class_is_kept_as_plain_text():

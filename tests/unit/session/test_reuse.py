@@ -238,16 +238,6 @@ def test_what_other_authors_made_is_asked_anew():
     assert session.spent.charges == 5
 
 
-def test_a_mechanism_that_was_initialised_again_is_another():
-    session = opened()
-    using = Laplace("0.1")
-    session.answer(ROWS, using=using)
-    using.__init__("0.2")  # type: ignore[misc]  # what a client might do
-    release = session.release(ROWS, using=using)
-    assert not release.reused
-    assert release.cost.epsilon == Fraction(1, 5)
-
-
 @frozen
 class Asking(Query[float, LinearForm]):
     """Asks for a form that somebody else holds as well."""

@@ -8,12 +8,11 @@ from typing import Self
 from attrs import field, frozen
 
 from dpsdk._checks import to_amount, to_delta, whole_repr
-from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.display import as_text
-from dpsdk.codec import AMOUNT, Member, written
+from dpsdk.codec import AMOUNT, JSON, Member, from_record, to_record, written
 from dpsdk.typing import Real
 
-__all__ = ["BUDGETS", "Budget"]
+__all__ = ["Budget"]
 
 
 def _epsilon(value: Real) -> Fraction:
@@ -46,9 +45,9 @@ class Budget:
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
     delta: Fraction = field(default=Fraction(0), converter=_delta, repr=whole_repr)
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The budget as plain data, for a ledger to write."""
-        return as_record(BUDGETS, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -59,7 +58,7 @@ class Budget:
         RecordError
             If it is no record of a budget.
         """
-        return from_record(BUDGETS, cls, record)
+        return from_record(cls, record)
 
     def __str__(self) -> str:
         if not self.delta:
@@ -68,6 +67,3 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"
-
-
-BUDGETS = Single(Budget, "budget.1", {"epsilon": FRACTION, "delta": FRACTION})

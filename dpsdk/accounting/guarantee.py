@@ -15,24 +15,23 @@ from typing import Self, TypeVar
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_integer, to_probability, whole_repr
-from dpsdk._records import (
-    FRACTION,
-    NATURAL,
-    Kinds,
-    Listed,
-    Optional,
-    Record,
-    as_record,
-    from_record,
-)
 from dpsdk.accounting.numbers.display import as_text
-from dpsdk.codec import AMOUNT, INTEGER, ListOf, Nested, OrNone, written
+from dpsdk.codec import (
+    AMOUNT,
+    INTEGER,
+    JSON,
+    ListOf,
+    Nested,
+    OrNone,
+    from_record,
+    to_record,
+    written,
+)
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = [
     "GUARANTEE",
-    "GUARANTEES",
     "ApproximateGuarantee",
     "BoundedRangeGuarantee",
     "DiscreteGaussianGuarantee",
@@ -110,7 +109,7 @@ class Guarantee(ABC):
     def free(self) -> bool:
         """Whether the run tells nothing about the data, so that it costs nothing."""
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The guarantee as plain data, for a ledger to write.
 
         Raises
@@ -118,7 +117,7 @@ class Guarantee(ABC):
         RecordError
             If its class is none of the package, or a number in it has too many digits.
         """
-        return as_record(GUARANTEES, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -129,7 +128,7 @@ class Guarantee(ABC):
         RecordError
             If it is no record of such a guarantee.
         """
-        return from_record(GUARANTEES, cls, record)
+        return from_record(cls, record)
 
 
 GUARANTEE = Nested[Guarantee]("a guarantee", Guarantee)
@@ -317,26 +316,6 @@ class ApproximateGuarantee(Guarantee):
     def __str__(self) -> str:
         return f"({as_text(self.epsilon, up=True)}, {as_text(self.delta, up=True)})-DP"
 
-
-GUARANTEES: Kinds[Guarantee] = Kinds("a guarantee")
-GUARANTEES.add(PureGuarantee, "guarantee.pure.1", {"epsilon": FRACTION})
-GUARANTEES.add(
-    DiscreteLaplaceGuarantee, "guarantee.discrete-laplace.1", {"scale": FRACTION, "shift": NATURAL}
-)
-GUARANTEES.add(
-    DiscreteGaussianGuarantee,
-    "guarantee.discrete-gaussian.1",
-    {
-        "variance": FRACTION,
-        "shift_squared": NATURAL,
-        "shift_max": NATURAL,
-        "claim": Optional(Listed(FRACTION, 2)),
-    },
-)
-GUARANTEES.add(BoundedRangeGuarantee, "guarantee.bounded-range.1", {"eta": FRACTION})
-GUARANTEES.add(
-    ApproximateGuarantee, "guarantee.approximate.1", {"epsilon": FRACTION, "delta": FRACTION}
-)
 
 _KNOWN = frozenset(
     {

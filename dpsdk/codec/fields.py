@@ -137,6 +137,15 @@ class _Text(_AsIs[str]):
         self._most = most
         self._expected = f"a {'non-empty ' if least else ''}text of at most {most:,} characters"
 
+    def write(self, value: str, path: str, codebook: Codebook, /) -> Plain:
+        text = self.read(value, path, codebook)
+        if not text.isascii():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError:
+                raise WireError(path, "a text that UTF-8 can hold", shown(text)) from None
+        return text
+
     def read(self, plain: Plain, path: str, _: Codebook, /) -> str:
         if type(plain) is not str or not self._least <= len(plain) <= self._most:
             raise refused(path, self._expected, plain)

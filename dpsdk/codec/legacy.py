@@ -48,7 +48,7 @@ _TAGS = {
     "binding.1": "dataset:r budget:r composition:r start:r anytime:?r",
     "account.1": "name:t start:r outer:*n line:r runs:n reserve:f closed:f",
     "numbered.1": "number:n account:r",
-    "division.1": "generation:n parts:n moves:f places:p bundles:**r kinds:p",
+    "division.1": "generation:n parts:n moves:f places:*n bundles:**r kinds:p",
     "books.1": "binding:?r lines:*r division:?r accounts:*r runs:n sessions:n",
     "answer.1": "stored question:t numbers:p source:t accuracy:r",
     "accuracy.noise.1": "law:l entries:n step:x bias:x",

@@ -142,19 +142,17 @@ class RecordError(DpsdkError, ValueError):
 
 
 @define(str=False, eq=False)
-class WireError(DpsdkError, ValueError):
+class WireError(RecordError):
     """Data that are no written form of a public value, or a value that has no written form.
 
     `path` leads to the place, from `$`, which is the whole; `expected` is what may stand there.
     Raised before anything is looked up in a table, or charged.
     """
 
-    path: str
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        return f"{self.path} must be {self.expected}; got {self.got}"
+    @property
+    def path(self) -> str:
+        """The path to the place."""
+        return self.where
 
 
 @define(str=False, eq=False)

@@ -9,7 +9,6 @@ from typing import Self
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability, whole_repr
-from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.rounding import (
     UP,
     float_up,
@@ -18,11 +17,11 @@ from dpsdk.accounting.numbers.rounding import (
     ln_up,
     sqrt_up,
 )
-from dpsdk.codec import AMOUNT, written
+from dpsdk.codec import AMOUNT, JSON, from_record, to_record, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["ANYTIMES", "Anytime"]
+__all__ = ["Anytime"]
 
 
 def _delta(value: Real) -> Fraction:
@@ -76,9 +75,9 @@ class Anytime:
         width = sqrt_up(UP.multiply(fraction_up(2 * (v + g)), log))
         return float_up(UP.add(fraction_up(spent), width))
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The bound as plain data, for a ledger to write."""
-        return as_record(ANYTIMES, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -89,7 +88,4 @@ class Anytime:
         RecordError
             If it is no record of such a bound.
         """
-        return from_record(ANYTIMES, cls, record)
-
-
-ANYTIMES = Single(Anytime, "anytime.1", {"delta": FRACTION, "around": FRACTION})
+        return from_record(cls, record)

@@ -11,9 +11,8 @@ from typing import ClassVar, NoReturn
 from attrs import field, frozen
 
 from dpsdk._checks import to_probability, whole_repr
-from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.filters.composition import COMPOSITIONS, Composition, Runs, State, counted
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -355,8 +354,3 @@ class ZCDPComposition(AdditiveComposition):
     def largest_rho(self, state: State) -> Fraction:
         """What is left of ρ, exactly."""
         return self._left(state)
-
-
-COMPOSITIONS.add(BasicComposition, "composition.basic.1", {})
-COMPOSITIONS.add(AdvancedComposition, "composition.advanced.1", {"leak_share": FRACTION})
-COMPOSITIONS.add(ZCDPComposition, "composition.zcdp.1", {"leak_share": FRACTION})

@@ -8,11 +8,10 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, whole_repr
-from dpsdk._records import FRACTION, Listed, Optional
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
 from dpsdk.accounting.filters.composition import (
-    COMPOSITIONS,
+    COMPOSITION,
     NEVER_OPEN,
     Composition,
     Runs,
@@ -26,7 +25,7 @@ from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuar
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, floor_steps, from_steps
 from dpsdk.accounting.prices.run import prices_of
-from dpsdk.codec import AMOUNT, ListOf, Member, Nested, OrNone, written
+from dpsdk.codec import AMOUNT, ListOf, Member, OrNone, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
@@ -63,7 +62,7 @@ def leakless(guarantee: Guarantee) -> Guarantee:
 @written(
     "composition.any-of",
     {
-        "members": ListOf(Nested[Composition]("a composition", Composition), least=1, most=100),
+        "members": ListOf(COMPOSITION, least=1, most=100),
         "weights": Member(OrNone(ListOf(AMOUNT, most=100)), None),
         **LEAKS,
     },
@@ -322,15 +321,3 @@ def default_composition(leak_share: Real = LEAK_SHARE) -> AnyOf:
     """
     members = (BasicComposition(), EnvelopeComposition(0), MixedComposition(0))
     return AnyOf(members, weights=(0, 997, 3), leak_share=leak_share)
-
-
-_MOST_MEMBERS = 64
-COMPOSITIONS.add(
-    AnyOf,
-    "composition.any-of.1",
-    {
-        "members": Listed(COMPOSITIONS, _MOST_MEMBERS),
-        "weights": Optional(Listed(FRACTION, _MOST_MEMBERS)),
-        "leak_share": FRACTION,
-    },
-)

@@ -8,29 +8,37 @@ methods are pure functions; an `Odometer` is what holds a state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeGuard
 
 from dpsdk._checks import shown
-from dpsdk._records import NATURAL, Kinds, Listed, Record, Single, as_record, from_record
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.errors import RecordError
+from dpsdk.codec import (
+    JSON,
+    WHOLE,
+    Checked,
+    Codebook,
+    ListOf,
+    Nested,
+    Plain,
+    from_record,
+    to_record,
+    written,
+)
+from dpsdk.errors import WireError
 
 __all__ = [
-    "COMPOSITIONS",
+    "COMPOSITION",
     "NEVER_OPEN",
-    "STATES",
+    "STATE",
     "Composition",
     "Runs",
     "State",
     "counted",
     "is_open",
 ]
-
-_MOST_AXES = 16
-_MOST_MEMBERS = 64
 
 Runs: TypeAlias = Iterable[Guarantee | tuple[Guarantee, int]]
 """Runs in their order, as what is proven of each, or of so many equal ones in succession."""
@@ -42,6 +50,42 @@ def counted(runs: Runs) -> list[tuple[Guarantee, int]]:
     return [(run, count) for run, count in pairs if count and not run.free]
 
 
+class _Part:
+    """The state of a member; "closed", or "never" for one that never was open."""
+
+    def write(self, value: State | None, path: str, codebook: Codebook, /) -> Plain:
+        if value is None:
+            return "closed"
+        return "never" if value == NEVER_OPEN else STATE.write(value, path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> State | None:
+        if type(plain) is str:
+            if plain not in {"closed", "never"}:
+                raise WireError(path, "a state, closed or never", shown(plain))
+            return None if plain == "closed" else NEVER_OPEN
+        return STATE.read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [{"enum": ["closed", "never"]}, STATE.schema(codebook)]}
+
+
+STEPS = Checked(WHOLE, lambda steps: steps >= 0, "an integer of at least 0")
+"""An amount in steps of the grid, as a member of written forms."""
+
+
+@written(
+    "state",
+    {
+        "spent": ListOf(STEPS, most=16),
+        "limit": ListOf(STEPS, most=16),
+        "parts": ListOf(_Part(), most=64),
+        "reach": STEPS,
+    },
+    wrong=lambda state: (
+        "" if len(state.spent) == len(state.limit) else "as many axes spent as limited"
+    ),
+    public=False,
+)
 class State(NamedTuple):
     """How far a budget is spent, in steps of the grid; its size does not grow with the charges.
 
@@ -68,7 +112,7 @@ class State(NamedTuple):
     parts: tuple[State | None, ...] = ()
     reach: int = 0
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The state as plain data, for a ledger to write.
 
         Raises
@@ -76,7 +120,7 @@ class State(NamedTuple):
         RecordError
             If it has more than 16 axes or 64 parts.
         """
-        return as_record(STATES, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -87,44 +131,10 @@ class State(NamedTuple):
         RecordError
             If it is no record of a state.
         """
-        return from_record(STATES, cls, record)
+        return from_record(cls, record)
 
 
-class _Part:
-    """The state of a member: a record, or "closed", or "never" for one that never was open."""
-
-    def write(self, value: State | None, where: str) -> object:
-        if value is None:
-            return "closed"
-        return "never" if value == NEVER_OPEN else STATES.write(value, where)
-
-    def read(self, plain: object, where: str) -> State | None:
-        if type(plain) is str:
-            if plain not in {"closed", "never"}:
-                raise RecordError(where, "a state, closed or never", shown(plain))
-            return None if plain == "closed" else NEVER_OPEN
-        return STATES.read(plain, where)
-
-
-def _state(read: Mapping[str, object]) -> State:
-    state = State(**read)  # type: ignore[arg-type]  # of the types that its fields read
-    if len(state.spent) != len(state.limit):
-        raise RecordError("State", "as many axes spent as limited", f"{len(state.spent)}")
-    return state
-
-
-STATES: Single[State] = Single(
-    State,
-    "state.1",
-    {
-        "spent": Listed(NATURAL, _MOST_AXES),
-        "limit": Listed(NATURAL, _MOST_AXES),
-        "parts": Listed(_Part(), _MOST_MEMBERS),
-        "reach": NATURAL,
-    },
-    _state,
-)
-
+STATE = Nested[State]("a state", State)
 
 NEVER_OPEN = State((), ())
 """Stands for a member of a composition that has accepted nothing and never will.
@@ -149,7 +159,7 @@ class Composition(ABC):
     uses_delta: ClassVar[bool] = True
     """Whether the theorem behind the filter itself spends δ, leaks aside."""
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The composition as plain data, for a ledger to write.
 
         Raises
@@ -158,7 +168,7 @@ class Composition(ABC):
             If its class, or that of a member, is none of the package: no reader could know what
             it decides.
         """
-        return as_record(COMPOSITIONS, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -169,7 +179,7 @@ class Composition(ABC):
         RecordError
             If it is no record of such a composition.
         """
-        return from_record(COMPOSITIONS, cls, record)
+        return from_record(cls, record)
 
     @property
     def concurrent(self) -> bool:
@@ -269,5 +279,5 @@ class Composition(ABC):
         """What is spent of what, one short text for each member still open."""
 
 
-COMPOSITIONS: Kinds[Composition] = Kinds("a composition")
-"""Each composition of the package is added beside its class."""
+COMPOSITION = Nested[Composition]("a composition", Composition)
+"""A composition of any kind, as a member of written forms."""

@@ -15,7 +15,6 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from dpsdk._checks import whole_repr
-from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
     LEAKS,
@@ -25,7 +24,7 @@ from dpsdk.accounting.filters.additive import (
     spent_share,
     to_leak_share,
 )
-from dpsdk.accounting.filters.composition import COMPOSITIONS, Composition, Runs, State, counted
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.guarantee import (
     Guarantee,
 )
@@ -184,6 +183,3 @@ class EnvelopeComposition(Composition):
         """What is spent of what, in one short text."""
         spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
         return (f"{self.title}: squared shift {as_text(spent)} of {as_text(limit)}",)
-
-
-COMPOSITIONS.add(EnvelopeComposition, "composition.envelope.1", {"leak_share": FRACTION})

@@ -9,11 +9,9 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from dpsdk._checks import whole_repr
-from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.filters.composition import (
-    COMPOSITIONS,
     NEVER_OPEN,
     Composition,
     Runs,
@@ -163,6 +161,3 @@ def _with(state: State, place: int, part: State | None) -> State | None:
     if part is None:
         return None
     return State((), (), (*state.parts[:place], part, *state.parts[place + 1 :]))
-
-
-COMPOSITIONS.add(MixedComposition, "composition.mixed.1", {"leak_share": FRACTION})

@@ -11,7 +11,6 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from dpsdk._checks import whole_repr
-from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
     LEAKS,
@@ -20,7 +19,7 @@ from dpsdk.accounting.filters.additive import (
     refuse_leaks,
     to_leak_share,
 )
-from dpsdk.accounting.filters.composition import COMPOSITIONS, State
+from dpsdk.accounting.filters.composition import State
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.rounding import (
@@ -163,8 +162,3 @@ class RenyiComposition(AdditiveComposition):
     def largest_rho(self, state: State) -> Fraction:
         """What is left, divided by the order."""
         return self._left(state) / self.order
-
-
-COMPOSITIONS.add(
-    RenyiComposition, "composition.renyi.1", {"order": FRACTION, "leak_share": FRACTION}
-)

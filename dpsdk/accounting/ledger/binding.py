@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dpsdk._checks import shown
-from dpsdk._records import NATURAL, TEXT, Optional, Single
-from dpsdk.accounting.budget import BUDGETS, Budget
-from dpsdk.accounting.declared.anytime import ANYTIMES, Anytime
-from dpsdk.accounting.filters.composition import COMPOSITIONS, STATES, Composition, State
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.declared.anytime import Anytime
+from dpsdk.accounting.filters.composition import COMPOSITION, STATE, Composition, State
+from dpsdk.codec import NATURAL, TEXT, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, LedgerConflict, RecordError
 
-__all__ = ["BINDINGS", "Binding", "Dataset", "check_same", "check_written"]
+__all__ = ["Binding", "Dataset", "check_same", "check_written"]
 
 
+@written(
+    "dataset",
+    {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL, "person": TEXT},
+    public=False,
+)
 class Dataset(NamedTuple):
     """What a budget protects.
 
@@ -35,6 +40,17 @@ class Dataset(NamedTuple):
     person: str = ""
 
 
+@written(
+    "binding",
+    {
+        "dataset": Nested[Dataset]("a table", Dataset),
+        "budget": Nested[Budget]("a budget", Budget),
+        "composition": COMPOSITION,
+        "start": STATE,
+        "anytime": OrNone(Nested[Anytime]("an anytime bound", Anytime)),
+    },
+    public=False,
+)
 class Binding(NamedTuple):
     """What books are kept for, from their beginning on.
 
@@ -96,22 +112,3 @@ def check_same(
         raise LedgerConflict("composition", shown(binding.composition), shown(composition))
     if anytime is not None and anytime != binding.anytime:
         raise LedgerConflict("anytime bound", shown(binding.anytime), shown(anytime))
-
-
-_DATASETS: Single[Dataset] = Single(
-    Dataset,
-    "dataset.2",
-    {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL, "person": TEXT},
-)
-
-BINDINGS: Single[Binding] = Single(
-    Binding,
-    "binding.1",
-    {
-        "dataset": _DATASETS,
-        "budget": BUDGETS,
-        "composition": COMPOSITIONS,
-        "start": STATES,
-        "anytime": Optional(ANYTIMES),
-    },
-)

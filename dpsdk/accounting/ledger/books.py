@@ -12,25 +12,14 @@ from operator import gt
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
-from dpsdk._records import (
-    FLAG,
-    NATURAL,
-    TEXT,
-    Listed,
-    Optional,
-    Record,
-    Single,
-    as_record,
-    from_record,
-)
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.comparison import pattern, serves, serving
-from dpsdk.accounting.filters.composition import STATES, Composition, State, is_open
+from dpsdk.accounting.filters.composition import STATE, Composition, State, is_open
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.binding import BINDINGS, Binding, Dataset
+from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer
-from dpsdk.accounting.ledger.division import DIVISIONS, Division
+from dpsdk.accounting.ledger.division import DIVISION, Division
 from dpsdk.accounting.ledger.lines import (
     LINE,
     LINES,
@@ -40,10 +29,23 @@ from dpsdk.accounting.ledger.lines import (
     all_advanced,
     essential,
 )
+from dpsdk.codec import (
+    FLAG,
+    JSON,
+    NATURAL,
+    TEXT,
+    Codebook,
+    ListOf,
+    Nested,
+    OrNone,
+    Plain,
+    from_record,
+    to_record,
+    written,
+)
 from dpsdk.errors import RecordError, TooLarge
 
 __all__ = [
-    "BOOKS",
     "Account",
     "Books",
     "Misfit",
@@ -73,6 +75,19 @@ _DEEPEST = 64
 """So deep may scopes lie within scopes for books to be written."""
 
 
+@written(
+    "account",
+    {
+        "name": TEXT,
+        "start": STATE,
+        "outer": ListOf(NATURAL, most=_DEEPEST),
+        "line": LINE,
+        "runs": NATURAL,
+        "reserve": FLAG,
+        "closed": FLAG,
+    },
+    public=False,
+)
 class Account(NamedTuple):
     """What was spent under one cap.
 
@@ -131,7 +146,7 @@ class Books(NamedTuple):
     runs: int = 0
     sessions: int = 0
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The books as plain data, for a ledger to write.
 
         Raises
@@ -139,7 +154,7 @@ class Books(NamedTuple):
         RecordError
             If a composition in them is none of the package, or a text or number is too long.
         """
-        return as_record(BOOKS, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -150,7 +165,7 @@ class Books(NamedTuple):
         RecordError
             If it is no record of books, or says what no books say.
         """
-        return from_record(BOOKS, cls, record)
+        return from_record(cls, record)
 
 
 class Misfit(NamedTuple):
@@ -367,6 +382,9 @@ def undivided(books: Books, generation: int) -> Books:
     return books._replace(lines=lines, division=None)
 
 
+@written(
+    "numbered", {"number": NATURAL, "account": Nested[Account]("an account", Account)}, public=False
+)
 class _Numbered(NamedTuple):
     """An account with its number."""
 
@@ -377,35 +395,24 @@ class _Numbered(NamedTuple):
 class _Accounts:
     """All accounts, each with its number."""
 
-    def __init__(self) -> None:
-        fields = {
-            "name": TEXT,
-            "start": STATES,
-            "outer": Listed(NATURAL, _DEEPEST),
-            "line": LINE,
-            "runs": NATURAL,
-            "reserve": FLAG,
-            "closed": FLAG,
-        }
-        accounts: Single[Account] = Single(Account, "account.1", fields)
-        numbered = {"number": NATURAL, "account": accounts}
-        self._items: Listed[_Numbered] = Listed(
-            Single(_Numbered, "numbered.1", numbered), _ACCOUNT_LIMIT
-        )
+    _items = ListOf(Nested[_Numbered]("an account and its number", _Numbered), most=_ACCOUNT_LIMIT)
 
-    def write(self, value: Mapping[int, Account], where: str) -> object:
-        items = tuple(_Numbered(number, account) for number, account in sorted(value.items()))
-        return self._items.write(items, where)
+    def write(self, value: Mapping[int, Account], path: str, codebook: Codebook, /) -> Plain:
+        items = [_Numbered(number, account) for number, account in sorted(value.items())]
+        return self._items.write(items, path, codebook)
 
-    def read(self, plain: object, where: str) -> Mapping[int, Account]:
-        items = self._items.read(plain, where)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Mapping[int, Account]:
+        items = self._items.read(plain, path, codebook)
         accounts = dict(items)
         if len(accounts) != len(items):
-            raise RecordError(where, "accounts of different numbers", "one number twice")
+            raise RecordError(path, "accounts of different numbers", "one number twice")
         return accounts
 
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._items.schema(codebook)
 
-def _books(read: Mapping[str, object]) -> Books:
+
+def _books(**read: object) -> Books:
     books = Books(**read)  # type: ignore[arg-type]  # of the types that its fields read
     check_books(books)
     return books
@@ -494,16 +501,16 @@ def _check(state: State, start: State, where: str) -> None:
             raise RecordError(where, "of the members of the composition", "others")
 
 
-BOOKS: Single[Books] = Single(
-    Books,
-    "books.1",
+written(
+    "books",
     {
-        "binding": Optional(BINDINGS),
+        "binding": OrNone(Nested[Binding]("a binding", Binding)),
         "lines": LINES,
-        "division": Optional(DIVISIONS),
+        "division": OrNone(DIVISION),
         "accounts": _Accounts(),
         "runs": NATURAL,
         "sessions": NATURAL,
     },
-    _books,
-)
+    take=_books,
+    public=False,
+)(Books)

@@ -6,26 +6,28 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple, Self
 
+from dpsdk import codec
 from dpsdk._checks import shown
-from dpsdk._records import (
+from dpsdk.accounting.guarantee import GUARANTEE, Guarantee
+from dpsdk.codec import (
+    JSON,
     NATURAL,
     TEXT,
-    Listed,
-    Optional,
-    Record,
-    Single,
-    as_record,
+    Codebook,
+    ListOf,
+    Nested,
+    OrNone,
+    Plain,
     from_record,
+    to_plain,
+    to_record,
 )
-from dpsdk.accounting.guarantee import GUARANTEES, Guarantee
-from dpsdk.errors import RecordError
+from dpsdk.errors import WireError
 
-__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "written"]
-
-_MOST_ACCOUNTS = 64
+__all__ = ["SESSION", "Charge", "Payer", "written"]
 
 _SHORT = 1 << 12
 
@@ -35,6 +37,15 @@ dumped: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 _MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{6}Z", re.ASCII)
 
 
+@codec.written(
+    "payer",
+    {
+        "accounts": ListOf(NATURAL, most=64),
+        "generation": NATURAL,
+        "part": OrNone(NATURAL),
+    },
+    public=False,
+)
 class Payer(NamedTuple):
     """On which accounts a run counts, and on which part of a divided table."""
 
@@ -47,6 +58,51 @@ SESSION = Payer()
 """Pays from the whole budget for runs on the whole table."""
 
 
+class _Moment:
+    """A moment in UTC, as 2026-01-31T09:30:00.000000Z."""
+
+    def write(self, value: datetime, path: str, _: Codebook, /) -> Plain:
+        expected = "a moment in a time zone"
+        if not isinstance(value, datetime):
+            raise WireError(path, expected, type(value).__name__)
+        if value.utcoffset() is None:
+            raise WireError(path, expected, "one without")
+        try:
+            at = value.astimezone(UTC)
+        except OverflowError:
+            expected = "a moment whose year in UTC has four digits"
+            raise WireError(path, expected, "another") from None
+        return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+    def read(self, plain: Plain, path: str, _: Codebook, /) -> datetime:
+        if type(plain) is str and _MOMENT.fullmatch(plain):
+            try:
+                return datetime.fromisoformat(plain[:-1]).replace(tzinfo=UTC)
+            except ValueError:
+                pass
+        raise WireError(path, "a moment, as 2026-01-31T09:30:00.000000Z", shown(plain))
+
+    def schema(self, _: Codebook, /) -> JSON:
+        return {"type": "string", "pattern": f"^{_MOMENT.pattern}$"}
+
+
+@codec.written(
+    "charge",
+    {
+        "number": NATURAL,
+        "label": TEXT,
+        "guarantee": GUARANTEE,
+        "mechanism": TEXT,
+        "question": NATURAL,
+        "session": NATURAL,
+        "payer": Nested[Payer]("a payer", Payer),
+        "request_id": TEXT,
+        # Of whom and when was not written at first.
+        "scope": codec.Member(TEXT, ""),
+        "at": codec.Member(OrNone(_Moment()), None),
+    },
+    public=False,
+)
 class Charge(NamedTuple):
     """One accepted run, as a ledger keeps it: a value that never changes.
 
@@ -86,7 +142,7 @@ class Charge(NamedTuple):
     scope: str = ""
     at: datetime | None = None
 
-    def to_record(self) -> Record:
+    def to_record(self) -> JSON:
         """The charge as plain data, for a ledger to write.
 
         Raises
@@ -94,7 +150,7 @@ class Charge(NamedTuple):
         RecordError
             If its texts or numbers are too long, or not such as UTF-8 can hold.
         """
-        return as_record(CHARGES, self)
+        return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
@@ -105,67 +161,11 @@ class Charge(NamedTuple):
         RecordError
             If it is no record of a charge.
         """
-        return from_record(CHARGES, cls, record)
+        return from_record(cls, record)
 
 
-_PAYERS: Single[Payer] = Single(
-    Payer,
-    "payer.1",
-    {
-        "accounts": Listed(NATURAL, _MOST_ACCOUNTS),
-        "generation": NATURAL,
-        "part": Optional(NATURAL),
-    },
-)
-
-
-class _Moment:
-    """A moment in UTC, as 2026-01-31T09:30:00.000000Z."""
-
-    def write(self, value: datetime, where: str) -> str:
-        expected = "a moment in a time zone"
-        if not isinstance(value, datetime):
-            raise RecordError(where, expected, type(value).__name__)
-        if value.utcoffset() is None:
-            raise RecordError(where, expected, "one without")
-        try:
-            at = value.astimezone(UTC)
-        except OverflowError:
-            raise RecordError(
-                where, "a moment whose year in UTC has four digits", "another"
-            ) from None
-        return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-
-    def read(self, plain: object, where: str) -> datetime:
-        text = TEXT.read(plain, where)
-        if _MOMENT.fullmatch(text):
-            try:
-                return datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC)
-            except ValueError:
-                pass
-        raise RecordError(where, "a moment, as 2026-01-31T09:30:00.000000Z", shown(text))
-
-
-_FIRST_FIELDS = {
-    "number": NATURAL,
-    "label": TEXT,
-    "guarantee": GUARANTEES,
-    "mechanism": TEXT,
-    "question": NATURAL,
-    "session": NATURAL,
-    "payer": _PAYERS,
-    "request_id": TEXT,
-}
-
-CHARGES: Single[Charge] = Single(
-    Charge, "charge.2", {**_FIRST_FIELDS, "scope": TEXT, "at": Optional(_Moment())}
-)
-# Of whom and when was not written then.
-CHARGES.read_also(Charge, "charge.1", _FIRST_FIELDS)
-
-
-_guarantee_record = lru_cache(1024)(partial(GUARANTEES.write, where="Charge.guarantee"))
-"""Equal guarantees have one record, which is written and not changed."""
+_guarantee_form = lru_cache(1024)(to_plain)
+"""Equal guarantees have one form, which is written and not changed."""
 
 
 def written(charges: Sequence[Charge]) -> bytes:
@@ -179,7 +179,7 @@ def written(charges: Sequence[Charge]) -> bytes:
     return dumped([_plain(charge) for charge in charges]).encode("ascii")
 
 
-def _plain(charge: Charge) -> Record:
+def _plain(charge: Charge) -> JSON:
     """What `Charge.to_record` gives, sooner for what is short."""
     number, label, guarantee, mechanism, question, session, payer, request, scope, at = charge
     texts = f"{label}{mechanism}{request}{scope}"
@@ -188,20 +188,20 @@ def _plain(charge: Charge) -> Record:
     accounts, generation, part = payer
     moment = "" if at is None else at.replace(tzinfo=None).isoformat(timespec="microseconds")
     return {
-        "tag": "charge.2",
-        "number": str(number),
+        "kind": "charge",
+        "number": number,
         "label": label,
-        "guarantee": _guarantee_record(guarantee),
+        "guarantee": _guarantee_form(guarantee),
         "mechanism": mechanism,
-        "question": str(question),
-        "session": str(session),
+        "question": question,
+        "session": session,
         "payer": {
-            "tag": "payer.1",
-            "accounts": list(map(str, accounts)),
-            "generation": str(generation),
-            "part": [] if part is None else [str(part)],
+            "kind": "payer",
+            "accounts": list(accounts),
+            "generation": generation,
+            "part": part,
         },
         "request_id": request,
         "scope": scope,
-        "at": [f"{moment}Z"] if moment else [],
+        "at": f"{moment}Z" if moment else None,
     }

@@ -9,14 +9,13 @@ from typing import cast
 import numpy as np
 from attrs import evolve, frozen
 
-from dpsdk._checks import shown
-from dpsdk._records import FLAG, NATURAL, TEXT, Listed, Single
 from dpsdk.accounting.filters.composition import State
 from dpsdk.accounting.ledger.lines import LINES, Lines, essential
-from dpsdk.errors import RecordError, TooLarge
+from dpsdk.codec import FLAG, JSON, NATURAL, TEXT, Codebook, ListOf, Nested, Plain, written
+from dpsdk.errors import RecordError, TooLarge, WireError
 from dpsdk.typing import Bools, Ints
 
-__all__ = ["DIVISIONS", "KINDS", "PLACES", "Division", "division_of"]
+__all__ = ["DIVISION", "KINDS", "PLACES", "Division", "division_of"]
 
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
@@ -150,46 +149,46 @@ class Division:
 class _Places:
     """The parts that were asked, in the order of their places, as a list of their numbers."""
 
-    _numbers = Listed(NATURAL, _PART_LIMIT)
+    _numbers = ListOf(NATURAL, most=_PART_LIMIT)
 
-    def write(self, value: Mapping[int, int], where: str) -> object:
-        return self._numbers.write(tuple(sorted(value, key=value.__getitem__)), where)
+    def write(self, value: Mapping[int, int], path: str, codebook: Codebook, /) -> Plain:
+        return self._numbers.write(sorted(value, key=value.__getitem__), path, codebook)
 
-    def read(self, plain: object, where: str) -> Mapping[int, int]:
-        numbers = self._numbers.read(plain, where)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Mapping[int, int]:
+        numbers = self._numbers.read(plain, path, codebook)
         places = {number: place for place, number in enumerate(numbers, 1)}
         if len(places) != len(numbers):
-            raise RecordError(where, "numbers of different parts", "the same twice")
+            raise WireError(path, "numbers of different parts", "the same twice")
         return places
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._numbers.schema(codebook)
 
 
 _ROW = 1 << 10
 """So many numbers are in one text, where kinds are parts."""
 
 
-class _Numbers:
-    """A row of numbers in digits, with a space between them."""
-
-    def write(self, value: Sequence[int], where: str) -> object:  # noqa: ARG002  # as of every field
-        return " ".join(map(str, value))
-
-    def read(self, plain: object, where: str) -> Sequence[int]:
-        words = TEXT.read(plain, where).split(" ")
-        if not all(_NUMBER.fullmatch(word) for word in words):
-            raise RecordError(where, "numbers with a space between them", shown(plain))
-        return [int(word) for word in words]
-
-
 class _Kinds:
-    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part."""
+    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part.
 
-    _rows = Listed(_Numbers(), _MOVING_PART_LIMIT + 1)
+    A row is a text of numbers with a space between them.
+    """
 
-    def write(self, value: Ints, where: str) -> object:
-        return self._rows.write(tuple(_rows(value)), where)
+    _rows = ListOf(TEXT, most=_MOVING_PART_LIMIT + 1)
 
-    def read(self, plain: object, where: str) -> Sequence[Sequence[int]]:
-        return self._rows.read(plain, where)
+    def write(self, value: Ints, path: str, codebook: Codebook, /) -> Plain:
+        rows = [" ".join(map(str, row)) for row in _rows(value)]
+        return self._rows.write(rows, path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Sequence[Sequence[int]]:
+        rows = [text.split(" ") for text in self._rows.read(plain, path, codebook)]
+        if not all(_NUMBER.fullmatch(word) for row in rows for word in row):
+            raise WireError(path, "numbers with a space between them", "others")
+        return [[int(word) for word in row] for row in rows]
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._rows.schema(codebook)
 
 
 def _rows(kinds: Ints) -> list[Sequence[int]]:
@@ -238,16 +237,18 @@ def division_of(read: Mapping[str, object]) -> Division:
 PLACES = _Places()
 KINDS = _Kinds()
 
-DIVISIONS: Single[Division] = Single(
-    Division,
-    "division.1",
+DIVISION = Nested[Division]("a division", Division)
+
+written(
+    "division",
     {
         "generation": NATURAL,
         "parts": NATURAL,
         "moves": FLAG,
         "places": PLACES,
-        "bundles": Listed(LINES, 2 * _BUNDLE_LIMIT),
+        "bundles": ListOf(LINES, most=2 * _BUNDLE_LIMIT),
         "kinds": KINDS,
     },
-    division_of,
-)
+    take=lambda **read: division_of(read),
+    public=False,
+)(Division)

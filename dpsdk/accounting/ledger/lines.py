@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dpsdk._records import NATURAL, Listed, Optional, Single
 from dpsdk.accounting.filters.comparison import covered, worst
-from dpsdk.accounting.filters.composition import STATES, Composition, State
+from dpsdk.accounting.filters.composition import STATE, STEPS, Composition, State
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.prices.run import prices_of
+from dpsdk.codec import ListOf, Nested, OrNone, written
 
 __all__ = [
     "LINE",
@@ -31,6 +31,7 @@ _COMPARED = 512
 """Of more lines than that the nearest are merged before all are compared."""
 
 
+@written("line", {"state": STATE, "epsilon": OrNone(STEPS), "rho": STEPS}, public=False)
 class Line(NamedTuple):
     """What runs amount to: a filter's state, and sums to report."""
 
@@ -45,11 +46,8 @@ Lines: TypeAlias = tuple[Line, ...]
 MOST_LINES = 256
 """More than `LINE_LIMIT`, as lines with other open members are not merged."""
 
-LINE: Single[Line] = Single(
-    Line, "line.1", {"state": STATES, "epsilon": Optional(NATURAL), "rho": NATURAL}
-)
-
-LINES: Listed[Line] = Listed(LINE, MOST_LINES)
+LINE = Nested[Line]("a line", Line)
+LINES = ListOf(LINE, most=MOST_LINES)
 
 
 def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:

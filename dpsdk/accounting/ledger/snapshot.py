@@ -6,7 +6,6 @@ of them alone, since the rest of each is that of the beginning, or of the cap.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -15,14 +14,14 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from dpsdk._checks import shown
-from dpsdk._records import NATURAL, TEXT, as_record, from_record
-from dpsdk.accounting.filters.composition import NEVER_OPEN, STATES, State, is_open
-from dpsdk.accounting.ledger.binding import BINDINGS, Binding
+from dpsdk.accounting.filters.composition import NEVER_OPEN, State, is_open
+from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Account, Books, check_books
 from dpsdk.accounting.ledger.charge import dumped
 from dpsdk.accounting.ledger.division import KINDS, PLACES, Division, division_of
 from dpsdk.accounting.ledger.lines import MOST_LINES, Line, Lines
-from dpsdk.errors import RecordError
+from dpsdk.codec import JSON, NATURAL, TEXT, WHOLE, Codebook, Plain, from_plain, parsed, to_plain
+from dpsdk.errors import RecordError, WireError
 
 __all__ = [
     "EMPTY",
@@ -32,6 +31,10 @@ __all__ = [
     "restored",
     "snapshot_of",
 ]
+
+_BOOK = Codebook()
+_SCALE = 1 << 4
+"""Texts of books are longer than those of strangers, by up to so many times."""
 
 _HEX = re.compile(r"0|[1-9a-f][0-9a-f]*")
 
@@ -78,7 +81,7 @@ def snapshot_of(books: Books, before: Snapshot) -> Snapshot:
     if same and books.sessions == known.sessions:
         texts["head"] = old["head"]
     else:
-        head = as_record(BINDINGS, binding)
+        head = to_plain(binding, "Binding")
         texts["head"] = dumped({"binding": head, "sessions": books.sessions})
     division = books.division
     if division is None:
@@ -133,8 +136,8 @@ def _account_text(account: Account) -> str:
         raise RecordError("Account.outer", f"at most {_DEEPEST} scopes around", "more")
     return dumped(
         {
-            "name": TEXT.write(account.name, "Account.name"),
-            "start": STATES.write(account.start, "Account.start"),
+            "name": TEXT.write(account.name, "Account.name", _BOOK),
+            "start": to_plain(account.start, "Account.start"),
             "outer": account.outer,
             "line": _line_plain(account.line),
             "runs": account.runs,
@@ -152,11 +155,11 @@ def _write_division(
         texts["division"] = old["division"]
     else:
         plain = {
-            "generation": NATURAL.write(division.generation, "Division.generation"),
+            "generation": division.generation,
             "parts": division.parts,
             "moves": division.moves,
-            "places": PLACES.write(division.places, "Division.places"),
-            "kinds": KINDS.write(division.kinds, "Division.kinds"),
+            "places": PLACES.write(division.places, "Division.places", _BOOK),
+            "kinds": KINDS.write(division.kinds, "Division.kinds", _BOOK),
             "bundles": len(bundles),
         }
         texts["division"] = dumped(plain)
@@ -200,7 +203,7 @@ def restored(
         word, _, digits = name.partition(" ")
         if word != "account":
             raise RecordError("Books", "of the texts of books alone", f"also {shown(name)}")
-        number = NATURAL.read(digits, "Books.accounts")
+        number = WHOLE.read(digits, "Books.accounts", _BOOK)
         kept = old.get(name) == text and number in known.accounts
         accounts[number] = known.accounts[number] if kept else _read_account(text)
     # The order in which they were opened, which is that of their numbers in each session.
@@ -217,18 +220,18 @@ def _taken(texts: dict[str, str], name: str) -> str:
     return text
 
 
-def _loaded(text: str, where: str) -> object:
+def _loaded(text: str, where: str) -> Plain:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsed(text, scale=_SCALE)
+    except WireError:
         raise RecordError(where, "JSON", "another text") from None
 
 
-def _read_object(text: str, where: str, names: tuple[str, ...]) -> dict[str, object]:
+def _read_object(text: str, where: str, names: tuple[str, ...]) -> JSON:
     plain = _loaded(text, where)
     if type(plain) is not dict or tuple(plain) != names:
         raise RecordError(where, f"an object of {', '.join(names)}", "another")
-    return cast("dict[str, object]", plain)
+    return plain
 
 
 def _natural(plain: object, where: str) -> int:
@@ -257,7 +260,7 @@ def _amount(plain: object, where: str) -> int:
 
 def _read_head(text: str) -> tuple[Binding, int]:
     plain = _read_object(text, "Books.head", ("binding", "sessions"))
-    binding = from_record(BINDINGS, Binding, plain["binding"])
+    binding = from_plain(Binding, plain["binding"], "Binding")
     return binding, _natural(plain["sessions"], "Books.sessions")
 
 
@@ -299,10 +302,10 @@ def _read_lines(text: str, start: State, where: str) -> Lines:
 def _read_account(text: str) -> Account:
     names = ("name", "start", "outer", "line", "runs", "reserve", "closed")
     where, plain = "Account", _read_object(text, "Account", names)
-    start = from_record(STATES, State, plain["start"])
+    start = from_plain(State, plain["start"], "Account.start")
     outer = _sequence(plain["outer"], "Account.outer", _DEEPEST)
     return Account(
-        TEXT.read(plain["name"], "Account.name"),
+        TEXT.read(plain["name"], "Account.name", _BOOK),
         start,
         tuple([_natural(number, "Account.outer") for number in outer]),
         _read_line(plain["line"], start, "Account.line"),
@@ -325,11 +328,11 @@ def _read_division(left: dict[str, str], start: State) -> Division:
         raise RecordError("Division.bundles", f"{shown(plain['bundles'])}", f"{len(bundles)}")
     return division_of(
         {
-            "generation": NATURAL.read(plain["generation"], "Division.generation"),
+            "generation": NATURAL.read(plain["generation"], "Division.generation", _BOOK),
             "parts": _natural(plain["parts"], "Division.parts"),
             "moves": _flag(plain["moves"], "Division.moves"),
-            "places": PLACES.read(plain["places"], "Division.places"),
+            "places": PLACES.read(plain["places"], "Division.places", _BOOK),
             "bundles": tuple(bundles),
-            "kinds": KINDS.read(plain["kinds"], "Division.kinds"),
+            "kinds": KINDS.read(plain["kinds"], "Division.kinds", _BOOK),
         }
     )

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, SupportsIndex, TypeVar, cast, final
+from typing import Protocol, SupportsIndex, cast, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["ByNumbers", "Lasting", "kept", "kept_places", "same_numbers"]
 
-N = TypeVar("N", bound=np.generic)
-
 
 def kept(array: Floats) -> Floats:
     """A read-only copy."""
-    return _copied(array)
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 def kept_places(array: Ints) -> Ints:
     """As `kept`, of integers."""
-    return _copied(array)
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 def same_numbers(one: Floats, other: Floats) -> bool:
@@ -86,9 +87,3 @@ def _seal(state: object) -> None:
             _seal(part)
     elif isinstance(state, np.ndarray):
         state.flags.writeable = False
-
-
-def _copied(array: npt.NDArray[N]) -> npt.NDArray[N]:
-    copy = np.array(array, order="C")
-    copy.flags.writeable = False
-    return copy

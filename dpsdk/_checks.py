@@ -1,8 +1,8 @@
 """Readers of arguments: each makes one exact built-in of what callers write, or names the culprit.
 
-What a reader returns is made anew: a plain `int`, `float`, `str` or `Fraction` that no caller
-holds. Values of other authors' classes are read once, as the built-in class that they extend, so
-they cannot answer differently later. Readers are quick for anything that is handed to them.
+What a reader returns is a plain `int`, `float`, `str` or `Fraction`. Values of classes below these
+are read once, as the built-in class that they extend. Readers are quick for anything that is handed
+to them.
 """
 
 from __future__ import annotations
@@ -205,27 +205,21 @@ def _whole(value: object) -> int | None:
     return _plain(value)
 
 
-def _parts(value: Fraction) -> tuple[int | None, int | None]:
-    if type(value) is Fraction:
-        above, below = value.numerator, value.denominator
-        if type(above) is int and type(below) is int:
-            return above, below
-        return _plain(above), _plain(below)
-    # A class of another author may raise what it likes while it is read.
-    with suppress(Exception):
-        return _plain(value.numerator), _plain(value.denominator)
-    return None, None
-
-
 def _exact(value: object) -> Fraction | None:
     """The exact value of a number; None where it is none, or takes too long to read."""
     kind = type(value)
     if issubclass(kind, Fraction):
-        above, below = _parts(cast("Fraction", value))
-        if above is None or not below:
-            return None
-        bits = max(above.bit_length(), below.bit_length())
-        return Fraction(above, below) if bits <= _LARGEST_BITS else None
+        number = cast("Fraction", value)
+        if kind is not Fraction:
+            above = below = None
+            # A class of another author may raise what it likes while it is read.
+            with suppress(Exception):
+                above, below = _plain(number.numerator), _plain(number.denominator)
+            if above is None or not below:
+                return None
+            number = Fraction(above, below)
+        bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+        return number if bits <= _LARGEST_BITS else None
     whole = _whole(value)
     if whole is not None:
         return Fraction(whole) if whole.bit_length() <= _LARGEST_BITS else None

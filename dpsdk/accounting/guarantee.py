@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from functools import cached_property
 from typing import Self, TypeVar
 
 from attrs import field, frozen
@@ -148,7 +149,7 @@ class PureGuarantee(Guarantee):
 
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Whether epsilon is 0."""
         return not self.epsilon
@@ -188,7 +189,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         """The pure ε, shift / scale."""
         return self.shift / self.scale if self.shift else Fraction(0)
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Whether neighbours have the same vector."""
         return not self.shift
@@ -249,7 +250,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         """The ρ of zero-concentrated differential privacy, shift_squared / (2 variance)."""
         return self.shift_squared / (2 * self.variance) if self.shift_squared else Fraction(0)
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Whether neighbours have the same vector."""
         return not self.shift_squared
@@ -278,7 +279,7 @@ class BoundedRangeGuarantee(Guarantee):
 
     eta: Fraction = field(converter=_eta, repr=whole_repr)
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Whether eta is 0."""
         return not self.eta
@@ -308,7 +309,7 @@ class ApproximateGuarantee(Guarantee):
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
     delta: Fraction = field(converter=_delta, repr=whole_repr)
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Whether epsilon and delta are 0."""
         return not self.epsilon and not self.delta

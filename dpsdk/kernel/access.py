@@ -215,7 +215,7 @@ class Access:
         if question is not None:
             question.request = None
         shared.relied.update(trusted)
-        if self._observed:
+        if shared.observer is not None if question is None else question.observed:
             scope, name, now = whose(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
                 what = number, asked.query, mechanism, guarantee
@@ -224,7 +224,8 @@ class Access:
 
     def _refused(self, asked: Asked, guarantee: Guarantee) -> None:
         """Tell the observer of what did not fit."""
-        if self._observed:
+        question, observer = self._question, self._shared.observer
+        if observer is not None if question is None else question.observed:
             scope, request, now = whose(asked)
             what = asked.query, asked.mechanism, guarantee
             self._tell(Refused(*what, scope=scope, request_id=request, at=now))
@@ -232,11 +233,6 @@ class Access:
     def _unasked(self) -> Asked:
         """What is charged where there is no question."""
         return Asked("", self._shared.mechanism, scope=self._shared.odometer.scope)
-
-    @property
-    def _observed(self) -> bool:
-        question = self._question
-        return self._shared.observer is not None if question is None else question.observed
 
     def check(self) -> None:
         """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
@@ -250,7 +246,8 @@ class Access:
         """
         self._check_process()
         check_not_lent()
-        self.check()
+        if self._question is not None:
+            self._question.check()
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:
@@ -269,7 +266,6 @@ class Access:
 
     def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram."""
-        self._check_process()
         result, stop = self._attempt(work)
         # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
         # may be another.

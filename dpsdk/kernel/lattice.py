@@ -27,7 +27,6 @@ __all__ = [
     "PreparedForm",
     "allowed_bits",
     "exact",
-    "exact_one",
     "finest",
     "on_given_lattice",
     "on_lattice",
@@ -38,8 +37,6 @@ V = TypeVar("V")
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
-
-_LEFT = "a sum left the integers that floats hold"
 
 _RESULTS = ((2**14, 64), (2**19, 8), (math.inf, 4))
 """Of forms of up to so many bytes, so many prices and so many lattices are cached."""
@@ -174,12 +171,6 @@ def _too_large(parameter: str, reach: float) -> InvalidArgument:
 def exact(answers: Floats) -> Ints:
     """The integers that exact sums are, for work behind the wall."""
     if not (np.abs(answers) < EXACT).all():
-        raise ArithmeticError(_LEFT)
+        message = "a sum left the integers that floats hold"
+        raise ArithmeticError(message)
     return answers.astype(np.int64)
-
-
-def exact_one(answer: float) -> int:
-    """The same for one number. Raises as `exact` does."""
-    if not abs(answer) < EXACT:
-        raise ArithmeticError(_LEFT)
-    return int(answer)

@@ -34,11 +34,11 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.lattice import (
     PreparedForm,
     exact,
-    exact_one,
     finest,
     on_lattice,
     prepare_form,
@@ -154,6 +154,8 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
 """What a measurement of numbers may be blurred with."""
 
+_NOISES = frozenset({LaplaceNoise, GaussianNoise})
+
 
 @frozen(eq=False)
 class Pricing(Lasting):
@@ -165,16 +167,11 @@ class Pricing(Lasting):
     bits: int
     law: NoiseLaw
     guarantee: Guarantee
+    accuracy: NoiseAccuracy
     _form: LinearForm = field(repr=False)
     """The form in integer lattice units."""
-    _bias: float = field(repr=False)
     _constant: Floats | None = field(repr=False)
     """The answers, in lattice units, where no row changes them."""
-
-    @property
-    def accuracy(self) -> NoiseAccuracy:
-        """How far off the answers are."""
-        return NoiseAccuracy(self.law, self._form.rows, 2.0**-self.bits, self._bias)
 
     def run(
         self, noise: NoiseSource, opened: Callable[[], Counts], /
@@ -194,7 +191,10 @@ class Pricing(Lasting):
     def _settle(self, answers: Floats, noise: Ints) -> Floats:
         """Add noise to exact lattice answers and give the sum its unit back."""
         if len(answers) == 1:  # one number is sooner added without an array
-            one = exact_one(float(answers[0])) + int(noise[0])
+            answer = float(answers[0])
+            if not abs(answer) < EXACT:
+                exact(answers)  # which raises
+            one = int(answer) + int(noise[0])
             return np.array([min(max(one, -_SATURATION), _SATURATION) * 2.0**-self.bits])
         noisy = np.clip(exact(answers) + noise, -_SATURATION, _SATURATION)
         values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
@@ -228,7 +228,8 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
             If the form does not fit the domain or is made of foreign classes, if the noise would be
             wider than the lattice can hold, or if the counts could not be summed exactly.
         """
-        check_noise(self.noise)
+        if type(self.noise) not in _NOISES:
+            raise _foreign(self.noise)
         own = prepare_form(self.form, facts_of(terms))
         return own.once(self.noise, lambda: _price(own, self.noise))
 
@@ -241,7 +242,7 @@ def _price(own: PreparedForm, noise: Noise) -> Pricing:
         if priced is not None:
             law, guarantee = priced
             constant = _constant_of(form, setting) if guarantee.free else None
-            return Pricing(0, law, guarantee, form, 0.0, constant)
+            return _pricing(0, law, guarantee, form, 0.0, constant)
     else:
         bits = (_widening_bits if form.integral else _wanted_bits)(own, noise)
     if not form.integral and form.uneven > 1:
@@ -261,7 +262,19 @@ def _price_with(own: PreparedForm, noise: Noise, bits: int) -> Pricing:
         move = sensitivity(lattice, setting, power=power)
     law, guarantee = calibrated(noise, move)
     constant = _constant_of(lattice, setting) if guarantee.free else None
-    return Pricing(bits, law, guarantee, lattice, setting.row_limit * change, constant)
+    return _pricing(bits, law, guarantee, lattice, setting.row_limit * change, constant)
+
+
+def _pricing(
+    bits: int,
+    law: NoiseLaw,
+    guarantee: Guarantee,
+    form: LinearForm,
+    bias: float,
+    constant: Floats | None,
+) -> Pricing:
+    accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, bias)
+    return Pricing(bits, law, guarantee, accuracy, form, constant)
 
 
 def _constant_of(form: LinearForm, setting: Setting) -> Floats:
@@ -299,8 +312,12 @@ def gaussian_for(
 
 def check_noise(noise: Noise) -> None:
     """Refuse what is no noise of this module."""
-    if type(noise) not in (LaplaceNoise, GaussianNoise):
-        raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+    if type(noise) not in _NOISES:
+        raise _foreign(noise)
+
+
+def _foreign(noise: object) -> InvalidArgument:
+    return InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
 @lru_cache(4096)

@@ -125,7 +125,7 @@ _lent = ThreadMark()
 
 def check_not_lent() -> None:
     """Refuse a charge from within a trusted run: whether it is made could depend on rows."""
-    if _lent.on:
+    if _lent.lock.locked():
         raise Reentered("a kernel")
 
 

@@ -16,6 +16,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
+    "KNOWN_LAWS",
     "MAX_SCALE",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -301,11 +302,11 @@ def _gaussian_total(variance: float) -> float:
     return math.sqrt(2 * math.pi * variance) * (1 + 2 * math.exp(-dual) + 2 * math.exp(-4 * dual))
 
 
-_KNOWN = frozenset({DiscreteLaplace, DiscreteGaussian, Geometric})
+KNOWN_LAWS = frozenset({DiscreteLaplace, DiscreteGaussian, Geometric})
 
 
 def check_law(law: NoiseLaw) -> None:
     """Raise `InvalidArgument` for a law that there is no exact sampler for."""
-    if type(law) not in _KNOWN:
+    if type(law) not in KNOWN_LAWS:
         expected = "a DiscreteLaplace, DiscreteGaussian or Geometric law"
         raise InvalidArgument("law", expected, shown(law))

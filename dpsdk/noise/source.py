@@ -17,7 +17,7 @@ from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
 from dpsdk.noise.choice import Options
 from dpsdk.noise.exponential import Exponentials
-from dpsdk.noise.laws import NoiseLaw, check_law
+from dpsdk.noise.laws import KNOWN_LAWS, NoiseLaw, check_law
 from dpsdk.noise.pool import Pools
 from dpsdk.noise.sampler import sample
 from dpsdk.typing import Bools, Ints, Real
@@ -212,8 +212,7 @@ class NoiseSource(ABC):
 
 def to_size(size: int) -> int:
     """A number of draws, at least 0."""
-    # Asking first for the exact type is several times faster, which a single draw notices.
-    number = size if type(size) is int else to_integer("size", size, _DRAW_SIZE)
+    number = to_integer("size", size, _DRAW_SIZE)
     if number < 0:
         raise InvalidArgument("size", _DRAW_SIZE, shown(size))
     return number
@@ -251,8 +250,11 @@ class SystemNoise(NoiseSource):
         """Independent draws of a law; see NoiseSource."""
         if self._pid != os.getpid() or self._forks != _forks:
             self._start_over()
-        check_law(law)
-        return self._pools.draw(law, to_size(size), time.monotonic())
+        if type(law) not in KNOWN_LAWS:
+            check_law(law)
+        if type(size) is not int or size < 0:
+            size = to_size(size)
+        return self._pools.draw(law, size, time.monotonic())
 
     def _start_over(self) -> None:
         self._pools = Pools(os.urandom, _LIFETIME)

@@ -83,15 +83,6 @@ def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
     return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
 
 
-def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
-    priced = prices_of(guarantee)
-    if priced.epsilon_steps is not None:  # also of a free run, whatever its claim
-        return priced.epsilon_steps, priced.leak_steps
-    if type(guarantee) is DiscreteGaussianGuarantee:
-        return _claim_cost(guarantee)
-    raise UnsupportedGuarantee(str(guarantee), "basic composition", "no theorem gives its epsilon")
-
-
 @lru_cache(4096)
 def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
     priced = prices_of(guarantee)
@@ -100,11 +91,6 @@ def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
     square = Fraction(*priced.epsilon) ** 2
     rho = square / 8 if isinstance(guarantee, BoundedRangeGuarantee) else square / 2
     return ceil_steps(rho), priced.leak_steps
-
-
-def _zcdp_cost(guarantee: Guarantee) -> tuple[int, int]:
-    priced = prices_of(guarantee)
-    return priced.rho_steps, priced.leak_steps
 
 
 def root_down(value: Fraction) -> Fraction:
@@ -254,7 +240,13 @@ class BasicComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The ε and the δ of one run, in steps of their grids, rounded up."""
-        return _basic_cost(guarantee)
+        priced = prices_of(guarantee)
+        if priced.epsilon_steps is not None:  # also of a free run, whatever its claim
+            return priced.epsilon_steps, priced.leak_steps
+        if type(guarantee) is DiscreteGaussianGuarantee:
+            return _claim_cost(guarantee)
+        reason = "no theorem gives its epsilon"
+        raise UnsupportedGuarantee(str(guarantee), self.title, reason)
 
     def largest_epsilon(self, state: State) -> Fraction:
         """What is left of ε, exactly."""
@@ -342,10 +334,10 @@ class ZCDPComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The ρ and the leak of one run, in steps of their grids, rounded up."""
-        cost = _zcdp_cost(guarantee)
-        if cost[1] and not self.leak_share:
+        priced = prices_of(guarantee)
+        if priced.leak_steps and not self.leak_share:
             refuse_leaks(self.title, guarantee)
-        return cost
+        return priced.rho_steps, priced.leak_steps
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose ε tanh(ε/2) is at most what is left."""

@@ -168,7 +168,7 @@ class AnyOf(Composition):
         unpriced: UnsupportedGuarantee | None = None
         for member, part in zip(self.members, state.parts, strict=True):
             after = part
-            if is_open(part):
+            if part is not None and (part.limit or part.parts):  # open
                 try:
                     after = member.charge(part, guarantee)
                 except UnsupportedGuarantee as error:

@@ -107,12 +107,6 @@ def _bounded_range_cost(above: int, below: int, v: int) -> int | None:
     return min((cost for cost in (general, corner) if cost is not None), default=None)
 
 
-def _cut(v: int) -> int:
-    """The v, at or below this one, for which the charge is worked out."""
-    shift = max(0, v.bit_length() - _BITS)
-    return v >> shift << shift
-
-
 @lru_cache(4096)
 def _cost(guarantee: Guarantee, v: int) -> int | None:
     """The steps that a run takes from v, of which nothing but its size is known."""
@@ -259,7 +253,9 @@ def price_of(guarantee: Guarantee, v: int) -> Price | None:
     prices_of(guarantee)  # which refuses all classes but the known ones
     if type(guarantee) is DiscreteGaussianGuarantee:
         return _gaussian_price_at(guarantee, v)
-    floor = _cut(v)
+    # The v, at or below this one, for which the charge is worked out.
+    shift = max(0, v.bit_length() - _BITS)
+    floor = v >> shift << shift
     steps = _cost(guarantee, floor)
     if steps is None:
         floor, steps = v, _cost(guarantee, v)

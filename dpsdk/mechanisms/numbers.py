@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
@@ -13,11 +13,9 @@ from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import LaplaceNoise, Measure, Noise, Terms
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpsdk.release import HalfWidths, Standing
-from dpsdk.typing import Floats
+from dpsdk.release import HalfWidths
 
 __all__ = [
-    "AnyNumber",
     "NumberPricing",
     "fine",
     "law_of_count",
@@ -61,24 +59,12 @@ def moving_row(form: LinearForm, facts: Facts) -> int:
 
 
 @frozen
-class AnyNumber(HalfWidths):
-    """The widest of several accuracies of one number."""
-
-    parts: tuple[HalfWidths, ...]
-    kind: str = field(init=False, default="exact tail of the discrete noise")
-    standing: Standing = field(init=False, default="proven")
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """One half-width, in rows."""
-        return np.array([max(float(part.radii(beta, joint=joint).max()) for part in self.parts)])
-
-
-@frozen
 class NumberPricing:
     """What measuring one of several functions costs at the most, and how far off it may be."""
 
     guarantee: Guarantee
-    accuracy: HalfWidths
+    accuracies: tuple[HalfWidths, ...]
+    """Those that the number may have; the widest of them bounds it."""
 
 
 def price_any(form: LinearForm, noise: Noise, terms: Terms) -> NumberPricing:
@@ -86,11 +72,11 @@ def price_any(form: LinearForm, noise: Noise, terms: Terms) -> NumberPricing:
     facts = terms.facts
     most = Measure(form.row(moving_row(form, facts)), noise).price(terms)
     if form.integral or form.rows == 1:
-        return NumberPricing(most.guarantee, most.accuracy)
+        return NumberPricing(most.guarantee, (most.accuracy,))
     if form.rows > _PRICED and fine(form):
         slack = on_any_lattice(noise, facts)
         bound = NoiseAccuracy(law_of_count(noise, facts), 1, 1.0, slack)
-        return NumberPricing(most.guarantee, bound)
+        return NumberPricing(most.guarantee, (bound,))
     rows = [form.row(number) for number in range(form.rows)]
     parts = dict.fromkeys([Measure(row, noise).price(terms).accuracy for row in rows])
-    return NumberPricing(most.guarantee, AnyNumber(tuple(parts)))
+    return NumberPricing(most.guarantee, tuple(parts))

@@ -175,12 +175,12 @@ class NumericSparse(Mechanism[GapForm]):
         # One answer may use up to so many runs, and measure as many numbers.
         most = min(form.rows, self.tops)
         costs = [run.guarantee] * (1 if schedule.watching.tops else most)
-        number: HalfWidths | None = None
+        number: tuple[HalfWidths, ...] = ()
         measures = form.numeric and schedule.noise is not None
         if form.numeric and schedule.noise is not None:
             pricing = price_any(form.form, schedule.noise, terms)
             costs += [pricing.guarantee] * most
-            number = pricing.accuracy
+            number = pricing.accuracies
         accuracy = SparseAccuracy(
             schedule.watching,
             facts,
@@ -238,7 +238,7 @@ class SparseAccuracy(HalfWidths):
     runs: int
     measures: bool = field(kw_only=True)
     measured: dict[int, HalfWidths] = field(factory=dict[int, HalfWidths], kw_only=True, hash=False)
-    number: HalfWidths | None = field(default=None, kw_only=True)
+    number: tuple[HalfWidths, ...] = field(default=(), kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
     standing: Standing = field(init=False, default="proven")
 
@@ -249,8 +249,9 @@ class SparseAccuracy(HalfWidths):
         runs = 1 if self.watching.tops else self.runs
         below = self.watching.below_in(self.run, beta / 2, self.facts, runs) + self.drift + mean
         most = min(rows, self.runs) if joint else 1
-        if self.number is not None:  # whichever it will be
-            above = float(self.number.radii(beta / 2 / most, joint=False).max())
+        if self.number:  # whichever it will be
+            each = beta / 2 / most
+            above = max(float(one.radii(each, joint=False).max()) for one in self.number)
         elif self.measures:  # what was above has a number of its own
             above = 0.0
         else:

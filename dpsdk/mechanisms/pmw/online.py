@@ -225,7 +225,7 @@ class OnlinePMW(HypothesisMechanism):
         origins = np.full(form.rows, int(origin), dtype=np.int64)
         drift = drift_of(schedule.watching, form, facts)
         accuracy = StreamAccuracy(
-            schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
+            schedule, facts, drift, origins, most, {}, promised, pricing.accuracies
         )
         rounds = self._rounds(schedule, facts)
         if self.prepaid:

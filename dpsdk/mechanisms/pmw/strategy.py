@@ -66,7 +66,7 @@ class StreamAccuracy(HalfWidths):
     run: int
     measured: dict[int, HalfWidths] = field(hash=False)
     promised: bool
-    number: HalfWidths | None = None
+    number: tuple[HalfWidths, ...] = ()
     kind: str = field(init=False, default="")
     standing: Standing = field(init=False, default="proven")
 
@@ -88,14 +88,14 @@ class StreamAccuracy(HalfWidths):
             why = f"the promise about answers that nobody checked says nothing at beta={beta:g}"
             return why, f"ask at a beta of at least {promise.beta:g}"
         advice = "open a channel with more updates, or with a promise: alpha=, beta= and queries="
-        if self.number is None and not (self.origins == Origin.UNCHECKED).all():
+        if not self.number and not (self.origins == Origin.UNCHECKED).all():
             advice = "read errors(beta), which has the bounds of the others"
         return self._unchecked, advice
 
     @property
     def _unchecked(self) -> str:
         """Why nothing is known of what nobody checked."""
-        if self.number is not None:
+        if self.number:
             return "the hypothesis may answer unchecked, when the updates are used up"
         count, entries = int((self.origins == Origin.UNCHECKED).sum()), len(self.origins)
         some = "" if count == entries else f" {count:,} of {entries:,} numbers"
@@ -119,8 +119,8 @@ class StreamAccuracy(HalfWidths):
             below = min(below, schedule.threshold + own)
         # No answer has more numbers measured, however many it turned out to have.
         each = part / (min(len(self.origins), schedule.updates) if joint else 1)
-        if self.number is not None:
-            below = max(below, self._number(self.number, each, number))
+        if self.number:
+            below = max(below, *[self._number(one, each, number) for one in self.number])
             radii = np.maximum(radii, below)
         radii[self.origins == Origin.BELOW] = below
         for place, accuracy in self.measured.items():

@@ -14,18 +14,39 @@ from statistics import NormalDist
 from typing import Protocol, cast
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk.accuracy import LAW, SIZE, SIZES, are_within
-from dpsdk.codec import JSON, PACKED_INTS, Codebook, Entry, ListOf, Plain, written
+from dpsdk.codec import (
+    FLAG,
+    JSON,
+    PACKED_FLOATS,
+    PACKED_INTS,
+    POSITIVE,
+    Codebook,
+    Entry,
+    ListOf,
+    Member,
+    Nested,
+    OrNone,
+    Plain,
+    written,
+)
 from dpsdk.errors import WireError
-from dpsdk.forms import LinearForm
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["Combination", "Combines", "LinearAccuracy", "bernstein_length"]
+__all__ = [
+    "Combination",
+    "Combines",
+    "ConsistentAccuracy",
+    "LinearAccuracy",
+    "MovedAccuracy",
+    "bernstein_length",
+]
 
 _ROUND = 1 + 1e-9
 """What floats may round off in a bound."""
@@ -238,6 +259,135 @@ class LinearAccuracy(HalfWidths):
                 ratios = squares[sums] / peaks[sums] ** 2
                 radii[sums] = peaks[sums] * _laplace(self.law, ratios, counts[sums], each)
         return radii * self.step
+
+
+@written(
+    "accuracy.consistent",
+    {
+        "law": LAW,
+        "step": SIZE,
+        "cells": POSITIVE,
+        "exactly": FLAG,
+        "combination": COMBINATION,
+        "signed": PACKED_FLOATS,
+    },
+    wrong=lambda accuracy: (
+        "" if len(accuracy.signed) == accuracy.entries else "a sign for each number"
+    ),
+    public=False,
+)
+@frozen
+class ConsistentAccuracy(HalfWidths):
+    """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
+
+    law: NoiseLaw
+    """The law of the noise of each count, in steps."""
+    step: float
+    cells: int
+    exactly: bool
+    """Whether possible counts have a known sum."""
+    combination: Combination
+    signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    """One for each answer that has weights of both signs, zero for the others."""
+    kind: str = field(init=False, default="projection of noisy counts on possible ones")
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        """How many numbers it is of."""
+        return len(self.combination.squares)
+
+    @classmethod
+    def of(cls, accuracy: LinearAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
+        """The accuracy of a form, from that of the same answers before the projection."""
+        exactly = facts.rows is not None and not facts.outside
+        low, high = form.extents()
+        signed = ((low < 0) & (high > 0)).astype(np.float64)
+        combination = accuracy.combination
+        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination, signed)
+
+    @cached_property
+    def _norms(self) -> tuple[Floats, Floats]:
+        """For each answer the sum of its absolute weights, or more, and the root of their squares.
+
+        Where the sum of all counts is known, an indicator is off as far as its complement is.
+        """
+        weights = self.combination
+        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
+        if self.exactly:
+            # Weights of one and minus one have these norms too, but no such complement.
+            indicators = (squares == counts) & (peaks <= 1) & (self.signed == 0)
+            fewer = np.where(indicators, np.minimum(counts, self.cells - counts), counts)
+            squares = np.where(indicators, fewer, squares)
+            counts = fewer
+        return np.sqrt(counts * squares), np.sqrt(squares)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; one event bounds all answers."""
+        del joint
+        largest, distance = bernstein_length(self.law, self.step, self.cells, beta)
+        sums, roots = self._norms
+        result: Floats = np.minimum(2 * largest * sums, distance * roots) * _ROUND
+        return result
+
+
+def _unlike(accuracy: MovedAccuracy) -> str:
+    parts = [one for one in (accuracy.before, accuracy.projection) if one is not None]
+    alike = all(one.entries == accuracy.entries for one in parts)
+    return "" if alike else "accuracies of as many numbers as there are distances"
+
+
+@written(
+    "accuracy.moved",
+    {
+        "before": Nested[LinearAccuracy]("an accuracy", LinearAccuracy),
+        "distances": SIZES,
+        "projection": Member(
+            OrNone(Nested[ConsistentAccuracy]("an accuracy", ConsistentAccuracy)), None
+        ),
+    },
+    wrong=_unlike,
+    public=False,
+)
+@frozen
+class MovedAccuracy(HalfWidths):
+    """Answers that were moved to possible ones near them, by distances that are public.
+
+    The truth is within the bound of an answer before it was moved; so it is within that and the
+    distance. Where the bound of a projection is known too, half of what may fail goes to each, and
+    the smaller of the two holds.
+    """
+
+    before: LinearAccuracy
+    distances: Floats = field(
+        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    projection: ConsistentAccuracy | None = None
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere
+        """What it rests on."""
+        if self.projection is None:
+            return "bound of the unbiased answer, and its distance from the possible one"
+        return f"{self.projection.kind}, and how far it moved them"
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]  # the same
+        """How many numbers it is of."""
+        return len(self.distances)
+
+    def computed(self) -> MovedAccuracy:
+        """The same, made of numbers alone."""
+        return evolve(self, before=self.before.computed())
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        level = beta if self.projection is None else beta / 2
+        moved: Floats = self.before.radii(level, joint=joint) + self.distances
+        if self.projection is not None:
+            moved = np.minimum(self.projection.radii(level, joint=joint), moved * _ROUND)
+        return moved
 
 
 @lru_cache(1024)

@@ -6,12 +6,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
+from attrs import evolve, field, frozen
 
-from dpsdk._arrays import kept
 from dpsdk._checks import to_flag
-from dpsdk.accuracy import LAW, SIZE, SIZES
-from dpsdk.codec import FLAG, PACKED_FLOATS, POSITIVE, Nested, written
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, LinearForm
@@ -27,25 +24,16 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import DistributionMechanism, built_in
-from dpsdk.mechanisms.linear_accuracy import (
-    COMBINATION,
-    Combination,
-    LinearAccuracy,
-    bernstein_length,
-)
+from dpsdk.mechanisms.linear_accuracy import ConsistentAccuracy, LinearAccuracy, MovedAccuracy
 from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
-from dpsdk.noise import NoiseLaw
-from dpsdk.release import HalfWidths, Measurement, NoiseAccuracy, Quote, Standing
+from dpsdk.release import Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["ConsistentAccuracy", "HistogramStrategy", "NoisyHistogram", "ProjectedAccuracy"]
+__all__ = ["HistogramStrategy", "NoisyHistogram"]
 
 CELL_LIMIT = 2**24
 """No histogram has more cells: 128 MiB for its counts, and a few times that while it is made."""
-
-_ROUND = 1 + 1e-9
-"""What floats may round off in a bound."""
 
 
 def nearest_possible(counts: Floats, facts: Facts) -> Floats:
@@ -79,125 +67,6 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
         # There is no table of no records to sample, so the likeliest cell has one.
         whole[int(np.argmax(counts))] = 1
     return SyntheticData.from_counts(domain, whole, outside_count=beyond)
-
-
-@written(
-    "accuracy.consistent",
-    {
-        "law": LAW,
-        "step": SIZE,
-        "cells": POSITIVE,
-        "exactly": FLAG,
-        "combination": COMBINATION,
-        "signed": PACKED_FLOATS,
-    },
-    wrong=lambda accuracy: (
-        "" if len(accuracy.signed) == accuracy.entries else "a sign for each number"
-    ),
-    public=False,
-)
-@frozen
-class ConsistentAccuracy(HalfWidths):
-    """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
-
-    law: NoiseLaw
-    """The law of the noise of each count, in steps."""
-    step: float
-    cells: int
-    exactly: bool
-    """Whether possible counts have a known sum."""
-    combination: Combination
-    signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
-    """One for each answer that has weights of both signs, zero for the others."""
-    kind: str = field(init=False, default="projection of noisy counts on possible ones")
-    standing: Standing = field(init=False, default="proven")
-
-    @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
-        """How many numbers it is of."""
-        return len(self.combination.squares)
-
-    @classmethod
-    def of(cls, accuracy: LinearAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
-        """The accuracy of a form, from that of the same answers before the projection."""
-        exactly = facts.rows is not None and not facts.outside
-        low, high = form.extents()
-        signed = ((low < 0) & (high > 0)).astype(np.float64)
-        combination = accuracy.combination
-        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination, signed)
-
-    @cached_property
-    def _norms(self) -> tuple[Floats, Floats]:
-        """For each answer the sum of its absolute weights, or more, and the root of their squares.
-
-        Where the sum of all counts is known, an indicator is off as far as its complement is.
-        """
-        weights = self.combination
-        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
-        if self.exactly:
-            # Weights of one and minus one have these norms too, but no such complement.
-            indicators = (squares == counts) & (peaks <= 1) & (self.signed == 0)
-            fewer = np.where(indicators, np.minimum(counts, self.cells - counts), counts)
-            squares = np.where(indicators, fewer, squares)
-            counts = fewer
-        return np.sqrt(counts * squares), np.sqrt(squares)
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths in rows; one event bounds all answers."""
-        del joint
-        largest, distance = bernstein_length(self.law, self.step, self.cells, beta)
-        sums, roots = self._norms
-        result: Floats = np.minimum(2 * largest * sums, distance * roots) * _ROUND
-        return result
-
-
-@written(
-    "accuracy.projected",
-    {
-        "projection": Nested[ConsistentAccuracy]("an accuracy", ConsistentAccuracy),
-        "before": Nested[LinearAccuracy]("an accuracy", LinearAccuracy),
-        "distances": SIZES,
-    },
-    wrong=lambda accuracy: (
-        ""
-        if accuracy.projection.entries == accuracy.before.entries == accuracy.entries
-        else "accuracies of as many numbers"
-    ),
-    public=False,
-)
-@frozen
-class ProjectedAccuracy(HalfWidths):
-    """The same once the counts are there: also by how far the projection moved each answer.
-
-    The truth is within the bound of an answer before it was moved, and how far it was moved is
-    public. Half of what may fail goes to that, and half to the bound of the projection; the smaller
-    of the two holds.
-    """
-
-    projection: ConsistentAccuracy
-    before: LinearAccuracy
-    distances: Floats = field(
-        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
-    )
-    kind: str = field(
-        init=False, default="projection of noisy counts on possible ones, and how far it moved them"
-    )
-    standing: Standing = field(init=False, default="proven")
-
-    @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
-        """How many numbers it is of."""
-        return len(self.distances)
-
-    def computed(self) -> ProjectedAccuracy:
-        """The same, made of numbers alone."""
-        return evolve(self, before=self.before.computed())
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths in rows."""
-        moved = self.before.radii(beta / 2, joint=joint) + self.distances
-        result: Floats = np.minimum(self.projection.radii(beta / 2, joint=joint), moved * _ROUND)
-        return result
 
 
 @frozen(eq=False)
@@ -235,7 +104,7 @@ class HistogramStrategy:
             return measurement
         values = self._possible.answers(form)
         projection = ConsistentAccuracy.of(before, form, self._estimates.facts)
-        accuracy = ProjectedAccuracy(projection, before, np.abs(values - measurement.values))
+        accuracy = MovedAccuracy(before, np.abs(values - measurement.values), projection)
         return Measurement(values, accuracy, "fitted")
 
 

@@ -31,10 +31,11 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import built_in
+from dpsdk.mechanisms.linear_accuracy import MovedAccuracy
 from dpsdk.mechanisms.measured_once import Estimates, LeastSquares
 from dpsdk.mechanisms.residual_planner.plan import Objective, check_weights, planned, wanted_sets
 from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
-from dpsdk.mechanisms.residual_planner.residuals import MovedAccuracy, ResidualPlan, Residuals
+from dpsdk.mechanisms.residual_planner.residuals import ResidualPlan, Residuals
 from dpsdk.release import Measurement, NoAccuracy, Quote
 
 __all__ = ["ResidualPlanner", "ResidualStrategy"]

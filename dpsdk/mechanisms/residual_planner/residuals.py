@@ -9,11 +9,8 @@ from functools import cached_property, reduce
 from typing import TypeAlias
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
+from attrs import field, frozen
 
-from dpsdk._arrays import kept
-from dpsdk.accuracy import SIZES
-from dpsdk.codec import Nested, written
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Boxes, Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.factors import Factor
@@ -22,10 +19,9 @@ from dpsdk.kernel import GaussianNoise, MeasureResiduals, Noise, ResidualAccurac
 from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
 from dpsdk.mechanisms.measured_once import narrowed_over
-from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["MovedAccuracy", "ResidualPlan", "Residuals"]
+__all__ = ["ResidualPlan", "Residuals"]
 
 _BATCHED = 2**16
 """Residuals of up to so many numbers in all are centred together."""
@@ -168,46 +164,6 @@ def _by_shape(plan: ResidualPlan, values: Floats) -> Iterator[tuple[tuple[int, .
         stop = start + count * math.prod(shape)
         yield shape, values[start:stop].reshape(count, *shape)
         start = stop
-
-
-@written(
-    "accuracy.moved",
-    {"unbiased": Nested[LinearAccuracy]("an accuracy", LinearAccuracy), "distances": SIZES},
-    wrong=lambda accuracy: (
-        "" if accuracy.unbiased.entries == accuracy.entries else "a distance for each number"
-    ),
-    public=False,
-)
-@frozen
-class MovedAccuracy(HalfWidths):
-    """Answers read off possible tables, near the unbiased ones.
-
-    The truth is within the bound of the unbiased answer; so it is within that and the distance
-    between the two. That distance follows from what was released, and is public.
-    """
-
-    unbiased: LinearAccuracy
-    distances: Floats = field(
-        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
-    )
-    kind: str = field(
-        init=False, default="bound of the unbiased answer, and its distance from the possible one"
-    )
-    standing: Standing = field(init=False, default="proven")
-
-    @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
-        """How many numbers it is of."""
-        return len(self.distances)
-
-    def computed(self) -> MovedAccuracy:
-        """The same, made of numbers alone."""
-        return evolve(self, unbiased=self.unbiased.computed())
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths in rows."""
-        result: Floats = self.unbiased.radii(beta, joint=joint) + self.distances
-        return result
 
 
 @frozen

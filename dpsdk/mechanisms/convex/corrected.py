@@ -19,7 +19,7 @@ from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import COUNT, MAYBE
-from dpsdk.mechanisms.convex.correction import PredictedExcess, asked_gradient, corrected
+from dpsdk.mechanisms.convex.correction import PredictedExcess, asked_gradient, correct
 from dpsdk.mechanisms.convex.excess import Rows
 from dpsdk.mechanisms.convex.moments import least_squares
 from dpsdk.mechanisms.convex.oracle import (
@@ -36,8 +36,14 @@ from dpsdk.mechanisms.convex.oracle import (
     rows_of,
     to_certify,
 )
-from dpsdk.mechanisms.convex.prediction import capped, constant_model, left_of, of_start, smooth
-from dpsdk.mechanisms.convex.start import Moments, fitted, label_form, start_form, within
+from dpsdk.mechanisms.convex.prediction import (
+    cap_excess,
+    constant_model,
+    remaining_excess,
+    smooth,
+    start_harm,
+)
+from dpsdk.mechanisms.convex.start import Moments, fit_start, label_form, public_shares, start_form
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
 from dpsdk.typing import Floats
 
@@ -245,7 +251,7 @@ class _Plan:
         measured = None if isinstance(start, Given) else start
         given: _BestModel | None = None
         if isinstance(start, Given):
-            given = _BestModel.on(within(start.distribution, form, facts), form)
+            given = _BestModel.on(public_shares(start.distribution, form, facts), form)
         else:
             asked = start_form(start, form)
             if oracle.start is None and isinstance(start, Pairs) and strength < _TINY:
@@ -293,12 +299,12 @@ class _Plan:
         """The distribution that fits what was measured for a start."""
         outside = facts.outside and facts.rows is not None
         start = self.start or Pairs()
-        return fitted(batches, self.form, rows, outside=outside, start=start, label=label)
+        return fit_start(batches, self.form, rows, outside=outside, start=start, label=label)
 
     def expecting(self, best: _BestModel, deviation: float) -> _BestModel:
         """The model with what noise of this deviation in the start is expected to do."""
         start = self.start or Pairs()
-        noise = of_start(start, self.smooth, best.tables, best.theta, deviation)
+        noise = start_harm(start, self.smooth, best.tables, best.theta, deviation)
         return evolve(best, noise=noise)
 
     def harm(self, terms: Terms) -> float:
@@ -318,7 +324,7 @@ class _Plan:
         """What is known of the excess before anything is measured."""
         unseen = self.unseen
         if unseen is not None and unseen.noise is not None:
-            return PredictedExcess(capped(unseen.noise, unseen.whole), _AFTER_START)
+            return PredictedExcess(cap_excess(unseen.noise, unseen.whole), _AFTER_START)
         if self.given is None or (self.gradients and terms.facts.rows is None):
             return _LATER
         return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
@@ -397,10 +403,10 @@ class _Work:
             if one is None:
                 break
             gradient, deviation = asked.read(one.values / rows), one.deviation / rows
-            step = corrected(plan.smooth, best.tables, theta, gradient, deviation, asked.back)
+            step = correct(plan.smooth, best.tables, theta, gradient, deviation, asked.back)
             theta, gap, source = step.theta, step.gap, "measured"
-            before = 0.0 if predicted is None else capped(predicted, best.whole)
-            predicted = step.predicted + left_of(before, best.whole)
+            before = 0.0 if predicted is None else cap_excess(predicted, best.whole)
+            predicted = step.predicted + remaining_excess(before, best.whole)
         if source == "fitted" and best.hopeless and best.constant is not None:
             theta, gap = best.constant, gap + max(best.spare, 0.0)
         accuracy = self._accuracy(theta, predicted, source, best, counted)
@@ -433,7 +439,7 @@ class _Work:
             return PredictedExcess(predicted)
         kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
         sets = None if own is None else coefficients_of(plan.form, own)
-        return PredictedExcess(capped(predicted, best.whole), kind, sets)
+        return PredictedExcess(cap_excess(predicted, best.whole), kind, sets)
 
     def _fitted(self, noise: Noise | None, rows: float) -> _BestModel:
         """The best model of what is known, once the start was measured (again). Never fails."""

@@ -28,7 +28,7 @@ __all__ = [
     "Correction",
     "PredictedExcess",
     "asked_gradient",
-    "corrected",
+    "correct",
     "excess_metric",
     "noise_harm",
 ]
@@ -102,7 +102,7 @@ def noise_harm(
     return ridge, metric, 0.5 * deviation**2 * float((metric * shape).sum())
 
 
-def corrected(
+def correct(
     form: ConvexForm,
     tables: Tables,
     theta: Floats,

@@ -35,11 +35,11 @@ from dpsdk.typing import Floats
 
 __all__ = [
     "NoisyDescent",
-    "check_first",
+    "check_gradient",
     "descend",
     "optional_beta",
-    "scaled",
-    "within",
+    "scale_gradient",
+    "noise_within",
 ]
 
 STEP_LIMIT = 2**14
@@ -149,7 +149,7 @@ class NoisyDescent(Oracle):
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = self._plan(form, terms, total)
-        check_first(form, plan.runs, terms)
+        check_gradient(form, plan.runs, terms)
         return Quote(Cost(), plan.runs.cost, plan.accuracy)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
@@ -161,7 +161,7 @@ class NoisyDescent(Oracle):
                 form, plan.descent, plan.runs, kernel, plan.accuracy, late=plan.late
             )
             return Measurement(np.append(theta, math.inf), accuracy)
-        check_first(form, plan.runs, terms)
+        check_gradient(form, plan.runs, terms)
         allowance = kernel.allowance(plan.runs.cost.guarantees)
         counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
         rows = max(float(counted.values[0]), 1.0)
@@ -274,10 +274,10 @@ def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
     return int(min(max(wanted, _FEWEST), _MOST))
 
 
-def check_first(form: ConvexForm, runs: Runs, terms: Terms) -> None:
+def check_gradient(form: ConvexForm, runs: Runs, terms: Terms) -> None:
     """Refuse what would be refused at a gradient, before anything is paid."""
     theta = form.over.centre(form.dimension)
-    found = scaled(form.gradient(theta))
+    found = scale_gradient(form.gradient(theta))
     if found is not None:
         Measure(found[0], runs.noise).price(terms)
     if terms.facts.rows is None:
@@ -289,7 +289,7 @@ def _count(form: ConvexForm) -> LinearForm:
     return LinearForm(form.domain, (Kronecker((), ()),))
 
 
-def scaled(form: LinearForm) -> tuple[LinearForm, float] | None:
+def scale_gradient(form: LinearForm) -> tuple[LinearForm, float] | None:
     """The form with its largest weight from ½ to 1, and what it was divided by; None for zeros.
 
     So its lattice has room for noise of any size. Powers of two divide exactly.
@@ -326,7 +326,7 @@ def descend(
         Whether later points weigh more, of which nothing is proven.
     """
     terms = kernel.terms
-    check_first(form, runs, terms)
+    check_gradient(form, runs, terms)
     allowance = kernel.allowance(runs.cost.guarantees)
     gradients = _Gradients(form, runs, kernel, allowance, max(terms.facts.rows or 0, 1))
     return gradients.follow(descent, accuracy, late=late)
@@ -348,7 +348,7 @@ class _Gradients:
         None where the loss has no finite one, so that nothing that was paid for is lost by it.
         """
         try:
-            found = scaled(self.form.gradient(theta))
+            found = scale_gradient(self.form.gradient(theta))
         except (DpsdkError, ArithmeticError, ValueError):
             return None
         if found is None:
@@ -356,7 +356,7 @@ class _Gradients:
         linear, unit = found
         noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
         unit /= self.rows
-        counted_on = within(
+        counted_on = noise_within(
             noisy.accuracy, unit, descent.concentration, descent.bias, descent.problem.dimension
         )
         return noisy.values * unit, counted_on
@@ -386,7 +386,7 @@ class _Gradients:
         return over.project(average), accuracy
 
 
-def within(
+def noise_within(
     accuracy: NoiseAccuracy, unit: float, concentration: Concentration, bias: float, dimension: int
 ) -> bool:
     """Whether noise and rounding of a gradient in such units are what a bound counts on."""

@@ -18,7 +18,14 @@ from dpsdk.mechanisms.convex.correction import excess_metric
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["capped", "constant_model", "left_of", "marginal_products", "of_start", "smooth"]
+__all__ = [
+    "cap_excess",
+    "constant_model",
+    "remaining_excess",
+    "marginal_products",
+    "start_harm",
+    "smooth",
+]
 
 _WIDTH = 1 / 40
 
@@ -34,14 +41,14 @@ def smooth(form: ConvexForm) -> ConvexForm:
     return form if rounded is None else evolve(form, loss=rounded)
 
 
-def capped(excess: float, whole: float) -> float:
+def cap_excess(excess: float, whole: float) -> float:
     """An excess that hardly is more than all that a model loses which knows nothing."""
     if not whole > 0.0:
         return excess
     return whole if math.isinf(excess) else excess * whole / (excess + whole)
 
 
-def left_of(excess: float, whole: float) -> float:
+def remaining_excess(excess: float, whole: float) -> float:
     """What a step of Newton's leaves of an excess, noise of its gradient aside.
 
     A step whose curvature is off by a part r leaves r² of the excess. Curvatures are off since the
@@ -53,7 +60,7 @@ def left_of(excess: float, whole: float) -> float:
     return excess * (excess / beside) if beside > 0.0 else 0.0
 
 
-def of_start(
+def start_harm(
     start: Pairs | Moments, form: ConvexForm, tables: Tables, theta: Floats, deviation: float
 ) -> float:
     """The mean excess of the best model of a fitted distribution, for the noise it was fitted to.

@@ -20,7 +20,7 @@ from dpsdk.mechanisms.arguments import COUNT
 from dpsdk.mechanisms.convex.descent import (
     PRIVATE_BETA,
     NoisyDescent,
-    check_first,
+    check_gradient,
     descend,
     optional_beta,
 )
@@ -142,7 +142,7 @@ class Sketch(Oracle):
         if plan.bound is None:
             quote = self.descent.quote(sketched, terms, total)
             return Quote(quote.at_open, quote.at_most, _UNPROMISED)
-        check_first(sketched, plan.bound.runs, terms)
+        check_gradient(sketched, plan.bound.runs, terms)
         return Quote(Cost(), plan.bound.runs.cost, plan.bound)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:

@@ -20,7 +20,7 @@ from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.mechanisms.convex.oracle import Measured
 from dpsdk.typing import Floats, Real
 
-__all__ = ["Moments", "Shares", "fitted", "label_form", "start_form", "within"]
+__all__ = ["Moments", "Shares", "fit_start", "label_form", "start_form", "public_shares"]
 
 _SHARE = Fraction(3, 10)
 
@@ -79,7 +79,7 @@ class Shares:
         return margin.transpose([left.index(name) for name in names])
 
 
-def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares:
+def public_shares(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares:
     """A distribution as shares of the rows that a loss is the average of.
 
     These are all rows where their number is public, and the inside ones where it is not. It is read
@@ -128,7 +128,7 @@ def label_form(form: ConvexForm) -> LinearForm:
     return LinearForm(form.domain, [Kronecker.of(form.domain, {form.label: Identity(size)})])
 
 
-def fitted(
+def fit_start(
     batches: Sequence[Measured],
     form: ConvexForm,
     rows: float,

@@ -32,10 +32,10 @@ from dpsdk.losses import (
     SVMLoss,
 )
 from dpsdk.mechanisms import ConvexPMW
-from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
+from dpsdk.mechanisms.convex.correction import PredictedExcess, correct
 from dpsdk.mechanisms.convex.pmw import strategy
-from dpsdk.mechanisms.convex.pmw.strategy import measured_gradient, tilting
-from dpsdk.mechanisms.convex.pmw.watching import release_radius, watched
+from dpsdk.mechanisms.convex.pmw.strategy import measured_gradient, tilt_along
+from dpsdk.mechanisms.convex.pmw.watching import release_radius, watch_gradient
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Above, Ball, Box, ConvexMinimization, Count, Model, Simplex
 from dpsdk.testing import seeded
@@ -150,7 +150,7 @@ def test_moving_the_other_way_would_lead_away_from_the_table():
         for _ in range(40):
             theta, _ = form.minimise(hypothesis)
             best, _ = form.minimise(Truth(joint))
-            tilt = tilting(form.gradient(theta), best - theta)
+            tilt = tilt_along(form.gradient(theta), best - theta)
             assert tilt is not None
             hypothesis.shift(tilt.form, -sign * 0.2)
             errors.append(excess(form, joint, form.minimise(hypothesis)[0])[0])
@@ -169,7 +169,7 @@ def test_coordinates_bound_the_gradient_wherever_rows_lie(loss, outside):
     public = facts(DOMAIN, rows=rows, outside=bool(outside))
     hypothesis = DenseHypothesis.uniform(DOMAIN, outside=bool(outside))
     theta, _ = form.minimise(hypothesis)
-    found = watched(form, theta, hypothesis, public)
+    found = watch_gradient(form, theta, hypothesis, public)
     gap = found.gap
     assert gap is not None
     low, high = gap.form.limits
@@ -181,7 +181,7 @@ def test_coordinates_bound_the_gradient_wherever_rows_lie(loss, outside):
     assert float(np.linalg.norm(truth - found.own)) <= float(np.linalg.norm(far)) * (1 + 1e-9)
     # And so is the excess bounded, by a certificate at the very θ̂, minimal for p or not.
     for point in (theta, form.over.project(theta + 1.0)):
-        found = watched(form, point, hypothesis, public)
+        found = watch_gradient(form, point, hypothesis, public)
         weights = found.gap.form.blocks[0].weights
         gaps = np.abs(weights @ joint.reshape(-1) - found.gap.rates)
         length = np.linalg.norm(np.bincount(found.places, found.ranges * gaps)) + found.narrow
@@ -194,7 +194,7 @@ def test_the_range_of_a_coordinate_is_not_mapped_with_a_cell_outside():
     form = QUERY.lower(DOMAIN)
     joint, theta = shares(outside=0.5), np.array([0.3, 0.1, -0.4, 0.2])
     hypothesis = DenseHypothesis.uniform(DOMAIN, outside=True)
-    told = watched(form, theta, hypothesis, facts(DOMAIN, outside=True))
+    told = watch_gradient(form, theta, hypothesis, facts(DOMAIN, outside=True))
     truth, _ = form.expand(Truth(joint), theta)
     difference = float(np.linalg.norm(truth - told.own))
     functions = form.gradient(theta).blocks[0].weights
@@ -218,7 +218,7 @@ def test_a_hypothesis_may_have_a_cell_outside_where_the_table_has_none(mass):
     for _ in range(20):
         joint = rng.dirichlet(np.full(20, 0.2)).reshape(SHAPE)
         theta = form.over.project(rng.normal(size=4) * 5)
-        found = watched(form, theta, hypothesis, public)
+        found = watch_gradient(form, theta, hypothesis, public)
         gaps = np.abs(found.gap.form.blocks[0].weights @ joint.reshape(-1) - found.gap.rates)
         length = float(np.linalg.norm(np.bincount(found.places, found.ranges * gaps)))
         truth, _ = form.expand(Truth(joint), theta)
@@ -235,7 +235,7 @@ def test_a_solver_that_is_wrong_is_caught_by_the_certificate():
     hypothesis = DenseHypothesis.uniform(DOMAIN)
     uniform = np.full(SHAPE, 1 / 20)
     bad = form.over.project(np.full(4, 5.0))
-    found = watched(form, bad, hypothesis, facts(DOMAIN, outside=False))
+    found = watch_gradient(form, bad, hypothesis, facts(DOMAIN, outside=False))
     error, _ = excess(form, uniform, bad)
     assert error > 0.1  # the table is the hypothesis, so all gaps are zero
     assert found.certificate >= error
@@ -386,12 +386,12 @@ def test_a_correction_never_fails_and_stays_in_the_set():
     hypothesis = DenseHypothesis.uniform(DOMAIN)
     theta, _ = form.minimise(hypothesis)
     exact, _ = form.expand(Truth(joint), theta)
-    found = corrected(form, hypothesis, theta, exact, 1e-9)
+    found = correct(form, hypothesis, theta, exact, 1e-9)
     assert excess(form, joint, found.theta)[0] < excess(form, joint, theta)[0] / 10
-    noisy = corrected(form, hypothesis, theta, exact, 10.0)
+    noisy = correct(form, hypothesis, theta, exact, 10.0)
     assert np.array_equal(noisy.theta, theta)
     for wild in (np.full(4, 1e300), np.full(4, np.nan), np.full(4, -1e8)):
-        result = corrected(form, hypothesis, theta, wild, 1e-3)
+        result = correct(form, hypothesis, theta, wild, 1e-3)
         assert form.over.contains(result.theta)
     assert PredictedExcess(0.5).error(0.1) == 0.5
 

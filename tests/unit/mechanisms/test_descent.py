@@ -15,7 +15,7 @@ from dpsdk.forms import ConvexForm, Coordinates, Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
-from dpsdk.mechanisms.convex.descent import scaled, within
+from dpsdk.mechanisms.convex.descent import noise_within, scale_gradient
 from dpsdk.mechanisms.convex.descent_bounds import Descent, Problem, Runs, best_rule, runs_within
 from dpsdk.mechanisms.convex.noise import GaussianConcentration, LaplaceConcentration
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
@@ -264,15 +264,15 @@ def test_noise_is_never_wider_than_the_constants_tell(
             concentration, bias = Runs(noise, 1).concentration(problem, facts, rows)
             for _ in range(2):
                 theta = form.over.project(generator.normal(size=form.dimension) * 9 * scale)
-                found = scaled(form.gradient(theta))
+                found = scale_gradient(form.gradient(theta))
                 assert found is not None
                 accuracy = Measure(found[0], noise).price(Terms(facts)).accuracy
                 unit = found[1] / rows
-                assert within(accuracy, unit, concentration, bias, form.dimension)
+                assert noise_within(accuracy, unit, concentration, bias, form.dimension)
                 # A third of it would not do for all, as the constants are not that loose.
                 if noise == GaussianNoise(2) and loss == QuantileLoss(0.9):
                     third = GaussianConcentration(concentration.scale / 6)
-                    assert not within(accuracy, unit, third, bias, form.dimension)
+                    assert not noise_within(accuracy, unit, third, bias, form.dimension)
 
 
 @pytest.mark.parametrize(

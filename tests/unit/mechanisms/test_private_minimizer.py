@@ -33,8 +33,8 @@ from dpsdk.mechanisms import (
 from dpsdk.mechanisms.convex.corrected import _Plan
 from dpsdk.mechanisms.convex.correction import asked_gradient, noise_harm
 from dpsdk.mechanisms.convex.oracle import Measured, Part, Spending
-from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
-from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
+from dpsdk.mechanisms.convex.prediction import marginal_products, start_harm
+from dpsdk.mechanisms.convex.start import fit_start, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
 from worlds import crossed, facts
@@ -281,8 +281,8 @@ def test_a_label_that_was_measured_by_itself_is_not_drawn_towards_the_uniform():
         deviation = numbers.accuracy.law.standard_deviation() * numbers.accuracy.step
         batches.append(Measured(asked, numbers, deviation))
     pairs, label = batches
-    without = fitted([pairs], form, rows, outside=False, start=start)
-    beside = fitted([pairs], form, rows, outside=False, start=start, label=label)
+    without = fit_start([pairs], form, rows, outside=False, start=start)
+    beside = fit_start([pairs], form, rows, outside=False, start=start, label=label)
     assert without.table(("age",))[4] < 0.5 < 0.75 < beside.table(("age",))[4]
 
 
@@ -358,12 +358,12 @@ def test_predictions_are_about_what_is_seen():
             kernel = Kernel(DATA, odometer, seeded(seed), "it")
             numbers = kernel.measure(asked, GaussianNoise(rho))
             deviation = numbers.accuracy.law.standard_deviation() * numbers.accuracy.step
-            tables = fitted(
+            tables = fit_start(
                 [Measured(asked, numbers, deviation)], form, rows, outside=True, start=start
             )
             theta, _ = form.minimise(tables)
             seen.append(form.value(TRUTH, theta) - form.value(TRUTH, form.minimise(TRUTH)[0]))
-            predicted.append(of_start(start, form, tables, theta, deviation / rows))
+            predicted.append(start_harm(start, form, tables, theta, deviation / rows))
         assert 0.2 < np.mean(seen) / np.mean(predicted) < 2
 
 

@@ -13,14 +13,14 @@ from dpsdk.forms import ConvexForm, Dense, Kronecker, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
-from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
-from dpsdk.mechanisms.convex.descent import scaled
+from dpsdk.mechanisms.convex.correction import PredictedExcess, correct
+from dpsdk.mechanisms.convex.descent import scale_gradient
 from dpsdk.mechanisms.convex.pmw.watching import (
-    Watched,
+    WatchedGradient,
     dense,
     excess_below,
     release_radius,
-    watched,
+    watch_gradient,
 )
 from dpsdk.mechanisms.convex.prediction import smooth
 from dpsdk.mechanisms.fitted import Fitted
@@ -36,7 +36,7 @@ __all__ = [
     "check_model",
     "linear_answer",
     "measured_gradient",
-    "tilting",
+    "tilt_along",
 ]
 
 _UNCHECKED = NoAccuracy(
@@ -98,41 +98,41 @@ class GuardedStrategy(ModelStream):
         theta, gap = form.minimise(self._hypothesis)
         if self._spent or self._watch.tops >= self._schedule.updates:
             return _from_hypothesis(theta, gap, _UNCHECKED)
-        found = watched(form, theta, self._hypothesis, self._facts, rounded)
-        self._hypothesis.check(found.gradient)
+        seen = watch_gradient(form, theta, self._hypothesis, self._facts, rounded)
+        self._hypothesis.check(seen.gradient)
         run = self._watch.tops + 1
-        if found.gap is not None:
+        if seen.gap is not None:
             try:
-                top = self._watch.first_above(found.gap, self._schedule.threshold, kernel=kernel)
+                top = self._watch.first_above(seen.gap, self._schedule.threshold, kernel=kernel)
                 if top is not None:
-                    return self._measured(rounded, theta, found, kernel)
+                    return self._measured(rounded, theta, seen, kernel)
             except (BudgetExceeded, UnsupportedGuarantee):
                 if self._raises:
                     raise
                 self._spent = True
                 return _from_hypothesis(theta, gap, _UNCHECKED)
-        accuracy = excess_below(found, form, self._schedule, self._facts, run)
+        accuracy = excess_below(seen, form, self._schedule, self._facts, run)
         return _from_hypothesis(theta, gap, accuracy)
 
     def _measured(
-        self, form: ConvexForm, theta: Floats, found: Watched, kernel: Kernel
+        self, form: ConvexForm, theta: Floats, seen: WatchedGradient, kernel: Kernel
     ) -> Measurement:
         """The model that a measured gradient corrects; the hypothesis learns what it said."""
         rows = float(max(self._facts.rows or 1, 1))
         numbers, noise = measured_gradient(
-            found.measures, self._schedule.noise, kernel, self._allowance
+            seen.measures, self._schedule.noise, kernel, self._allowance
         )
         gradient = numbers / rows
         deviation = noise.law.standard_deviation() * noise.step / rows
-        result = corrected(form, self._hypothesis, theta, gradient, deviation)
-        self._learn(found, result.theta - theta, gradient, noise)
+        result = correct(form, self._hypothesis, theta, gradient, deviation)
+        self._learn(seen, result.theta - theta, gradient, noise)
         accuracy: Accuracy = PredictedExcess(result.predicted)
         if not result.predicted:
             accuracy = _FLAT
         return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
 
     def _learn(
-        self, found: Watched, way: Floats, gradient: Floats, accuracy: NoiseAccuracy
+        self, seen: WatchedGradient, way: Floats, gradient: Floats, accuracy: NoiseAccuracy
     ) -> None:
         """Tilt the hypothesis along u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, and along each coordinate.
 
@@ -142,10 +142,10 @@ class GuardedStrategy(ModelStream):
         rows = float(max(self._facts.rows or 1, 1))
         replay = Replay(_SWEEPS)
         each = float(accuracy.radii(_DOUBT / 2, joint=True).max())
-        ways = [(way, release_radius(way, found.hessian, accuracy, _DOUBT / 2))]
+        ways = [(way, release_radius(way, seen.hessian, accuracy, _DOUBT / 2))]
         ways += [(unit, each) for unit in np.eye(len(way))]
         for one, radius in ways:
-            tilt = tilting(found.measures, one)
+            tilt = tilt_along(seen.measures, one)
             if tilt is None:
                 continue
             value, near = float(gradient @ one) / tilt.scale, radius / rows / tilt.scale
@@ -174,7 +174,7 @@ class Tilt:
     """What a weight of 1 stands for."""
 
 
-def tilting(gradient: LinearForm, way: Floats) -> Tilt | None:
+def tilt_along(gradient: LinearForm, way: Floats) -> Tilt | None:
     """The function ⟨way, ∇ℓ_x⟩ of a record; None where it is zero everywhere."""
     block = dense(gradient)
     weights = way @ block.weights
@@ -213,7 +213,7 @@ def measured_gradient(
 
     So the lattice has room for its noise, however large or small it is.
     """
-    form, unit = scaled(gradient) or (gradient, 1.0)
+    form, unit = scale_gradient(gradient) or (gradient, 1.0)
     noisy = kernel.measure(form, noise, allowance=allowance)
     own = noisy.accuracy
     accuracy = NoiseAccuracy(own.law, own.entries, own.step * unit, own.bias * unit)

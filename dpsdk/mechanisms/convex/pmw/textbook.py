@@ -27,13 +27,13 @@ from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import WHEN_SPENT, WhenSpent, check_when_spent, to_epsilon
 from dpsdk.mechanisms.base import ModelsMechanism, built_in
-from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
+from dpsdk.mechanisms.convex.descent import NoisyDescent, check_gradient, descend, noise_within
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import (
     ModelStream,
     check_model,
     measured_gradient,
-    tilting,
+    tilt_along,
 )
 from dpsdk.mechanisms.convex.pmw.theorem import (
     Figure,
@@ -229,7 +229,7 @@ class TextbookConvexPMW(ModelsMechanism):
             return Quote(Cost(), Cost(), NoAccuracy("the hypothesis is not known beforehand"))
         self.check(form)
         form, _ = self.sketched(form, 0)
-        check_first(form, plan.runs, terms)
+        check_gradient(form, plan.runs, terms)
         round_ = (plan.watching.guarantee, 1), (plan.noise.cover, 1)
         cost = Cost((*round_, *plan.runs.cost.runs))
         return Quote(Cost(), cost, PromisedExcess(self.alpha, self.beta))
@@ -327,7 +327,7 @@ class Textbook(ModelStream):
         asked = ProximalGapForm(gradient, theta, form.over, ridge, shift)
         self._hypothesis.check(gradient)
         self._check_gap(asked)
-        check_first(form, plan.runs, kernel.terms)
+        check_gradient(form, plan.runs, kernel.terms)
         # The certificate is that of the very gradient that moves the hypothesis.
         mean = self._hypothesis.answers(gradient) + ridge * theta
         own = form.over.gap(theta, mean, ridge=ridge)
@@ -348,7 +348,9 @@ class Textbook(ModelStream):
                 return Measurement(found, promised, "hypothesis")
             measured, noise = measured_gradient(gradient, plan.noise, kernel)
             self._learn(form, gradient, theta, measured / rows)
-            if within(noise, 1 / rows, plan.concentration, plan.bias, self._constants.dimension):
+            if noise_within(
+                noise, 1 / rows, plan.concentration, plan.bias, self._constants.dimension
+            ):
                 self._learnt += 1
             answer, known = descend(form, plan.descent, plan.runs, kernel, promised)
         except (BudgetExceeded, UnsupportedGuarantee):
@@ -377,6 +379,6 @@ class Textbook(ModelStream):
         ridge, over = self._constants.ridge, form.over
         least = over.project(-measured / ridge) if ridge else over.linear_minimiser(measured)
         way = least - theta
-        tilt = tilting(gradient, way)
+        tilt = tilt_along(gradient, way)
         if tilt is not None:
             self._hypothesis.shift(tilt.form, -self._plan.step * tilt.scale)

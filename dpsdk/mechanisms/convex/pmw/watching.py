@@ -25,7 +25,14 @@ from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["Watched", "WatchedExcess", "dense", "excess_below", "release_radius", "watched"]
+__all__ = [
+    "WatchedGradient",
+    "WatchedExcess",
+    "dense",
+    "excess_below",
+    "release_radius",
+    "watch_gradient",
+]
 
 _NARROW = 1e-9
 """Coordinates whose range is this part of the widest are not looked at: their range bounds them."""
@@ -37,7 +44,7 @@ _DAMPINGS = (1e-4, 1e-2, 1.0)
 
 
 @frozen(eq=False)
-class Watched:
+class WatchedGradient:
     """A gradient at a public θ̂, its coordinates as gaps, and what they leave open."""
 
     gradient: LinearForm
@@ -60,13 +67,13 @@ class Watched:
     """By how much θ̂ may exceed the hypothesis's minimum, by the same gradient."""
 
 
-def watched(
+def watch_gradient(
     form: ConvexForm,
     theta: Floats,
     tables: Hypothesis,
     facts: Facts,
     rounded: ConvexForm | None = None,
-) -> Watched:
+) -> WatchedGradient:
     """The coordinates of a gradient, to be compared with those of a hypothesis. Public.
 
     `rounded` is the form with the kinks of its loss rounded, where it has any.
@@ -101,7 +108,7 @@ def watched(
         rates = np.clip(weights @ table, 0.0, 1.0)
         whole = LinearForm(form.domain, [Dense(block.names, block.shape, weights)])
         gap = GapForm.around(whole, rates)
-    return Watched(
+    return WatchedGradient(
         gradient, measures, own, hessian, gap, ranges[wide], places[wide], narrow, certificate
     )
 
@@ -149,7 +156,7 @@ class WatchedExcess(ScalarAccuracy):
 
 
 def excess_below(
-    model: Watched, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
+    model: WatchedGradient, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
 ) -> WatchedExcess:
     """How far off a model is that was called good enough."""
     drift = 0.0 if model.gap is None else drift_of(schedule.watching, model.gap.form, facts)

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from itertools import islice
 
-__all__ = ["LISTED", "brief_of", "page", "pairs", "part_of", "said", "table", "warning"]
+__all__ = [
+    "LISTED",
+    "brief_of",
+    "number_text",
+    "page",
+    "pairs",
+    "part_of",
+    "said",
+    "table",
+    "warning",
+]
 
 LISTED = 24
 """So many rows of a table are shown."""
@@ -87,11 +97,17 @@ def page(title: object, *parts: str) -> str:
 def part_of(value: object, /) -> str:
     """The HTML of a value within that of another. Classes that have a table register theirs."""
     if isinstance(value, float):
-        return f"<p>{said(format(value, '.6g'))}</p>"
+        return f"<p>{said(number_text(value))}</p>"
     return f"<p>{said(repr(value))}</p>"
 
 
 @singledispatch
 def brief_of(value: object, /) -> str:
     """A value in a cell of a table, as a text. Classes of many numbers register theirs."""
-    return format(value, ".6g") if isinstance(value, float) else " ".join(repr(value).split())
+    return number_text(value) if isinstance(value, float) else " ".join(repr(value).split())
+
+
+def number_text(value: float) -> str:
+    """A number of an answer: counts of whole rows, and what is as large, without an exponent."""
+    whole = value.is_integer() or abs(value) >= 1e6
+    return f"{value:.0f}" if whole and abs(value) < 2**53 else f"{value:.6g}"

@@ -524,7 +524,7 @@ def bound_of(accuracy: Accuracy, spread: Spread | None, span: float, beta: float
         error, span = accuracy.error(checked), min(span, accuracy.span)
     standing = accuracy.standing
     if standing in _BOUNDING and error < math.inf:
-        return Bound(error, checked, accuracy.kind, standing, error >= span)
+        return Bound(error, checked, accuracy.kind, standing, error >= span > 0)
     if standing == "predicted" and error < math.inf:
         return Bound(math.inf, checked, accuracy.kind, standing, vacuous=True, predicted=error)
     why, _ = _missing(accuracy, checked)

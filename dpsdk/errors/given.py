@@ -119,10 +119,20 @@ class TooLarge(DpsdkError, MemoryError):
     unit: str
     advice: str
 
+    def _bytes(self, count: int) -> str:
+        """What so many numbers would take, eight bytes each; nothing for other units."""
+        if self.unit not in ("cells", "numbers", "weights"):
+            return ""
+        size, names = 8.0 * count, iter(("bytes", "kB", "MB", "GB", "TB"))
+        unit = next(names)
+        while size >= 1000 and unit != "TB":
+            size, unit = size / 1000, next(names)
+        return f" ({size:,.3g} {unit})" if size < 1e6 else f" ({size:.2g} {unit})"
+
     def __str__(self) -> str:
         return (
-            f"{self.what} needs {self.needed:,} {self.unit}, more than the limit of "
-            f"{self.limit:,}; {self.advice}"
+            f"{self.what} needs {self.needed:,} {self.unit}{self._bytes(self.needed)}, more than "
+            f"the limit of {self.limit:,}{self._bytes(self.limit)}; {self.advice}"
         )
 
 

@@ -88,7 +88,8 @@ class LinearForm(Form):
                 expected = f"of shape {sizes}, one axis a name"
                 raise InvalidArgument("blocks", expected, f"shape {shape}")
         if self.rows > ROW_LIMIT:
-            raise TooLarge("the workload", self.rows, ROW_LIMIT, "numbers", "ask for fewer at once")
+            advice = "ask for fewer at once, of fewer attributes, or of coarser ones (Binned)"
+            raise TooLarge("the workload", self.rows, ROW_LIMIT, "numbers", advice)
 
     @cached_property
     def rows(self) -> int:

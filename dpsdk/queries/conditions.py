@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import numbers
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date
 from typing import TypeAlias, cast
 
@@ -20,7 +21,16 @@ from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.order import Between, between
 from dpsdk.typing import Label
 
-__all__ = ["Condition", "Not", "Wanted", "described", "indicator", "listed", "to_condition"]
+__all__ = [
+    "Condition",
+    "Not",
+    "Wanted",
+    "described",
+    "index_of",
+    "indicator",
+    "listed",
+    "to_condition",
+]
 
 _SHOWN = 8
 """So many labels of a set, names or conditions are written out in a description."""
@@ -42,7 +52,7 @@ def _to_wanted(value: Condition) -> Condition:
 
 @frozen(repr=False)
 class Not:
-    """Labels of an attribute other than these: one, a set or range of them, or `Between` two."""
+    """Labels of an attribute other than these: one, a set or range, or all `Between` two."""
 
     value: Condition = field(converter=_to_wanted)
 
@@ -50,9 +60,9 @@ class Not:
         return f"Not({described(self.value)})"
 
 
-Wanted: TypeAlias = "Label | range | Between | set[Label] | frozenset[Label]"
+Wanted: TypeAlias = "Label | range | Between | set[Label] | frozenset[Label] | list[Label]"
 Condition: TypeAlias = "Wanted | Not"
-"""A label, a set or range of labels, all `Between` two, or `Not` of these."""
+"""A label, a set, list or range of labels, all `Between` two, or `Not` of these."""
 
 
 def to_condition(parameter: str, value: Condition) -> Condition:
@@ -71,8 +81,8 @@ def to_condition(parameter: str, value: Condition) -> Condition:
         return value
     if isinstance(value, Between):
         return value if type(value) is Between else Between(value.low, value.high)
-    if isinstance(value, set | frozenset):
-        return frozenset(_to_label(parameter, label) for label in value)
+    if isinstance(value, set | frozenset | list):
+        return frozenset([_to_label(parameter, label) for label in value])
     return _to_label(parameter, value)
 
 
@@ -97,10 +107,7 @@ def _to_label(parameter: str, value: object) -> Label:
     if isinstance(value, tuple):
         return _to_bin(parameter, cast("tuple[object, ...]", value))
     if isinstance(value, Iterable | slice):
-        several = "for several labels write a set, such as {'a', 'b'}"
-        listed_plainly = isinstance(value, list) and _flat(cast("list[object]", value))
-        text = shown(cast("object", value)) if listed_plainly else kind.__name__
-        raise _refused(parameter, text, several)
+        raise _refused(parameter, kind.__name__, "for several labels write a set, as {'a', 'b'}")
     try:
         hash(value)
     except Exception:  # noqa: BLE001 - a class of another author may raise what it likes
@@ -202,16 +209,26 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
         return _range(attribute, wanted)
     if isinstance(wanted, Between):
         return _between(attribute, wanted)
-    if isinstance(wanted, set | frozenset):
-        return _chosen(attribute, (_index(attribute, label) for label in wanted))
-    index = _index(attribute, wanted)
+    if isinstance(wanted, set | frozenset | list):
+        return _chosen(attribute, (index_of(attribute, label) for label in wanted))
+    index = index_of(attribute, wanted)
     return Range(attribute.size, index, index + 1)
 
 
-def _index(attribute: Attribute, label: Label) -> int:
+def index_of(attribute: Attribute, label: Label) -> int:
+    """The cell of a label. An integer stands for the text of its digits where there is no other.
+
+    Raises
+    ------
+    UnknownLabel
+        If the attribute has no such label.
+    """
     try:
         return attribute.index(label)
     except UnknownLabel as error:
+        if type(label) is int and not isinstance(attribute, Integer | Binned | Date | Boolean):
+            with suppress(UnknownLabel):
+                return attribute.index(str(label))
         expected = error.expected
     hint = _hint(attribute, label)
     raise UnknownLabel(attribute.name, _text(label), f"{expected}; {hint}" if hint else expected)
@@ -302,9 +319,9 @@ def _limit(attribute: Attribute) -> None:
 
 
 def _complement(attribute: Attribute, factor: Factor) -> Factor:
-    if isinstance(factor, Range) and factor.start == 0:
-        return Range(factor.size, factor.stop, factor.size)
-    if isinstance(factor, Range) and factor.stop == factor.size:
-        return Range(factor.size, 0, factor.start)
+    if (span := factor.span) is not None and span.start == 0:
+        return Range(factor.size, span.stop, factor.size)
+    if span is not None and span.stop == factor.size:
+        return Range(factor.size, 0, span.start)
     _limit(attribute)
     return Weights(1.0 - factor.matrix())

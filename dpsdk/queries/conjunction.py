@@ -92,7 +92,7 @@ class Conjunction(ScalarQuery):
     normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        return LinearForm(domain, (Kronecker.of(domain, self.factors(domain)),))
+        return LinearForm(domain, (masked({}, self, domain),))
 
     def factors(self, domain: Domain) -> dict[str, Factor]:
         """The indicator of each condition along its attribute."""
@@ -183,9 +183,10 @@ def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Dom
 
 
 def _product(name: str, factor: Factor, mask: Factor) -> Factor:
-    if isinstance(factor, Range) and isinstance(mask, Range):
-        start = max(factor.start, mask.start)
-        return Range(factor.size, start, max(start, min(factor.stop, mask.stop)))
+    own, other = factor.span, mask.span
+    if own is not None and other is not None:
+        start = max(own.start, other.start)
+        return Range(factor.size, start, max(start, min(own.stop, other.stop)))
     needed = factor.rows * factor.size
     if needed > MATRIX_LIMIT:
         what, advice = f"a condition on {name!r} in a query along it", "ask without the condition"

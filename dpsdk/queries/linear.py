@@ -29,18 +29,15 @@ CELL_LIMIT = 2**20
 Weigh: TypeAlias = Callable[[Record], float]
 
 
-def to_names(names: Sequence[str]) -> tuple[str, ...]:
+def to_names(names: Iterable[object]) -> tuple[str, ...]:
     """Read a sequence of distinct attribute names."""
     expected = "distinct attribute names, at least one"
     if not isinstance(names, Iterable):
         raise InvalidArgument("attributes", expected, shown(names))
-    kept = (names,) if isinstance(names, str) else tuple(names)
-    if len(kept) == 1 and isinstance(kept[0], Iterable) and not isinstance(kept[0], str):
-        one_by_one = f"{expected}, each by itself: 'a', 'b' and not ['a', 'b']"
-        raise InvalidArgument("attributes", one_by_one, shown(kept[0]))
-    if not kept or not all(isinstance(name, str) for name in kept):
+    several = (names,) if isinstance(names, str) else tuple(names)
+    plain = tuple([to_name("attributes", name) for name in several if isinstance(name, str)])
+    if not plain or len(plain) < len(several):
         raise InvalidArgument("attributes", expected, shown(names))
-    plain = tuple(to_name("attributes", name) for name in kept)
     if len(set(plain)) != len(plain):
         raise InvalidArgument("attributes", expected, shown(names))
     return plain

@@ -12,7 +12,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
-from dpsdk._html import brief_of, page, part_of, said
+from dpsdk._html import brief_of, number_text, page, part_of, said
 from dpsdk._html import table as html_table
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import NAME, ListOf, written
@@ -21,7 +21,7 @@ from dpsdk.domain.columns import label_columns
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
-from dpsdk.queries.conditions import listed
+from dpsdk.queries.conditions import index_of, listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.workload import Workload
@@ -76,7 +76,7 @@ class MarginalTable(Lasting):
     def __getitem__(self, labels: Label | tuple[Label, ...]) -> float:
         wanted = self._labels(labels)
         pairs = zip(self.attributes, wanted, strict=True)
-        return float(self.values[tuple(attribute.index(label) for attribute, label in pairs)])
+        return float(self.values[tuple(index_of(attribute, label) for attribute, label in pairs)])
 
     def _labels(self, labels: Label | tuple[Label, ...]) -> tuple[Label, ...]:
         # The label of a bin is itself a pair, so a table of one attribute is asked first.
@@ -172,7 +172,7 @@ class MarginalTable(Lasting):
         """The labels and the number of each entry, as texts."""
         for cell in np.ndindex(self.values.shape):
             labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
-            yield [*labels, f"{float(self.values[cell]):.6g}"]
+            yield [*labels, number_text(float(self.values[cell]))]
 
     @property
     def _was_moved(self) -> str:
@@ -223,6 +223,8 @@ class Marginal(ConditionedCounting[MarginalTable]):
     Its entries are disjoint, so one row moves two of them under replace-one neighbours and one
     under add-remove, however many there are.
 
+    The attributes may also come as one list.
+
     >>> from dpsdk.queries import Marginal
     >>> Marginal("sex", "income", where={"age": range(17, 30)})
     Marginal('sex', 'income', where=Conjunction({'age': range(17, 30)}))
@@ -230,8 +232,12 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     attributes: tuple[str, ...]
 
-    def __init__(self, *attributes: str, where: Where = None, normalized: bool = True) -> None:
-        object.__setattr__(self, "attributes", to_names(attributes))
+    def __init__(
+        self, *attributes: str | Sequence[str], where: Where = None, normalized: bool = True
+    ) -> None:
+        first = attributes[0] if attributes else ()
+        names = first if len(attributes) == 1 and isinstance(first, list | tuple) else attributes
+        object.__setattr__(self, "attributes", to_names(names))
         object.__setattr__(self, "where", to_where(where))
         object.__setattr__(self, "normalized", to_normalized(normalized))
 

@@ -14,7 +14,7 @@ from dpsdk._checks import shown
 from dpsdk.codec import CODES, NAME, ListOf, Member, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Boxes, Facts, LinearForm, Range
+from dpsdk.forms import Boxes, Facts, LinearForm
 from dpsdk.forms.linear import ROW_LIMIT
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedCounting
@@ -165,9 +165,9 @@ class Rectangles(ConditionedCounting[Floats]):
             else:
                 start[:], stop[:] = 0, domain[name].size
             mask = masks.get(name)
-            if isinstance(mask, Range):
-                np.clip(start, mask.start, mask.stop, out=start)
-                np.clip(stop, start, np.maximum(start, mask.stop), out=stop)
+            if mask is not None and (span := mask.span) is not None:
+                np.clip(start, span.start, span.stop, out=start)
+                np.clip(stop, start, np.maximum(start, span.stop), out=stop)
             elif mask is not None:
                 line = mask.matrix()[0]
             lines.append(line)

@@ -174,7 +174,8 @@ class Sum(ConditionedScalar):
 class Mean(Conditioned[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
-    A float within the bounds of the attribute; a bin counts as its middle. It is the ratio of a
+    A float within the bounds of the attribute, and the value itself where there is only one; a bin
+    counts as its middle. It is the ratio of a
     noisy sum and a noisy count, measured together, since the number of such rows is private.
 
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
@@ -199,9 +200,8 @@ class Mean(Conditioned[float]):
         _check_sums(high - low, self.attribute, facts, str(self))
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
-        del facts
         # A count that noise alone would reach says nothing, nor does a sum divided by it.
-        known = float(raw[1]) > float(radii()[1])
+        known = not self.span(facts) or float(raw[1]) > float(radii()[1])
         return raw if known else np.full(2, np.nan)
 
     def lower(self, domain: Domain, /) -> LinearForm:
@@ -218,6 +218,8 @@ class Mean(Conditioned[float]):
         return LinearForm(domain, (total, weighted))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
+        if not self.span(facts):
+            return self._at(0.0, facts)  # the only value there is
         total, count = float(raw[0]), float(raw[1])
         return self._at(total / count, facts) if count > 0 else math.nan
 

@@ -143,7 +143,7 @@ class _Condition:
         if isinstance(value, Between):
             ends = (value.low, value.high)
             return {"between": [END.write(end, f"{path}.between", codebook) for end in ends]}
-        if isinstance(value, set | frozenset):
+        if isinstance(value, set | frozenset | list):
             labels = [_LABEL_FIELD.write(label, f"{path}.any", codebook) for label in value]
             return {"any": sorted(labels, key=_order)}
         return _LABEL_FIELD.write(value, path, codebook)

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
-from dpsdk._html import page, pairs, part_of, warning
+from dpsdk._html import number_text, page, pairs, part_of, warning
 from dpsdk.accounting.payment import Payment
 from dpsdk.accuracy import (
     Accuracy,
@@ -378,7 +378,11 @@ class Release(Lasting, Generic[A_co]):
         again = ", reused" if self.reused else ""
         why = f", {self.because[0].label}: {self.because[0].text}" if self.because else ""
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
-        answer = repr(self.value)
+        # Of a whole number, such as a count of rows, no more digits than it has.
+        value: object = self.value
+        answer = repr(value)
+        if isinstance(value, float) and value.is_integer():
+            answer = number_text(value)
         error = f"± {bound.words}" if bound.proven else bound.words
         moved = self.moved
         if moved:

@@ -259,8 +259,9 @@ def tables_are_collected_in_one_of_two_ways(domain: Domain) -> None:
     PrivateData.from_frame(None, domain, collect="rows")  # type: ignore[arg-type]  # must stay one
 
 
-def names_are_given_one_by_one(table: MarginalTable) -> None:
-    Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
+def names_are_given_one_by_one_or_as_one_list(table: MarginalTable) -> None:
+    assert_type(Marginal(["sex", "income"]), Marginal)
+    assert_type(Count({"sex": ["Female", "Male"]}), Count)
     table.project(["sex"])  # type: ignore[arg-type]  # must stay an error
 
 

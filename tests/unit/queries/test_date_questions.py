@@ -150,7 +150,6 @@ def test_between_holds_numbers_and_bins_too():
         (lambda: Between(3, 2), "high must be at least low, which is 3"),
         (lambda: Between("a", "b"), "low must be a finite number"),
         (lambda: Conjunction({"c": datetime(2024, 3, 1, tzinfo=UTC)}), "as a label has no zone"),
-        (lambda: Conjunction({"c": [date(2024, 3, 1)]}), "for several labels write a set"),
     ],
 )
 def test_what_is_no_place_is_refused_at_once(make, message):

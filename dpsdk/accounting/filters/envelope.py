@@ -9,6 +9,7 @@ docs/explanation/proofs/composition-envelope.md proves the filter and each charg
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -25,9 +26,7 @@ from dpsdk.accounting.filters.additive import (
     to_leak_share,
 )
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.accounting.guarantee import (
-    Guarantee,
-)
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
@@ -129,6 +128,9 @@ class EnvelopeComposition(Composition):
         leaks = sum(self._leak(guarantee) * times for guarantee, times in priced)
         most = max(0, state.limit[1] - state.spent[1] - leak) // leaks if leaks else None
         v, count = state.limit[0] - state.spent[0], 0
+        known = None if most == 0 else _bounded_rounds(priced, v, shift)
+        if known is not None:
+            return known if most is None else min(known, most)
         while (most is None or count < most) and (price := steady_price(priced, v)) is not None:
             cost, floor = price
             if not cost:
@@ -183,3 +185,52 @@ class EnvelopeComposition(Composition):
         """What is spent of what, in one short text."""
         spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
         return (f"{self.title}: squared shift {as_text(spent)} of {as_text(limit)}",)
+
+
+_FINER, _FINEST = 3, 7
+
+
+def _bounded_rounds(runs: Sequence[tuple[Guarantee, int]], v: int, kept: int) -> int | None:
+    """How often runs fit, where bounds by the prices at few places tell; else None.
+
+    A price does not grow with v. So whoever pays, between two places, the price at the lower one is
+    through no later than the runs themselves, and whoever pays that at the upper one no sooner.
+    """
+    if all(type(run) is DiscreteGaussianGuarantee for run, _ in runs):
+        return None  # whose prices are few
+    for bits in (2, 4, 5, 6):
+        least = _count_rounds(runs, v, kept, bits, upper=False)
+        if least is None or least == _count_rounds(runs, v, kept, bits, upper=True):
+            return least
+    return None
+
+
+def _count_rounds(
+    runs: Sequence[tuple[Guarantee, int]], v: int, kept: int, bits: int, *, upper: bool
+) -> int | None:
+    """How often runs would fit for the price at a place beside v; None where they cost nothing.
+
+    Parameters
+    ----------
+    bits
+        There are 2^bits places between a power of two and the next one.
+    upper
+        Whether the place is the next one above v; else it is the last one that is not above.
+    """
+    count = cost = 0
+    while True:
+        # Where little is left, prices differ most.
+        finer = min(bits + _FINER, _FINEST) if v >> _FINEST < cost else bits
+        shift = max(0, v.bit_length() - 1 - finer)
+        floor = v >> shift << shift
+        price = round_price(runs, floor + (1 << shift) if upper else floor)
+        if price is None:
+            return count
+        cost = price[0]
+        if not cost:
+            return None
+        rounds = min((v - floor) // cost + 1, (v - kept) // cost)
+        if rounds <= 0:
+            return count
+        count += rounds
+        v -= rounds * cost

@@ -56,28 +56,6 @@ class ScopeOdometer(Odometer):
     with what it has spent and reserved, and `close` is for all of them. In memory it also ends when
     nobody holds it any more; in a durable ledger it stays until `close`, whoever dies meanwhile. A
     name that was closed is free for another scope, which the numbers of accounts tell apart.
-
-    Parameters
-    ----------
-    outer
-        The odometer that pays: a session's, or a scope's that is reserved by nobody.
-    name
-        What refusals and charges call the scope; public.
-    cap
-        A budget, begun by the outer composition; or a share, in (0, 1], of each limit of that.
-    reserve
-        Whether to set the cap aside until `close`.
-
-    Raises
-    ------
-    InvalidArgument
-        If a share is not in (0, 1], or a reserve is asked of anything but a session's odometer.
-    BudgetExceeded
-        If what is left is less than what should be reserved.
-    LedgerConflict
-        If there is an open scope of this name with another cap or reserve, or in another scope.
-    TooLarge
-        If there are too many scopes.
     """
 
     def __init__(
@@ -285,19 +263,7 @@ class ScopeOdometer(Odometer):
 
 
 class PartOdometer(Odometer):
-    """Charges that concern some kinds of neighbours alone: those that differ in one part.
-
-    Parameters
-    ----------
-    outer
-        The odometer that pays, divided by `Odometer.divide`.
-    name
-        What reports call the part; public.
-    generation
-        The number of the division. Once that is over, nothing is charged any more.
-    part
-        The number of the part, from 0.
-    """
+    """Charges that concern some kinds of neighbours alone: those that differ in one part."""
 
     def __init__(self, outer: Odometer, name: str, generation: int, part: int) -> None:
         self._budget = outer._budget
@@ -324,13 +290,7 @@ class PartOdometer(Odometer):
 def _check_same(
     books: Books, number: int, asked: Account, cap: str, words: Callable[[State], str]
 ) -> None:
-    """Refuse to go on with a scope of another cap, which `words` can put in words.
-
-    Raises
-    ------
-    LedgerConflict
-        Names the scope, and what differs.
-    """
+    """Refuse to go on with a scope of another cap, which `words` can put in words."""
     account = books.accounts[number]
     what = f"scope {shown(account.name)}"
     if account.outer != asked.outer:

@@ -24,8 +24,7 @@ from dpsdk.accounting.ledger.books import (
     undivided,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge
-from dpsdk.accounting.ledger.clock import Clock, system_clock
-from dpsdk.accounting.ledger.keeper import Keeper
+from dpsdk.accounting.ledger.keeper import Clock, Keeper, system_clock
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.payment import Witness
 from dpsdk.accounting.spent import Asked

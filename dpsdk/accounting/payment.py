@@ -29,15 +29,7 @@ Witness: TypeAlias = Callable[[Books, Books], object]
 
 
 class Moment(NamedTuple):
-    """What all runs of a session amounted to at one moment.
-
-    Parameters
-    ----------
-    lines
-        For each kind of neighbours.
-    charges
-        How many runs there were.
-    """
+    """What all runs of a session amounted to at one moment."""
 
     lines: tuple[Line, ...]
     charges: int

@@ -169,22 +169,11 @@ class Statement:
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""
-        return tuple(
-            charge
-            for charge in self._keeper.charges(since)
-            if charge.question == question and charge.session == self._session
-        )
+        return tuple(self._keeper.charged(self._session, question, since))
 
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
         """What was charged for one question of this session, after the first `since` charges."""
-        session = self._session
-        return tuple(
-            [
-                charge.guarantee
-                for charge in self._keeper.charges(since)
-                if charge.question == question and charge.session == session
-            ]
-        )
+        return tuple([charge.guarantee for charge in self.charged_for(question, since)])
 
     def ledger_charges(self) -> tuple[Charge, ...]:
         """The charges of all sessions, scopes and parts on the ledger, in order."""

@@ -10,7 +10,7 @@ from dpsdk._checks import shown, to_integer, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk._locks import lock_held
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.clock import system_clock, told
+from dpsdk.accounting.ledger.keeper import system_clock, time_of
 from dpsdk.accounting.payment import Around
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import InvalidArgument
@@ -34,7 +34,7 @@ behind_wall = _BehindWall()
 
 def whose(asked: Asked) -> tuple[str, str, datetime | None]:
     """What an event says of whom it concerns, and when: scope, request and the time."""
-    return asked.scope, asked.request or "", told(system_clock)
+    return asked.scope, asked.request or "", time_of(system_clock)
 
 
 class Question(Lifetime):

@@ -389,13 +389,18 @@ def test_a_scope_within_a_scope_is_written_and_read(durable):
 def test_a_division_that_another_session_left_open_ends_with_the_next(durable, moves):
     first = opened(durable, BasicComposition())
     generation = first.generation()
-    first.divide(generation, 3, moves=moves, owner=object())
+    owner = threading.Event()
+    first.divide(generation, 3, moves=moves, owner=owner)
     parts = [PartOdometer(first, f"part {i}", generation, i) for i in range(3)]
     for part, count in zip(parts, (3, 1, 2), strict=True):
         part.charge_all([TENTH] * count, "part")
     with pytest.raises(InvalidArgument, match="partition open"):
         first.divide(first.generation(), 3, moves=moves)
     second = opened(durable)
+    if isinstance(durable, SQLiteLedger):  # which can tell whether somebody still has it
+        with pytest.raises(LedgerConflict, match="session 1, which has it open"):
+            second.divide(second.generation(), 3, moves=moves)
+    del owner
     cost = Fraction(5 if moves else 3, 10)
     assert second.spent == first.spent
     assert second.spent.epsilon == cost
@@ -730,6 +735,10 @@ def test_scopes_and_partitions_of_a_session_are_in_its_ledger(durable):
     second = session()
     with pytest.raises(BudgetExceeded):
         second.scope("weekly", "0.3").answer(ROWS, using=Laplace("0.2"))
+    if isinstance(durable, SQLiteLedger):  # which can tell whether somebody still has it
+        with pytest.raises(LedgerConflict, match="session 1, which has it open"):
+            second.partition("age")
+        parts.close()
     with second.partition("age") as again:
         assert again[40].spent.epsilon == Fraction(6, 10)
         again[40].answer(ROWS, using=Laplace("0.2"))

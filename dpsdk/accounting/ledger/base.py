@@ -135,11 +135,6 @@ def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[N
     """Type what the system says to a ledger of another author, without its text.
 
     That may tell anything, as how a server is reached. What a decision raised passes.
-
-    Raises
-    ------
-    LedgerUnavailable
-        In place of an `OSError`.
     """
     try:
         with holding_lock():
@@ -151,13 +146,7 @@ def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[N
 
 
 def binding_of(books: Books) -> Binding:
-    """What books are kept for, once a ledger has taken some.
-
-    Raises
-    ------
-    InvalidArgument
-        If it has not kept them.
-    """
+    """What books are kept for, once a ledger has taken some."""
     if books.binding is None:
         expected = "one that keeps what it takes"
         raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
@@ -165,13 +154,7 @@ def binding_of(books: Books) -> Binding:
 
 
 def to_ledger(value: Ledger) -> Ledger:
-    """A ledger.
-
-    Raises
-    ------
-    InvalidArgument
-        If it has not all that a ledger has.
-    """
+    """A ledger."""
     # The protocol alone would also take the class itself for a ledger.
     if isinstance(value, type) or not isinstance(value, Ledger):
         raise InvalidArgument("ledger", "a ledger", shown(value))

@@ -92,13 +92,7 @@ def check_same(
     composition: Composition | None,
     anytime: Anytime | None,
 ) -> None:
-    """Refuse to go on with books that are bound to something else.
-
-    Raises
-    ------
-    LedgerConflict
-        Names what differs.
-    """
+    """Refuse to go on with books that are bound to something else."""
     for what, bound, asked in (
         ("dataset", binding.dataset.name, dataset.name),
         ("neighbour relation", binding.dataset.neighbors, dataset.neighbors),

@@ -169,15 +169,7 @@ class Books(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """Why a request was refused.
-
-    Parameters
-    ----------
-    account
-        Whose cap it does not fit; None if it does not fit the session.
-    reserved
-        Whether it would have fitted but for what others have set aside.
-    """
+    """Why a request was refused."""
 
     account: int | None
     reserved: bool = False
@@ -228,11 +220,6 @@ def charged(
     """The books after some runs by a payer, all of them or none.
 
     The payer's accounts must be open, and the division that it names must be the open one.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If the composition has no theorem that prices one of the runs.
     """
     binding, lines, division, accounts, count, sessions = books
     count += len(runs)
@@ -281,26 +268,14 @@ def _alike(state: State, aside: Sequence[State]) -> Hashable:
 def begun(
     dataset: Dataset, budget: Budget, composition: Composition, anytime: Anytime | None
 ) -> Books:
-    """The books of a ledger's first session.
-
-    Raises
-    ------
-    InvalidArgument
-        If the budget leaves the composition nothing to charge.
-    """
+    """The books of a ledger's first session."""
     start = composition.begin(budget)
     binding = Binding(dataset, budget, composition, start, anytime)
     return Books(binding, (Line(start),), sessions=1)
 
 
 def opened(books: Books, number: int, account: Account) -> Books | Misfit:
-    """The books with a new account; set aside, if that can be held, in the members that can.
-
-    Raises
-    ------
-    TooLarge
-        If there are too many accounts.
-    """
+    """The books with a new account; set aside, if that can be held, in the members that can."""
     if len(books.accounts) >= _ACCOUNT_LIMIT:
         needed, advice = len(books.accounts) + 1, "close scopes and let go of them"
         raise TooLarge("the books", needed, _ACCOUNT_LIMIT, "scopes at a time", advice)
@@ -419,20 +394,7 @@ def _books(**read: object) -> Books:
 
 
 def check_books(books: Books, *, known_start: bool = False) -> None:
-    """Refuse books that no charges can have led to.
-
-    Parameters
-    ----------
-    books
-        Of which each part was read by itself.
-    known_start
-        Whether the binding was checked before.
-
-    Raises
-    ------
-    RecordError
-        If they say what no books say.
-    """
+    """Refuse books that no charges can have led to."""
     binding = books.binding
     if binding is None:
         if books != Books():
@@ -481,13 +443,7 @@ def _begins(start: State, known: State) -> bool:
 
 
 def _check(state: State, start: State, where: str) -> None:
-    """Refuse a state that charges cannot have led to from the beginning.
-
-    Raises
-    ------
-    RecordError
-        If its limits are others, it is further spent than them, or its members are others.
-    """
+    """Refuse a state that charges cannot have led to from the beginning."""
     within = len(state.parts) == len(start.parts) and (state.limit, state.reach) == (
         start.limit,
         start.reach,

@@ -42,30 +42,7 @@ CHECKPOINT = "checkpoint"
 
 
 class Entry(NamedTuple):
-    """One thing that was written: a decision with its charges, an answer, or a checkpoint.
-
-    Parameters
-    ----------
-    seq
-        Counted from 1, for all tables of a ledger together.
-    dataset
-        The name of the table.
-    kind
-        `TAKEN`, `ANSWER` or `CHECKPOINT`.
-    runs
-        How many charges the table's books have counted then.
-    request
-        The request that was charged or answered, if it has a name.
-    body
-        The charges, the answer, or where the last decision on each table is.
-    books
-        The digest of the books as they are from then on; empty for other kinds.
-    token
-        Random bytes: so nobody takes another's entry for one that he tried to write, though both
-        say the same.
-    code
-        Of all this, and of the code before.
-    """
+    """One thing that was written: a decision with its charges, an answer, or a checkpoint."""
 
     seq: int
     dataset: str

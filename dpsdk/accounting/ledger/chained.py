@@ -102,8 +102,6 @@ class Mark:
         if self._process is forks.process:
             self._claim.close()
 
-    __del__ = close
-
 
 class Chained:
     """A ledger on a store of entries; see `SQLiteLedger` and `PostgresLedger`."""
@@ -201,18 +199,23 @@ class Chained:
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`. Raises as `read` does."""
-        store, found, since = self._shared.store, list[Charge](), max(since, 0)
+        store, since = self._shared.store, max(since, 0)
         with store.reading() as work:
-            name = self._only(work.follow())
-            for entry in work.taken(name or "", since):
+            seen = work.follow()
+            name = self._only(seen) or ""
+            # What was read once does not change: the codes of later entries rest on it.
+            known = store.charges.get(name, ())
+            found = [*known]
+            for entry in work.taken(name, len(known)):
                 charges = self._loaded(entry)
                 if charges and charges[-1].number != entry.runs:
                     raise store.damaged(f"entry {entry.seq} has charges of other numbers")
                 found += charges
-        found = [charge for charge in found if charge.number > since]
-        if [charge.number for charge in found] != list(range(since + 1, since + 1 + len(found))):
+        if [charge.number for charge in found] != list(range(1, 1 + len(found))):
             raise store.damaged("charges are missing")
-        return found
+        if len(found) > len(known):
+            store.charges[name] = found
+        return found[since:]
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`.

@@ -33,22 +33,6 @@ class Division:
 
     Neighbours differ in one part; or, where rows move, in two: a kind is a part, or a pair. Parts
     that nobody has asked are alike, and so stand in one place, the first.
-
-    Parameters
-    ----------
-    generation
-        Its number among all divisions of a session.
-    parts
-        The number of parts, asked or not.
-    moves
-        Whether a row may move from one part to another.
-    places
-        The place of each part that was asked, from 1 on.
-    bundles
-        The lines of kinds that saw the same.
-    kinds
-        For each part that was asked, or each pair of them, the number of its bundle; -1 where no
-        neighbours are of that kind.
     """
 
     generation: int
@@ -73,13 +57,7 @@ class Division:
         return tuple(int(number) for number in seen if number >= 0)
 
     def asked(self, part: int) -> Division:
-        """The same with a place of its own for a part.
-
-        Raises
-        ------
-        TooLarge
-            If too many parts have one already.
-        """
+        """The same with a place of its own for a part."""
         if part in self.places:
             return self
         place = len(self.kinds)

@@ -110,17 +110,7 @@ class _Link:
 
 
 class LedgerFile(Store[_Link]):
-    """A file with the entries and books of any number of tables.
-
-    Parameters
-    ----------
-    path
-        The file, absolute.
-    key
-        Of the codes.
-    patience
-        So many seconds others may keep the file busy; a minute, if left out.
-    """
+    """A file with the entries and books of any number of tables."""
 
     __slots__ = ("_patience", "_turnstile", "path")
 
@@ -160,15 +150,7 @@ class LedgerFile(Store[_Link]):
         return None
 
     def there(self) -> bool:
-        """Whether there is something in the file, of whatever kind. Nothing is made.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If it is no file, or cannot be read.
-        LedgerDamaged
-            If it is none of SQLite.
-        """
+        """Whether there is something in the file, of whatever kind. Nothing is made."""
         with self.typed():
             try:
                 found = self.path.stat()
@@ -285,14 +267,7 @@ class LedgerFile(Store[_Link]):
         )
 
     def _where(self) -> tuple[int, int] | None:
-        """Which file it is, by the numbers of the system; None if there is none.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If it is no plain file, or has several names, of which each would have its own log and
-            turns.
-        """
+        """Which file it is, by the numbers of the system; None if there is none."""
         try:
             found = os.stat(self.name)  # noqa: PTH116  # quicker than a path, for each transaction
         except FileNotFoundError:
@@ -304,13 +279,7 @@ class LedgerFile(Store[_Link]):
         return found.st_dev, found.st_ino
 
     def _beside(self) -> int:
-        """Which write-ahead log it has; 0 for none.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If a file of SQLite beside it is no plain file, so that opening it might last for ever.
-        """
+        """Which write-ahead log it has; 0 for none."""
         log = 0
         for companion in ("-journal", "-shm", "-wal"):
             place = self.name + companion

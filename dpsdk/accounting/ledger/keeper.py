@@ -1,118 +1,139 @@
-"""What a process keeps beside a ledger: whose turn it is, and changes for when objects are gone."""
+"""A ledger as the odometers of one session use it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import TypeAlias
 from weakref import finalize
 
 from dpsdk._locks import SharedLock
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chained import Chained, Mark
-from dpsdk.accounting.ledger.changes import Change, Changes, Holder
 from dpsdk.accounting.ledger.charge import Charge
-from dpsdk.accounting.ledger.clock import Clock, system_clock, told
-from dpsdk.accounting.ledger.memory import memory_of
+from dpsdk.accounting.ledger.memory import Change, Changes, Holder, MemoryLedger
 from dpsdk.errors import Closed, Reentered
 
-__all__ = ["Keeper"]
+__all__ = ["Clock", "Keeper", "system_clock", "time_of"]
+
+Clock: TypeAlias = Callable[[], datetime | None]
+"""Says what time it is, in a time zone; None where nobody knows. Nothing is decided by it."""
+
+
+def system_clock() -> datetime:
+    """The time of the operating system, in UTC. It may jump, also backwards."""
+    return datetime.now(UTC)
+
+
+def time_of(clock: Clock) -> datetime | None:
+    """What a clock says, in UTC; None where it fails, or does not say in which zone.
+
+    A charge that could not be dated is one all the same.
+    """
+    try:
+        now = clock()
+        if now is None or now.tzinfo is UTC:
+            return now
+        return None if now.utcoffset() is None else now.astimezone(UTC)
+    except Exception:  # noqa: BLE001  # clocks can be set to years that no date has
+        return None
 
 
 class Keeper:
-    """A ledger as the odometers of one session use it.
+    """A ledger, changes that wait for when objects are gone, and what this session was charged.
 
     Ledgers know nothing of objects. Where one is durable, what a scope or a partition did to the
     books stays until it is closed, also if nobody holds the object any more.
-
-    Parameters
-    ----------
-    ledger
-        What remembers.
-    clock
-        Says when something is charged.
     """
 
-    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_lock", "_marks", "_memory")
+    __slots__ = (
+        "__weakref__",
+        "_changes",
+        "_clock",
+        "_ledger",
+        "_lock",
+        "_lost",
+        "_marks",
+        "_memory",
+        "_own",
+        "_since",
+        "durable",
+    )
 
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
         self._clock = clock
         with asking(ledger):
-            self._durable = bool(ledger.durable)
-        # Any other ledger is asked by the protocol alone.
-        self._memory = memory_of(ledger)
+            self.durable: bool = bool(ledger.durable)
+            """Whether the ledger outlives the process."""
+        self._memory = ledger if type(ledger) is MemoryLedger else None
         # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
         self._lock = SharedLock("an odometer")
-        self._last = 0
         self._marks: dict[int, Mark] = {}
+        self._own: dict[int, list[Charge]] = {}
+        self._lost = False
+        self._since = 0
 
     @property
-    def durable(self) -> bool:
-        """Whether the ledger outlives the process."""
-        return self._durable
+    def since(self) -> int:
+        """How many charges there were at some moment before now; at no cost."""
+        return self._since if self._memory is None else self._memory.read().runs
 
     def now(self) -> datetime | None:
         """What time it is, to be written down and never to decide by."""
-        return told(self._clock)
+        return time_of(self._clock)
 
     def check(self) -> None:
-        """Refuse a forked process, where nothing is charged.
-
-        Raises
-        ------
-        Closed
-            In a forked process.
-        """
+        """Raise `Closed` in a forked process, where nothing is charged."""
         self._lock.check()
 
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""
         # What waits is read first: then it is in one of the two, and twice does no harm.
-        waiting = self._changes.waiting()
-        memory = self._memory
-        if memory is None:
-            with asking(self._ledger):
-                books = self._ledger.read()
-        else:
-            books = memory.books
-        return self._changes.made(books, waiting)
+        waiting = tuple(self._changes.pending)
+        if self._memory is not None:
+            return self._changes.made(self._memory.read(), waiting)
+        with asking(self._ledger):
+            return self._changes.made(self._ledger.read(), waiting)
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision, and with it all changes that wait.
 
-        Raises
-        ------
-        Closed
-            In a forked process.
-        Reentered
-            From within a decision.
+        Raises `Closed` in a forked process, and `Reentered` from within a decision.
         """
-        memory = self._memory
-        if memory is not None and not self._changes.pending:
-            return memory.transact(decide, request_id)
+        if self._memory is not None and not self._changes.pending:
+            return self._memory.transact(decide, request_id)
         return self._lock.run(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
-        memory, waiting, raised = self._memory, self._changes.waiting(), list[OSError]()
+        waiting, raised = tuple(self._changes.pending), list[BaseException]()
 
-        def all_of_it(books: Books) -> Decision:
+        def decided(books: Books) -> Decision:
             try:
                 return decide(self._changes.made(books, waiting))
-            except OSError as error:
+            except BaseException as error:
                 raised.append(error)
                 raise
 
-        if memory is not None:
-            taken = memory.transact(all_of_it, request_id)
+        if self._memory is not None:
+            taken = self._memory.transact(decided, request_id)
         else:
-            with asking(self._ledger, raised):
-                taken = self._ledger.transact(all_of_it, request_id)
+            try:
+                with asking(self._ledger, raised):
+                    taken = self._ledger.transact(decided, request_id)
+                if not taken.repeated:
+                    for charge in taken.charges:
+                        self._own.setdefault(charge.question, []).append(charge)
+            except BaseException:
+                # It may be charged all the same, as where an interrupt came behind that.
+                self._lost |= not raised
+                raise
         if waiting and not taken.repeated:
             self._changes.done(waiting)
-        self._last = taken.books.runs
+        self._since = taken.books.runs
         return taken
 
     def later(self, change: Change) -> None:
@@ -120,15 +141,15 @@ class Keeper:
 
         In memory it never waits, so that finalisers may call it.
         """
-        self._changes.later(change)
-        if self._durable:
+        self._changes.pending.append(change)
+        if self.durable:
             # Within a decision, or in a forked process, it has to wait for the next one.
             with suppress(Closed, Reentered):
                 self.transact(Decision)
 
     def when_gone(self, owner: object, change: Change) -> None:
         """Have a change in the books once nobody holds an object any more, if these end with it."""
-        if not self._durable:
+        if not self.durable:
             self._changes.when_gone(owner, change)
 
     def hold(self, number: int, change: Change) -> Holder:
@@ -152,8 +173,10 @@ class Keeper:
             if mark is None:
                 return False
             self._marks[generation] = mark
-            if owner is not None:
-                finalize(owner, _release, self._marks, generation).atexit = False
+            try:
+                finalize(self if owner is None else owner, _release, self._marks, generation)
+            except TypeError:  # of what nothing can tell when it is gone
+                finalize(self, _release, self._marks, generation)
         return True
 
     def release_partition(self, generation: int) -> None:
@@ -170,18 +193,22 @@ class Keeper:
         with asking(self._ledger):
             return self._ledger.stored(request_id)
 
-    @property
-    def since(self) -> int:
-        """How many charges there were at some moment before now."""
-        return self._last if self._memory is None else self._memory.books.runs
-
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges without the first `since`."""
-        memory = self._memory
-        if memory is not None:
-            return memory.rows[since : memory.books.runs]
+        if self._memory is not None:
+            return self._memory.charges(since)
         with asking(self._ledger):
             return self._ledger.charges(since)
+
+    def charged(self, session: int, question: int, since: int) -> list[Charge]:
+        """What a question of this session was charged, after the first `since` charges of all."""
+        if self._memory is None and not self._lost:
+            return list(self._own.get(question, ()))
+        return [
+            charge
+            for charge in self.charges(since)
+            if charge.question == question and charge.session == session
+        ]
 
 
 def _release(marks: dict[int, Mark], generation: int) -> None:

@@ -51,13 +51,7 @@ LINES = ListOf(LINE, most=MOST_LINES)
 
 
 def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:
-    """The line after some runs, or None where they do not fit.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If the composition has no theorem that prices one of them.
-    """
+    """The line after some runs, or None where they do not fit."""
     state, epsilon, rho = line
     for guarantee in runs:
         after = composition.charge(state, guarantee)

@@ -48,13 +48,6 @@ def network_of(path: Path, mounts: str | None = None) -> str | None:
     """The type of a network file system, or one shared with a host, on which a path lies.
 
     None where it lies on none, or where that cannot be found out.
-
-    Parameters
-    ----------
-    path
-        An absolute path.
-    mounts
-        What is mounted, as Linux tells it; by default asked of the system.
     """
     if str(path).startswith(("\\\\", "//")):
         return "a share"

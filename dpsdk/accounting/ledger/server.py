@@ -112,19 +112,7 @@ _inherited: list[object] = []
 
 
 class LedgerServer(Store["_Connection"]):
-    """A schema on a server with the entries and books of any number of tables.
-
-    Parameters
-    ----------
-    dsn
-        How the server is reached, as libpq has it.
-    schema
-        Where the tables are.
-    key
-        Of the codes.
-    patience
-        So many seconds others may keep their turn; a minute, if left out.
-    """
+    """A schema on a server with the entries and books of any number of tables."""
 
     __slots__ = ("_claims", "_patience", "_reached", "_schema")
 
@@ -172,13 +160,7 @@ class LedgerServer(Store["_Connection"]):
         return LedgerUnavailable(self.name, said)
 
     def there(self) -> bool:
-        """Whether there is something in the schema, of whatever kind. Nothing is made.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If that cannot be found out.
-        """
+        """Whether there is something in the schema, of whatever kind. Nothing is made."""
         with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
             return bool(self._found(connection))
 

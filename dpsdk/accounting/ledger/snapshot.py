@@ -45,17 +45,7 @@ _hexadecimal: Callable[[int], str] = "{:x}".format
 
 
 class Snapshot(NamedTuple):
-    """Books, and the texts that say them.
-
-    Parameters
-    ----------
-    books
-        One moment of a table's books.
-    texts
-        By name. How many charges there were is told by the entry that goes with them.
-    digests
-        Of each text.
-    """
+    """Books, and the texts that say them."""
 
     books: Books
     texts: Mapping[str, str]
@@ -66,13 +56,7 @@ EMPTY = Snapshot(Books(), MappingProxyType({}), MappingProxyType({}))
 
 
 def snapshot_of(books: Books, before: Snapshot) -> Snapshot:
-    """The texts of books, where those of an earlier moment are known.
-
-    Raises
-    ------
-    RecordError
-        If a composition in them is none of the package, or a text or number is too long.
-    """
+    """The texts of books, where those of an earlier moment are known."""
     binding, known, old = books.binding, before.books, before.texts
     if binding is None:
         return EMPTY
@@ -173,13 +157,7 @@ def _write_division(
 def restored(
     texts: Mapping[str, str], digests: Mapping[str, str], runs: int, before: Snapshot
 ) -> Snapshot:
-    """The books of texts and so many charges, where those of an earlier moment are known.
-
-    Raises
-    ------
-    RecordError
-        If they are no texts of books, or say what no books say.
-    """
+    """The books of texts and so many charges, where those of an earlier moment are known."""
     if not texts:
         return EMPTY
     old, known = before.texts, before.books

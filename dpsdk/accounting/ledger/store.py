@@ -17,7 +17,7 @@ from weakref import finalize
 from dpsdk._tokens import fresh_token
 from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.chain import CHECKPOINT, SPACING, START, TAKEN, Entry, coded, fits
-from dpsdk.accounting.ledger.charge import dumped
+from dpsdk.accounting.ledger.charge import Charge, dumped
 from dpsdk.accounting.ledger.snapshot import (
     EMPTY,
     Snapshot,
@@ -74,13 +74,7 @@ NOTHING = Seen(0, START, MappingProxyType({}))
 
 
 class Uncertain(Exception):
-    """The connection was lost in a turn, and nobody can tell yet what was written.
-
-    Parameters
-    ----------
-    why
-        What to say if the turn is not tried again.
-    """
+    """The connection was lost in a turn, and nobody can tell yet what was written."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__()
@@ -116,17 +110,9 @@ _inherited: list[object] = []
 
 
 class Store(ABC, Generic[C]):
-    """What holds entries and books of any number of tables: a file, or a schema on a server.
+    """What holds entries and books of any number of tables: a file, or a schema on a server."""
 
-    Parameters
-    ----------
-    name
-        What errors call it; public.
-    key
-        Of the codes.
-    """
-
-    __slots__ = ("__weakref__", "_idle", "key", "name", "seen", "snapshots")
+    __slots__ = ("__weakref__", "_idle", "charges", "key", "name", "seen", "snapshots")
 
     keeps_turn: bool
     """Whether a turn to write lasts beyond the commit, until the block ends."""
@@ -138,6 +124,8 @@ class Store(ABC, Generic[C]):
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
         self.snapshots: dict[str, tuple[int, Snapshot]] = {}
         """The books of each table behind the entry of a number."""
+        self.charges: dict[str, list[Charge]] = {}
+        """The charges of each table from the first on, as far as they were read."""
         self._renew()
         forks.stores.add(self)
 
@@ -164,13 +152,7 @@ class Store(ABC, Generic[C]):
 
     @abstractmethod
     def begin(self) -> bool:
-        """Make it, if there is none, and say whether it was written by an older version.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If it cannot be made.
-        """
+        """Make it, if there is none, and say whether it was written by an older version."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Work]:
@@ -178,13 +160,7 @@ class Store(ABC, Generic[C]):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Work]:
-        """A turn to write, which ends with nothing written unless `Work.commit` comes before.
-
-        Raises
-        ------
-        Uncertain
-            If the connection was lost meanwhile, where there is one.
-        """
+        """A turn to write, which ends with nothing written unless `Work.commit` comes before."""
 
     @abstractmethod
     def claim(self, dataset: str) -> Connection | None:
@@ -261,15 +237,7 @@ def _close_all(connections: list[C], process: object) -> None:
 
 
 class Work(ABC):
-    """One transaction.
-
-    Parameters
-    ----------
-    store
-        On what.
-    seen
-        How far its chain had been followed before the transaction began.
-    """
+    """One transaction."""
 
     __slots__ = ("_newest", "_pending", "_seen", "_store")
 
@@ -297,13 +265,7 @@ class Work(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse what the system below finds damaged, as an index that leaves something out.
-
-        Raises
-        ------
-        LedgerDamaged
-            If it is.
-        """
+        """Refuse what the system below finds damaged, as an index that leaves something out."""
 
     @abstractmethod
     def _append(
@@ -324,13 +286,7 @@ class Work(ABC):
         """Put the tables of this version in the place of those of version 0.1.0."""
 
     def follow(self) -> Seen:
-        """Follow the chain to its end, from where it was last followed to or the last checkpoint.
-
-        Raises
-        ------
-        LedgerDamaged
-            If it is not as it was written, or shorter than it was before.
-        """
+        """Follow the chain to its end, from where that was last, or from the last checkpoint."""
         store, seen = self._store, self._seen
         if seen.seq:
             rows = self._rows(Wanted(seen.seq - 1))
@@ -438,13 +394,7 @@ class Work(ABC):
         return self.at(entry.seq) == entry
 
     def snapshot(self, dataset: str, seen: Seen) -> Snapshot:
-        """The books of a table as they were written last; empty if there are none.
-
-        Raises
-        ------
-        LedgerDamaged
-            If they are others than the last entry says, or say what no books say.
-        """
+        """The books of a table as they were written last; empty if there are none."""
         store, seq = self._store, seen.latest.get(dataset)
         known, before = store.snapshots.get(dataset, (None, EMPTY))
         if seq is not None and known == seq:
@@ -505,17 +455,7 @@ class Work(ABC):
         return Seen(last.seq, last.code, latest)
 
     def commit(self, seen: Seen) -> None:
-        """Wait until what was written is safe, and remember how far the chain goes with it.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If that fails.
-        Uncertain
-            If nobody can tell yet whether it failed.
-        Closed
-            In a forked process.
-        """
+        """Wait until what was written is safe, and remember how far the chain goes with it."""
         self._commit()
         self._store.snapshots.update(self._pending)
         self._store.seen = seen

@@ -119,13 +119,7 @@ else:
 
 
 def _plain(path: str, flags: int) -> int:
-    """Open a file at once, whatever it is, and refuse what is none.
-
-    Raises
-    ------
-    OSError
-        If it is a directory, a device or a pipe.
-    """
+    """Open a file at once, whatever it is, and refuse what is none."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0), 0o666)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
@@ -134,13 +128,7 @@ def _plain(path: str, flags: int) -> int:
 
 
 def _opened(path: str) -> FileIO:
-    """The file of a lock.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made or opened, or is no plain file.
-    """
+    """The file of a lock."""
     try:
         return FileIO(path, "a", opener=_plain)
     except OSError as error:
@@ -150,13 +138,7 @@ def _opened(path: str) -> FileIO:
 
 
 def _lock(path: str, patience: float) -> FileIO:
-    """The lock of a file, which ends with `_release` or with the object.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be made or opened; `TimeoutError` if others keep the lock.
-    """
+    """The lock of a file, which ends with `_release` or with the object."""
     file, had = _opened(path), False
     try:
         _open.add(file)
@@ -170,13 +152,7 @@ def _lock(path: str, patience: float) -> FileIO:
 
 
 def claimed(path: str) -> FileIO | None:
-    """The lock of a file, until that is closed or its process ends; None if somebody has it.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be made or opened.
-    """
+    """The lock of a file, until that is closed or its process ends; None if somebody has it."""
     file, had = _opened(path), False
     try:
         _open.add(file)
@@ -197,15 +173,7 @@ def _release(file: FileIO) -> None:
 
 
 class Turnstile:
-    """Turns at a file. The locks are two empty files beside it.
-
-    Parameters
-    ----------
-    path
-        The file.
-    patience
-        So many seconds one waits for a turn, at the most.
-    """
+    """Turns at a file. The locks are two empty files beside it."""
 
     __slots__ = ("_patience", "_queue", "_turn")
 
@@ -216,13 +184,7 @@ class Turnstile:
 
     @contextmanager
     def turn(self) -> Generator[None]:
-        """Wait for a turn, and have it for the length of the block.
-
-        Raises
-        ------
-        OSError
-            If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
-        """
+        """Wait for a turn, and have it for the length of the block."""
         end = time.monotonic() + self._patience
         held: list[FileIO] = []
         try:

@@ -15,7 +15,7 @@ from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
-from dpsdk.accounting.ledger.charge import Charge, written
+from dpsdk.accounting.ledger.charge import Charge, charge_of, written
 from dpsdk.accounting.ledger.snapshot import EMPTY, Snapshot, digest_of, snapshot_of
 from dpsdk.accounting.ledger.store import Connection, Seen, Store, Uncertain, Work
 from dpsdk.errors import (
@@ -407,7 +407,7 @@ class Chained:
             records = json.loads(entry.body)
             if not isinstance(records, list):
                 raise self._shared.store.damaged(f"entry {entry.seq} is no list of charges")
-            return [Charge.from_record(one) for one in cast("list[object]", records)]
+            return [charge_of(one) for one in cast("list[object]", records)]
         except (ValueError, RecursionError) as error:
             raise self._unread(error) from error
 

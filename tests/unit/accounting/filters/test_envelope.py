@@ -326,3 +326,22 @@ def test_no_charge_of_a_gaussian_grows_with_what_is_left():
         run = DiscreteGaussianGuarantee(variance, rng.choice([1, 3, 50]), 1)
         costs = [price[0] for price in _gaussian_prices(run)]
         assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_that_are_counted_by_bounds_are_as_many_as_one_after_the_other(seed, monkeypatch):
+    rng = random.Random(seed)
+    for _ in range(8):
+        composition = EnvelopeComposition()
+        state = composition.begin(Budget(Fraction(rng.randint(1, 400), 100), "1e-6"))
+        state = state._replace(spent=(int(state.limit[0] * rng.random() ** 3), 0))
+        kinds = (PureGuarantee, BoundedRangeGuarantee)
+        runs = [
+            (rng.choice(kinds)(Fraction(rng.randint(1, 999), 10**4)), rng.randint(1, 3))
+            for _ in range(rng.choice((1, 2)))
+        ]
+        kept = rng.choice((0, state.limit[0] // 7))
+        found = composition.rounds_keeping(state, runs, kept, 0)
+        with monkeypatch.context() as patch:
+            patch.setattr("dpsdk.accounting.filters.envelope._bounded_rounds", lambda *_: None)
+            assert composition.rounds_keeping(state, runs, kept, 0) == found

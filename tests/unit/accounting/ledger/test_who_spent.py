@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
@@ -9,6 +10,7 @@ import pytest
 
 from dpsdk.accounting import Budget, Charge, Ledger, MemoryLedger, Odometer, PureGuarantee
 from dpsdk.accounting.ledger.base import ledger_of
+from dpsdk.accounting.ledger.charge import charge_of, written
 from dpsdk.accounting.ledger.sqlite import SQLiteLedger
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.accounting.spent import Asked
@@ -188,3 +190,19 @@ def test_what_is_no_moment_in_utc_is_not_written_and_no_clock_says_it(moment):
     odometer = Odometer(Budget(1), clock=lambda: moment)
     odometer.charge(PureGuarantee("0.1"), "x")
     assert odometer.charges[0].at is None
+
+
+@pytest.mark.parametrize("wrong", [True, 1.0, -1, "1", None, [1]])
+@pytest.mark.parametrize("member", ["number", "question", "session", "label", "scope", "at"])
+def test_a_charge_is_read_as_strictly_where_it_is_read_sooner(member, wrong):
+    record = json.loads(written([Charge(1, "a", TENTH, "m", 1, at=NOON)]))[0]
+    assert charge_of(record) == Charge.from_record(record)
+    changed = {**record, member: wrong}
+    try:
+        expected = Charge.from_record(changed)
+    except RecordError:
+        with pytest.raises(RecordError):
+            charge_of(changed)
+    else:
+        assert charge_of(changed) == expected
+        assert type(getattr(charge_of(changed), member)) is type(getattr(expected, member))

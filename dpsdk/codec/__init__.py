@@ -153,7 +153,12 @@ def from_plain(kind: type[R], plain: object, path: str = "$") -> R:
     WireError
         If they are no such value to the letter.
     """
-    return Nested[R](f"a {kind.__name__}", kind).read(plain, path, _BOOK)  # type: ignore[arg-type]  # checked there
+    if type(plain) is not dict:
+        raise refused(path, f"an object that stands for a {kind.__name__}", plain)
+    found = OWN.kind_named(plain.get("kind"), path)
+    if not issubclass(found.made, kind):
+        raise WireError(f"{path}.kind", f"the kind of a {kind.__name__}", found.name)
+    return cast("R", found.read(cast("JSON", plain), path, _BOOK))
 
 
 _BOOK = Codebook(OWN)

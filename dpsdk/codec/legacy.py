@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import cast
 
 from dpsdk._checks import shown
@@ -89,23 +90,29 @@ def renewed(record: object, path: str = "$") -> JSON:
         raise WireError(path, "a record", type(record).__name__)
     fields = cast("dict[str, object]", record)
     tag = fields.get("tag")
-    told = _TAGS.get(tag) if type(tag) is str else None
-    if told is None or type(tag) is not str:
+    if type(tag) is not str or tag not in _TAGS:
         raise WireError(f"{path}.tag", "the tag of a record", shown(tag))
-    kind, rules = tag.rpartition(".")[0], dict[str, str]()
-    for word in told.split():
-        name, colon, rule = word.partition(":")
-        if colon:
-            rules[name] = rule
-        else:
-            kind = name
-    if fields.keys() != {"tag", *[name.partition(">")[0] for name in rules]}:
+    kind, rules = _rules(tag)
+    if len(fields) != len(rules) + 1 or not all(name in fields for name, _, _ in rules):
         raise WireError(path, f"exactly the fields of {tag}", "others")
     renewed: JSON = {"kind": kind}
-    for names, rule in rules.items():
-        name, _, renamed = names.partition(">")
-        renewed[renamed or name] = _field(rule, fields[name], f"{path}.{name}")
+    for name, today, rule in rules:
+        renewed[today] = _field(rule, fields[name], f"{path}.{name}")
     return renewed
+
+
+@cache
+def _rules(tag: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """The kind that a tag is today, and for each field its name then, its name now and its rule."""
+    kind, rules = tag.rpartition(".")[0], list[tuple[str, str, str]]()
+    for word in _TAGS[tag].split():
+        names, colon, rule = word.partition(":")
+        name, _, today = names.partition(">")
+        if colon:
+            rules.append((name, today or name, rule))
+        else:
+            kind = name
+    return kind, rules
 
 
 def _field(rule: str, plain: object, path: str) -> Plain:

@@ -37,10 +37,13 @@ __all__ = [
     "to_probability",
     "whole_repr",
     "read_decimal",
+    "read_fraction",
     "read_whole",
 ]
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+
+_RATIO = re.compile(r"[+-]?[0-9]{1,1234}/(?=0*[1-9])[0-9]{1,1234}")
 
 _LONGEST_TEXT = 4_096
 _LARGEST_EXPONENT = 2_000
@@ -170,6 +173,16 @@ def read_decimal(text: str) -> Decimal | None:
     return _bounded(Decimal(text))
 
 
+def read_fraction(text: str) -> Fraction | None:
+    """The number that a text spells in plain decimals, or as a fraction such as 1/3, or None."""
+    above, slash, below = text.partition("/")
+    if slash:
+        digits = len(text) <= _LONGEST_TEXT and _RATIO.fullmatch(text)
+        return Fraction(int(above), int(below)) if digits else None
+    number = read_decimal(text)
+    return None if number is None else Fraction(number)
+
+
 def read_whole(text: str) -> int | None:
     """The whole number that a text spells in plain decimals, as 12, 12.0 and 1.2e1 do, or None."""
     number = read_decimal(text)
@@ -225,8 +238,8 @@ def _exact(value: object) -> Fraction | None:
         return Fraction(whole) if whole.bit_length() <= _LARGEST_BITS else None
     decimal: Decimal | None = None
     if issubclass(kind, str):
-        decimal = read_decimal(str.__str__(cast("str", value)))
-    elif issubclass(kind, float):
+        return read_fraction(str.__str__(cast("str", value)))
+    if issubclass(kind, float):
         decimal = read_decimal(float.__repr__(cast("float", value)))
     elif issubclass(kind, np.floating):
         # The shortest decimal that its own width tells from its neighbours.
@@ -240,8 +253,8 @@ def _exact(value: object) -> Fraction | None:
 def to_fraction(parameter: str, value: Real, expected: str = "a finite number") -> Fraction:
     """The exact value of a number; a float or a text stands for the decimal that it prints as.
 
-    Texts are read as `read_decimal` has it. A numpy float is the decimal that it prints as in its
-    own width: np.float32(0.1) is 0.1.
+    Texts are read as `read_fraction` has it, so that "1/3" is exact. A numpy float is the decimal
+    that it prints as in its own width: np.float32(0.1) is 0.1.
     """
     number = _exact(value)
     if number is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
-from dpsdk._checks import read_decimal, read_whole, shown, to_count
+from dpsdk._checks import read_fraction, read_whole, shown, to_count
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
@@ -234,10 +234,10 @@ def _whole(option: str, text: str) -> int:
 
 
 def _decimal(option: str, text: str) -> Fraction:
-    number = read_decimal(text)
+    number = read_fraction(text)
     if number is None:
-        raise InvalidArgument(option, "a decimal number", shown(text))
-    return Fraction(number)
+        raise InvalidArgument(option, "a decimal number, or a fraction as 1/3", shown(text))
+    return number
 
 
 def _beta(text: str) -> Fraction:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
-from dpsdk._checks import read_decimal, shown
+from dpsdk._checks import read_fraction, shown
 from dpsdk.codec.text import JSON, LONGEST_TEXT, Plain
 from dpsdk.errors import WireError
 
@@ -350,13 +350,13 @@ class _Amount:
             or ("0x" not in plain and len(plain) > 2 * _LONGEST_DIGITS + 1)
         ):
             raise refused(path, self._expected, plain)
-        above, slash, below = plain.partition("/")
-        if slash or "0x" in plain or plain.isdigit():
+        if "0x" in plain or plain.isdigit():
+            above, below = plain.partition("/")[::2]
             return Fraction(_integer(above, path), _integer(below or "1", path))
-        decimal = read_decimal(plain)
-        if decimal is None:
+        amount = read_fraction(plain)
+        if amount is None:
             raise refused(path, self._expected, plain)
-        return Fraction(decimal)
+        return amount
 
     def schema(self, _: Codebook, /) -> JSON:
         pattern = rf"^(?:{_AMOUNT.pattern})(?![\s\S])"

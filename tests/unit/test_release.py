@@ -8,7 +8,7 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 from dpsdk import Binned, Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import PureGuarantee
+from dpsdk.accounting import ApproximateGuarantee, PureGuarantee, zcdp_epsilon
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
@@ -349,3 +349,38 @@ def test_a_cost_is_the_same_however_its_equal_runs_are_told():
     assert not many.free
     with pytest.raises(TooLarge, match="read runs"):
         assert many.guarantees
+
+
+def test_every_cost_has_a_pair_that_is_proven():
+    tenth = PureGuarantee("0.1")
+    assert Cost().approximate() == ApproximateGuarantee(0, 0)
+    assert Cost(((tenth, 3),)).approximate() == ApproximateGuarantee("0.3", 0)
+    leaky = ApproximateGuarantee("0.1", "1e-9")
+    assert Cost((tenth, leaky)).approximate() == ApproximateGuarantee("0.2", "1e-9")
+    many = Cost(((tenth, 1000),))
+    assert many.approximate("1e-6").epsilon < 30 < many.approximate().epsilon == 100
+    domain = Domain(Integer("age", 0, 9))
+    data = PrivateData.from_columns({"age": [3] * 50}, domain, name="some")
+    session = Session(data, Budget(10, "1e-3"))
+    asked = Gaussian(epsilon="0.1", delta="1e-6")
+    cost = session.quote(Count(), using=asked).at_most
+    assert cost.approximate() == ApproximateGuarantee("0.1", "1e-6")
+    assert session.release(Count(), using=asked).cost.approximate() == cost.approximate()
+    assert cost.approximate("1e-3").epsilon <= Fraction(1, 10)
+    plain = session.quote(Count(), using=Gaussian(rho="0.01")).at_most
+    with pytest.raises(InvalidArgument, match="delta must be given"):
+        plain.approximate()
+    for wrong in (0, 1, -1, "x"):
+        with pytest.raises(InvalidArgument, match="delta"):
+            plain.approximate(wrong)
+    assert plain.approximate("1e-6").epsilon == Fraction(zcdp_epsilon(plain.rho, "1e-6"))
+    with pytest.raises(InvalidArgument, match="larger"):
+        Cost((leaky,)).approximate("1e-10")
+
+
+@pytest.mark.parametrize("text", ["1/3", "+2/6", "007/21"])
+def test_a_fraction_is_an_amount_in_python_as_on_the_wire(text):
+    assert Laplace(text).epsilon == Budget(text).epsilon == Fraction(1, 3)
+    for wrong in ("1/0", "1/", "/3", "1/-3", "1 /3", "0.1/3", "1/3/1", "9" * 2000 + "/7"):
+        with pytest.raises(InvalidArgument):
+            Laplace(wrong)

@@ -94,14 +94,14 @@ def test_an_oracle_that_is_interrupted_anywhere_has_paid_for_all_or_nothing(name
 def test_a_forked_child_is_refused_a_model_that_another_thread_is_asking_for(monkeypatch):
     with session() as asking, asking.open(textbook(alpha=0.02)) as channel:
         working, forked = threading.Event(), threading.Event()
-        charge = Odometer.charge
+        charge = Odometer.charge_all
 
-        def late(odometer, *given):
+        def late(odometer, *given, **named):
             working.set()
             forked.wait(timeout=60)
-            return charge(odometer, *given)
+            return charge(odometer, *given, **named)
 
-        monkeypatch.setattr(Odometer, "charge", late)
+        monkeypatch.setattr(Odometer, "charge_all", late)
         sources = []
         thread = threading.Thread(
             target=lambda: sources.append(channel.release(QUERY).source), daemon=True

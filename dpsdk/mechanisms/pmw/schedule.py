@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import product
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -32,6 +33,9 @@ Rule: TypeAlias = Literal["exact", "textbook"]
 # no other was better at both ε.
 _NUMBER_SHARE = Fraction(1, 10)
 _HEIGHT_SHARE = 0.5
+
+_SHARES = (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4))
+"""The parts of a round that are tried for its number where an error is promised."""
 
 _FEW = 32
 """The default composition charges a run of pure ε more than its ρ, which tells where runs are few:
@@ -68,17 +72,9 @@ class Schedule:
 
 
 def practical(
-    epsilon: Fraction,
-    delta: Fraction,
-    updates: int,
-    queries: int,
-    facts: Facts,
-    *,
-    threshold: float | None,
-    share: Fraction,
-    prepaid: bool,
-    numbers: Fraction = _NUMBER_SHARE,
-) -> Schedule:
+    epsilon: Fraction, delta: Fraction, updates: int, queries: int, facts: Facts, *,
+    threshold: float | None, share: Fraction, prepaid: bool, numbers: Fraction = _NUMBER_SHARE,
+) -> Schedule:  # fmt: skip
     """A schedule for so many updates, without a promise of accuracy.
 
     `share` is what part of the budget the start takes, and `numbers` what part of a round goes to
@@ -120,7 +116,7 @@ def practical(
         height = _HEIGHT_SHARE * noise_alone
     else:
         height = threshold * rows
-    spread = _deviation(noise, facts) / rows
+    spread = law_of_count(noise, facts).standard_deviation() / rows
     return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
 
 
@@ -139,10 +135,6 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
 def _gaussian(rho: Fraction, *, prepaid: bool) -> GaussianNoise:
     """The noise that costs so much: what is paid beforehand is its cover."""
     return GaussianNoise.covered(rho) if prepaid else GaussianNoise(rho)
-
-
-def _deviation(noise: Noise, facts: Facts) -> float:
-    return law_of_count(noise, facts).standard_deviation()
 
 
 def number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
@@ -182,40 +174,27 @@ def best_promise(
     *, prepaid: bool,
 ) -> Schedule | None:  # fmt: skip
     """The schedule with the smallest error that can be promised at all, if that is below 1."""
-    coarse = [2**power for power in range(31)]
-    best = _best(coarse, epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
-    if best is None:
-        return None
-    fine = sorted({max(1, round(best.updates * 1.12**power)) for power in range(-6, 7)})
-    return _best(fine, epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
 
-
-def _best(
-    numbers: list[int], epsilon: Fraction, delta: Fraction, beta: float, queries: int,
-    facts: Facts, potential: float, *, prepaid: bool,
-) -> Schedule | None:  # fmt: skip
-    best, least = None, 1.0
-    for updates in numbers:
-        for share in (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4)):
+    def best(numbers: Iterable[int]) -> Schedule | None:
+        promised: dict[float, Schedule] = {}
+        for updates, share in product(numbers, _SHARES):
             schedule = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
-            if schedule is None:
-                continue
-            found = _promise(schedule, beta, queries, facts, potential)
-            if found is None or found.promise is None or found.promise.alpha >= least:
-                continue
-            best, least = found, found.promise.alpha
-    return best
+            found = schedule and _promise(schedule, beta, queries, facts, potential)
+            if found is not None and found.promise is not None:
+                promised.setdefault(found.promise.alpha, found)
+        least = min(promised, default=1.0)
+        return promised[least] if least < 1 else None
+
+    coarse = best([2**power for power in range(31)])
+    if coarse is None:
+        return None
+    return best(sorted({max(1, round(coarse.updates * 1.12**power)) for power in range(-6, 7)}))
 
 
 def _attempt(
-    epsilon: Fraction,
-    delta: Fraction,
-    updates: int,
-    share: Fraction,
-    facts: Facts,
-    *,
+    epsilon: Fraction, delta: Fraction, updates: int, share: Fraction, facts: Facts, *,
     prepaid: bool,
-) -> Schedule | None:
+) -> Schedule | None:  # fmt: skip
     try:
         if delta:
             each = equal_share(zcdp_start(epsilon, delta), updates)
@@ -268,14 +247,9 @@ def _failures(
 
 
 def textbook(
-    epsilon: Fraction,
-    delta: Fraction,
-    alpha: float,
-    beta: float,
-    queries: int,
-    facts: Facts,
+    epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
     potential: float,
-) -> Schedule:
+) -> Schedule:  # fmt: skip
     """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
     c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
@@ -311,14 +285,7 @@ def textbook(
         if rho > zcdp_start(epsilon, delta):
             expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
+    radius = alpha if kept else printed / 2
     return Schedule(
-        updates,
-        watching,
-        noise,
-        threshold * rows,
-        alpha,
-        alpha if kept else printed / 2,
-        "textbook",
-        None,
-        promise,
+        updates, watching, noise, threshold * rows, alpha, radius, "textbook", None, promise
     )

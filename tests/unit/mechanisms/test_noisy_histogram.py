@@ -294,7 +294,7 @@ def test_what_is_refused_costs_nothing():
     channel = other.open(NoisyHistogram(epsilon=1))
     with pytest.raises(QueryError, match="Above"):
         channel.answer(Above(Count(), 0.5))
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(BudgetExceeded):
         other.answer(Count(), using=NoisyHistogram(epsilon=1))
     assert other.spent.charges == 1
 

@@ -33,19 +33,19 @@ __all__ = [
     "LeastSquares",
     "Part",
     "Stack",
-    "narrowed_over",
+    "narrow_form",
 ]
 
 R = TypeVar("R")
 X = TypeVar("X")
 N = TypeVar("N", bound=Accuracy)
 N_co = TypeVar("N_co", bound=Accuracy, covariant=True)
-S = TypeVar("S", bound="_Told")
+S = TypeVar("S", bound="_Answering")
 
 _LISTED = 8
 
 
-def narrowed_over(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+def narrow_form(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
     """A linear form over the domain of the table, without attributes of one cell."""
     check_linear(form, mechanism)
     if form.domain is not facts.domain and form.domain != facts.domain:
@@ -133,7 +133,7 @@ class Stack:
 
     def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
         """The form without attributes of one cell, if it follows from what is measured."""
-        form = narrowed_over(form, mechanism, facts)
+        form = narrow_form(form, mechanism, facts)
         for names in dict.fromkeys([block.names for block in form.blocks]):
             if not self._covering(names):
                 asked = ", ".join(map(repr, names)) + (" together" if len(names) > 1 else "")
@@ -249,9 +249,9 @@ class Estimates(Generic[X, N]):
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement[LinearAccuracy]:
         """Answer in counts of rows."""
         del kernel
-        return self.told(form)
+        return self.measurement(form)
 
-    def told(self, form: LinearForm) -> Measurement[LinearAccuracy]:
+    def measurement(self, form: LinearForm) -> Measurement[LinearAccuracy]:
         """Answer in counts of rows."""
         form = self.measured.answerable(form, self.mechanism, self.facts)
         values = self.measured.answers(form, self.estimate)
@@ -262,10 +262,10 @@ CellEstimates: TypeAlias = Estimates[tuple[Cells, ...], NoiseAccuracy]
 """Estimates that follow from a stack of strategy matrices."""
 
 
-class _Told(Strategy[LinearForm], Protocol):
+class _Answering(Strategy[LinearForm], Protocol):
     """A strategy that answers without a kernel."""
 
-    def told(self, form: LinearForm, /) -> Measurement:
+    def measurement(self, form: LinearForm, /) -> Measurement:
         """Answer in counts of rows."""
         ...
 
@@ -306,7 +306,9 @@ class LeastSquares(MeasuresOnce[LinearForm], Generic[X, N, S]):
         measured, facts = self._measured(terms), facts_of(terms)
         measured.answerable(form, type(self).__name__, facts)
         request = measured.request(self._noise())
-        return Single(request, lambda found: self._started(measured, found, facts).told(form))
+        return Single(
+            request, lambda found: self._started(measured, found, facts).measurement(form)
+        )
 
     def _started(self, measured: Measured[X, N], found: Measurement[N], facts: Facts) -> S:
         name, estimate = type(self).__name__, measured.estimate(found.values)

@@ -94,11 +94,11 @@ class HistogramStrategy:
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Answer in counts of rows. Free."""
         del kernel
-        return self.told(form)
+        return self.measurement(form)
 
-    def told(self, form: LinearForm) -> Measurement:
+    def measurement(self, form: LinearForm) -> Measurement:
         """Answer in counts of rows. Free."""
-        measurement = self._estimates.told(form)
+        measurement = self._estimates.measurement(form)
         before = measurement.accuracy
         if not self._consistent:
             return measurement

@@ -658,6 +658,9 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         with session.open(mechanism) as levels:
             assert_type(levels, Channel[LinearForm])
             assert_type(levels.answer(Threshold("age", 40)), float)
+    assert_type(session.answer(Threshold("age", 40), using=Tree("age", epsilon=1)), float)
+    assert_type(session.release(Count(), using=SquareRoot("age", rho=1)), Release[float])
+    assert_type(session.answer(Marginal("sex"), using=MWEM(Count(), epsilon=1)), MarginalTable)
     with session.open(Matrix(Threshold("age", 40), rho=1)) as planned:
         assert_type(planned, Channel[LinearForm])
         assert_type(planned.answer(Threshold("age", 40)), float)

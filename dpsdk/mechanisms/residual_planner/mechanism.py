@@ -106,11 +106,11 @@ class ResidualStrategy:
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Answer in counts of rows. Free."""
         del kernel
-        return self.told(form)
+        return self.measurement(form)
 
-    def told(self, form: LinearForm) -> Measurement:
+    def measurement(self, form: LinearForm) -> Measurement:
         """Answer in counts of rows. Free."""
-        found = self._estimates.told(form)
+        found = self._estimates.measurement(form)
         if not self._nonnegative:
             return found
         moved = self._possible.answers(narrowed(form))

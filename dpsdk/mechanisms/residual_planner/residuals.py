@@ -18,7 +18,7 @@ from dpsdk.forms.residuals import Names, composed, decomposed, subsets
 from dpsdk.kernel import GaussianNoise, MeasureResiduals, Noise, ResidualAccuracy, Terms
 from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
-from dpsdk.mechanisms.measured_once import narrowed_over
+from dpsdk.mechanisms.measured_once import narrow_form
 from dpsdk.typing import Floats
 
 __all__ = ["ResidualPlan", "Residuals"]
@@ -84,7 +84,7 @@ class ResidualPlan:
         InvalidArgument
             If it is over another domain.
         """
-        form = narrowed_over(form, mechanism, facts)
+        form = narrow_form(form, mechanism, facts)
         for block in form.blocks:
             if frozenset(block.names) not in self._known:
                 together = ", ".join(map(repr, block.names))

@@ -33,11 +33,11 @@ __all__ = [
     "AdditiveComposition",
     "AdvancedComposition",
     "BasicComposition",
+    "OneLimitComposition",
     "ZCDPComposition",
     "begun",
     "refuse_leaks",
     "root_down",
-    "spent_share",
     "to_leak_share",
 ]
 
@@ -69,11 +69,6 @@ def begun(title: str, budget: Budget, limit: Fraction, leaks: Fraction) -> State
     return state
 
 
-def spent_share(state: State) -> float:
-    """The share of the charges that is spent, leaks aside; 1 where nothing may be charged."""
-    return state.spent[0] / state.limit[0] if state.limit[0] else 1.0
-
-
 @lru_cache(4096)
 def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
     if guarantee.claim is None:
@@ -84,13 +79,13 @@ def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
 
 
 @lru_cache(4096)
-def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
+def _squares(guarantee: Guarantee) -> int:
+    """Half of ε² in steps, or a quarter of that of a bounded range; ρ where there is no ε."""
     priced = prices_of(guarantee)
     if priced.epsilon is None:
-        return priced.rho_steps, priced.leak_steps
+        return priced.rho_steps
     square = Fraction(*priced.epsilon) ** 2
-    rho = square / 8 if isinstance(guarantee, BoundedRangeGuarantee) else square / 2
-    return ceil_steps(rho), priced.leak_steps
+    return ceil_steps(square / 8 if isinstance(guarantee, BoundedRangeGuarantee) else square / 2)
 
 
 def root_down(value: Fraction) -> Fraction:
@@ -117,32 +112,22 @@ def _pure_epsilon_of(rho: Fraction) -> Fraction:
     return low
 
 
-class AdditiveComposition(Composition):
-    """Accepts while the sum of a charge stays within a limit, and so does the sum of leaks."""
+class OneLimitComposition(Composition):
+    """Accepts while one number of charges stays within a limit, and leaks within another."""
 
     __slots__ = ()
 
     title: ClassVar[str]
-    axis: ClassVar[str]
+    leak_share: Fraction
 
     @property
     def concurrent(self) -> bool:
-        """True, since the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
+        """True, for reasons that the proof of each filter gives."""
         return True
 
     @abstractmethod
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The largest sum of charges, and the largest sum of leaks."""
-
-    @abstractmethod
-    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
-        """The charge and the leak of one run, in steps of their grids, rounded up.
-
-        Raises
-        ------
-        UnsupportedGuarantee
-            If no theorem prices the guarantee here.
-        """
 
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged.
@@ -154,21 +139,54 @@ class AdditiveComposition(Composition):
         """
         return begun(self.title, budget, *self.limits(budget))
 
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        return self.rounds(state, (guarantee,))
+
+    def fraction(self, state: State) -> float:
+        """The share of the charges that is spent; 1 where nothing may be charged."""
+        return state.spent[0] / state.limit[0] if state.limit[0] else 1.0
+
+    def leaked(self, state: State) -> Fraction:
+        return from_steps(state.spent[1], LEAK_STEPS)
+
+    def _left(self, state: State) -> Fraction:
+        return from_steps(state.limit[0] - state.spent[0])
+
+    def _leak(self, guarantee: Guarantee) -> int:
+        """The leak of a run, in steps, where δ is kept for leaks."""
+        leak = prices_of(guarantee).leak_steps
+        if leak and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return leak
+
+
+class AdditiveComposition(OneLimitComposition):
+    """Accepts while the sum of a charge stays within a limit, and so does the sum of leaks."""
+
+    __slots__ = ()
+
+    axis: ClassVar[str]
+
+    @abstractmethod
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The charge and the leak of one run, in steps of their grids, rounded up.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices the guarantee here.
+        """
+
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
-        """The state after one more run, or None where the run does not fit."""
         if guarantee.free:
             return state
         cost, leaked = self.cost(guarantee)
-        spent, leaks = state.spent
-        limit, leak_limit = state.limit
-        spent += cost
-        leaks += leaked
-        if spent > limit or leaks > leak_limit:
+        spent, leaks = state.spent[0] + cost, state.spent[1] + leaked
+        if spent > state.limit[0] or leaks > state.limit[1]:
             return None
         return State((spent, leaks), state.limit)
 
     def charge_all(self, state: State, runs: Runs) -> State | None:
-        """The state after all of these runs, or None where they do not fit."""
         spent, leaks = state.spent
         for guarantee, times in counted(runs):
             cost, leaked = self.cost(guarantee)
@@ -178,45 +196,26 @@ class AdditiveComposition(Composition):
             return None
         return State((spent, leaks), state.limit)
 
-    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
-        """How many such runs still fit, one after the other; None where they are free."""
-        return self.rounds(state, (guarantee,))
-
     def rounds(self, state: State, runs: Runs) -> int | None:
-        """How many times all of these runs fit, one after the other; None where all are free."""
-        costs = [
-            [part * times for part in self.cost(guarantee)] for guarantee, times in counted(runs)
-        ]
-        if not costs:
-            return None
-        fits = [
-            (limit - spent) // sum(cost)
-            for cost, spent, limit in zip(
-                zip(*costs, strict=True), state.spent, state.limit, strict=True
-            )
-            if any(cost)
-        ]
-        return min(fits) if fits else None
+        costs = [(self.cost(guarantee), times) for guarantee, times in counted(runs)]
+        fits: list[int] = []
+        for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True)):
+            round_ = sum(cost[axis] * times for cost, times in costs)
+            if round_:
+                fits.append((limit - spent) // round_)
+        return min(fits, default=None)
 
-    def fraction(self, state: State) -> float:
-        """The share of the charges that is spent, from 0 to 1; leaks have a limit of their own."""
-        return spent_share(state)
-
-    def leaked(self, state: State) -> Fraction:
-        """The δ that accepted runs have spent as leaks."""
-        return from_steps(state.spent[1], LEAK_STEPS)
+    def largest_rho(self, state: State) -> Fraction:
+        """What is left of ρ, exactly."""
+        return self._left(state)
 
     def describe(self, state: State) -> tuple[str, ...]:
-        """What is spent of what, in one short text."""
         spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
         text = f"{self.title}: {self.axis} {as_text(spent)} of {as_text(limit)}"
         if state.spent[1]:
             leak_limit = from_steps(state.limit[1], LEAK_STEPS)
             text += f", delta {as_text(self.leaked(state))} of {as_text(leak_limit)}"
         return (text,)
-
-    def _left(self, state: State) -> Fraction:
-        return from_steps(state.limit[0] - state.spent[0])
 
 
 @written("composition.basic", {})
@@ -289,18 +288,11 @@ class AdvancedComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """ε²/2 and the leak of one run, in steps of their grids, rounded up."""
-        cost = _advanced_cost(guarantee)
-        if cost[1] and not self.leak_share:
-            refuse_leaks(self.title, guarantee)
-        return cost
+        return _squares(guarantee), self._leak(guarantee)
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε with ε²/2 at most what is left."""
         return truncated(root_down(2 * self._left(state)))
-
-    def largest_rho(self, state: State) -> Fraction:
-        """What is left of ρ, exactly."""
-        return self._left(state)
 
 
 @written("composition.zcdp", LEAKS)
@@ -334,10 +326,7 @@ class ZCDPComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The ρ and the leak of one run, in steps of their grids, rounded up."""
-        priced = prices_of(guarantee)
-        if priced.leak_steps and not self.leak_share:
-            refuse_leaks(self.title, guarantee)
-        return priced.rho_steps, priced.leak_steps
+        return prices_of(guarantee).rho_steps, self._leak(guarantee)
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose ε tanh(ε/2) is at most what is left."""

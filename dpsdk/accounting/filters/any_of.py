@@ -154,7 +154,6 @@ class AnyOf(Composition):
         return state._replace(reach=floor_steps(self.largest_epsilon(state)))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
-        """The state after one more run, or None where no open member accepts it."""
         if guarantee.free:
             return state
         leaks = state.spent[0]
@@ -213,11 +212,9 @@ class AnyOf(Composition):
         return None
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
-        """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
     def rounds(self, state: State, runs: Runs) -> int | None:
-        """How many times all of these runs fit, one after the other; None where all are free."""
         priced = counted(runs)
         if not priced:
             return None
@@ -254,23 +251,19 @@ class AnyOf(Composition):
         return min((member.fraction(part) for member, part in self._open(state)), default=1.0)
 
     def leaked(self, state: State) -> Fraction:
-        """The δ that accepted runs have spent as leaks."""
         leaks = (member.leaked(part) for member, part in self._open(state))
         own = from_steps(state.spent[0], LEAK_STEPS)
         return max(leaks, default=Fraction(0)) + own
 
     def largest_epsilon(self, state: State) -> Fraction:
-        """The largest ε of one pure run that some open member accepts."""
         sizes = (member.largest_epsilon(part) for member, part in self._open(state))
         return max(sizes, default=Fraction(0))
 
     def largest_rho(self, state: State) -> Fraction:
-        """The largest ρ of one discrete Gaussian run that some open member accepts."""
         sizes = (member.largest_rho(part) for member, part in self._open(state))
         return max(sizes, default=Fraction(0))
 
     def describe(self, state: State) -> tuple[str, ...]:
-        """What is spent of what, one short text for each open member, and one for leaks."""
         texts = [text for member, part in self._open(state) for text in member.describe(part)]
         if state.spent[0]:
             limit = from_steps(state.limit[0], LEAK_STEPS)

@@ -19,17 +19,15 @@ from dpsdk._checks import whole_repr
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
     LEAKS,
-    begun,
-    refuse_leaks,
+    OneLimitComposition,
     root_down,
-    spent_share,
     to_leak_share,
 )
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.filters.composition import Runs, State, counted
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.rounding import truncated
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.accounting.prices.envelope import (
     TITLE,
     price_of,
@@ -39,7 +37,6 @@ from dpsdk.accounting.prices.envelope import (
     widest_share,
 )
 from dpsdk.accounting.prices.gdp import HALF_PI_UP, gdp_start
-from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import written
 
 __all__ = ["EnvelopeComposition"]
@@ -52,7 +49,7 @@ _CUTS = (13, 12, 11, 10, 9, 4)
 
 @written("composition.envelope", LEAKS)
 @frozen
-class EnvelopeComposition(Composition):
+class EnvelopeComposition(OneLimitComposition):
     """Keeps the session √v₀-GDP: the sharpest filter here for many small runs.
 
     Fully adaptive and concurrent. The limit v₀ is the largest squared shift that gives the budget's
@@ -75,24 +72,12 @@ class EnvelopeComposition(Composition):
 
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
-    @property
-    def concurrent(self) -> bool:
-        """True, since what each run is charged for is its trade-off curve."""
-        return True
-
-    def begin(self, budget: Budget) -> State:
-        """The state in which nothing was charged.
-
-        Raises
-        ------
-        InvalidArgument
-            If the budget leaves nothing to charge, as at δ = 0.
-        """
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The squared shift that is certified for the budget, and the share of δ for leaks."""
         leaks = budget.delta * self.leak_share
-        return begun(self.title, budget, gdp_start(budget.epsilon, budget.delta - leaks), leaks)
+        return gdp_start(budget.epsilon, budget.delta - leaks), leaks
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
-        """The state after one more run, or None where the run does not fit."""
         if guarantee.free:
             return state
         spent, leaks = state.spent
@@ -103,7 +88,6 @@ class EnvelopeComposition(Composition):
         return State((spent + price[0], leaks), state.limit)
 
     def charge_all(self, state: State, runs: Runs) -> State | None:
-        """The state after all of these runs, or None where they do not fit."""
         priced = counted(runs)
         spent, leaks = state.spent
         leaks += sum(self._leak(guarantee) * times for guarantee, times in priced)
@@ -112,12 +96,7 @@ class EnvelopeComposition(Composition):
             return None
         return State((spent + price[0], leaks), state.limit)
 
-    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
-        """How many such runs still fit, one after the other; None where they are free."""
-        return self.rounds(state, (guarantee,))
-
     def rounds(self, state: State, runs: Runs) -> int | None:
-        """How many times all of these runs fit, one after the other; None where all are free."""
         return self.rounds_keeping(state, runs, 0, 0)
 
     def rounds_keeping(self, state: State, runs: Runs, shift: int, leak: int) -> int | None:
@@ -141,20 +120,6 @@ class EnvelopeComposition(Composition):
             count += rounds
             v -= rounds * cost
         return count if most is None else min(count, most)
-
-    def _leak(self, guarantee: Guarantee) -> int:
-        leak = prices_of(guarantee).leak_steps
-        if leak and not self.leak_share:
-            refuse_leaks(self.title, guarantee)
-        return leak
-
-    def fraction(self, state: State) -> float:
-        """The share of the budget that is spent, from 0 to 1."""
-        return spent_share(state)
-
-    def leaked(self, state: State) -> Fraction:
-        """The δ that accepted runs have spent as leaks."""
-        return from_steps(state.spent[1], LEAK_STEPS)
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε of one pure run that takes all that is left."""
@@ -182,7 +147,6 @@ class EnvelopeComposition(Composition):
         return truncated(widest_share(left) * left / 2)
 
     def describe(self, state: State) -> tuple[str, ...]:
-        """What is spent of what, in one short text."""
         spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
         return (f"{self.title}: squared shift {as_text(spent)} of {as_text(limit)}",)
 

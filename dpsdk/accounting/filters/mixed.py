@@ -63,13 +63,6 @@ class MixedComposition(Composition):
         return True
 
     def begin(self, budget: Budget) -> State:
-        """The state in which nothing was charged.
-
-        Raises
-        ------
-        InvalidArgument
-            If the budget leaves nothing to charge, as at δ = 0.
-        """
         leaks = budget.delta * self.leak_share
         parts: list[State | None] = [NEVER_OPEN] * len(_ORDERS)
         limit = Fraction(0)
@@ -81,7 +74,6 @@ class MixedComposition(Composition):
         return State((), (), tuple(parts))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
-        """The state after one more run, or None where the run does not fit."""
         if guarantee.free:
             return state
         self._check(guarantee)
@@ -89,7 +81,6 @@ class MixedComposition(Composition):
         return _with(state, place, _FILTERS[place].charge(part, guarantee))
 
     def charge_all(self, state: State, runs: Runs) -> State | None:
-        """The state after all of these runs, or None where they do not fit."""
         priced = counted(runs)
         for guarantee, _ in priced:
             self._check(guarantee)
@@ -99,11 +90,9 @@ class MixedComposition(Composition):
         return _with(state, place, _FILTERS[place].charge_all(part, priced))
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
-        """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
     def rounds(self, state: State, runs: Runs) -> int | None:
-        """How many times all of these runs fit, one after the other; None where all are free."""
         priced = counted(runs)
         for guarantee, _ in priced:
             self._check(guarantee)
@@ -120,7 +109,6 @@ class MixedComposition(Composition):
         return _FILTERS[place].fraction(part)
 
     def leaked(self, state: State) -> Fraction:
-        """The δ that accepted runs have spent as leaks."""
         place, part = self._place(state)
         return _FILTERS[place].leaked(part)
 
@@ -135,7 +123,6 @@ class MixedComposition(Composition):
         return _FILTERS[place].largest_rho(part)
 
     def describe(self, state: State) -> tuple[str, ...]:
-        """What is spent of what, in one short text."""
         place, part = self._place(state)
         (text,) = _FILTERS[place].describe(part)
         _, _, rest = text.partition(": ")

@@ -16,7 +16,6 @@ from dpsdk.accounting.filters.additive import (
     LEAKS,
     AdditiveComposition,
     begun,
-    refuse_leaks,
     to_leak_share,
 )
 from dpsdk.accounting.filters.composition import State
@@ -131,16 +130,12 @@ class RenyiComposition(AdditiveComposition):
         return begun(self.title, budget, limit, leaks)
 
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        """The divergence that is certified for the budget, and the share of δ kept for leaks."""
         leaks = budget.delta * self.leak_share
         return renyi_start(budget.epsilon, budget.delta - leaks, self.order), leaks
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
-        """The divergence and the leak of one run, in steps of their grids, rounded up."""
-        priced = prices_of(guarantee)
-        if priced.leak_steps and not self.leak_share:
-            refuse_leaks(self.title, guarantee)
-        return _charged(guarantee, *self.order.as_integer_ratio()), priced.leak_steps
+        leak = self._leak(guarantee)
+        return _charged(guarantee, *self.order.as_integer_ratio()), leak
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose randomised response has at most the divergence that is left."""

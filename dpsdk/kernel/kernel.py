@@ -224,19 +224,9 @@ class Kernel(HasAccess):
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None
     ) -> Measurement[NoiseAccuracy]:
-        """Noisy answers to a batch of linear queries, in counts of rows.
+        """Answer a batch of linear queries with noise, in counts of rows.
 
-        The same as `run(Measure(form, noise))`, and raises as that does.
-
-        Parameters
-        ----------
-        form
-            The queries.
-        noise
-            `LaplaceNoise(epsilon)` makes the batch ε-DP, `GaussianNoise(rho)` ρ-zCDP; see
-            dpsdk.kernel.measure for the theorem.
-        allowance
-            What was paid before, to be used up first.
+        The same as ``run(Measure(form, noise), allowance=allowance)``; see `Measure`.
         """
         return self.run(Measure(form, noise), allowance=allowance)
 
@@ -250,17 +240,10 @@ class Kernel(HasAccess):
         limits: Limits | None = None,
         allowance: Allowance | None = None,
     ) -> SmallDatabase:
-        """One small database for a workload, by the exponential mechanism, drawn exactly.
+        """Draw one small database for a workload, by the exponential mechanism, exactly.
 
-        The same as `run(DrawDatabase(form, size, epsilon))`, and raises as that does. How long it
-        takes depends on the table.
-
-        Parameters
-        ----------
-        form, size, epsilon, limits
-            As for `DrawDatabase`.
-        allowance
-            What was paid before, to be used up first.
+        The same as ``run(DrawDatabase(form, size, epsilon, limits))``; see `DrawDatabase`. How long
+        it takes depends on the table.
 
         Raises
         ------
@@ -281,20 +264,9 @@ class Kernel(HasAccess):
         opposites: bool = False,
         allowance: Allowance | None = None,
     ) -> int:
-        """Which gap is the largest, or which group of gaps is in all: the number of an option.
+        """Choose the largest gap, or group of gaps: the number of an option.
 
-        The same as `run(Select(gaps, epsilon, ...))`, and raises as that does.
-
-        Parameters
-        ----------
-        gaps
-            How far the rows are from public answers.
-        epsilon
-            What the choice costs, with bounded range.
-        groups, penalties, opposites
-            What the options are, and what is taken off their scores; see `Select`.
-        allowance
-            What was paid before, to be used up first.
+        The same as ``run(Select(gaps, epsilon, ...))``; see `Select`.
         """
         request = Select(gaps, epsilon, groups=groups, penalties=penalties, opposites=opposites)
         return self.run(request, allowance=allowance)
@@ -308,31 +280,14 @@ class Kernel(HasAccess):
         bits: int = 12,
         allowance: Allowance | None = None,
     ) -> Measurement[NoiseAccuracy]:
-        """Noisy L1 distances of marginals from public tables, in rows.
+        """Measure L1 distances of marginals from public tables with noise, in rows.
 
-        The same as `run(Look(references, noise, bits))`, and raises as that does.
-
-        Parameters
-        ----------
-        references, noise, bits
-            As for `Look`.
-        allowance
-            What was paid before, to be used up first.
+        The same as ``run(Look(references, noise, bits))``; see `Look`.
         """
         return self.run(Look(references, noise, bits), allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
-        """A watch for gaps above a threshold. Nothing is paid before its first run opens.
-
-        See dpsdk.kernel.watch for the theorem.
-
-        Parameters
-        ----------
-        parameters
-            Of its runs.
-        allowance
-            What was paid before, to be used up first.
-        """
+        """Make a watch for gaps above a threshold. Nothing is paid before its first run opens."""
         return Watch(self._access, parameters, allowance)
 
     def calibrate(
@@ -343,7 +298,7 @@ class Kernel(HasAccess):
         *,
         rho: Real | None = None,
     ) -> Fraction:
-        """The largest scale at which runs together cost no more than a total; see `Terms`."""
+        """Find the largest scale at which runs together cost no more than a total; see `Terms`."""
         return self.terms.calibrate(runs, total, rho=rho)
 
     def allowance(self, guarantees: Iterable[Guarantee], /) -> Allowance:

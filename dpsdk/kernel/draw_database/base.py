@@ -22,19 +22,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
 from attrs import frozen
 
 from dpsdk.data.counts import Counts
 from dpsdk.forms.facts import Setting
+from dpsdk.kernel.draw_database.bounds import Family
+from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.kernel.draw_database.ways import Ways
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
 __all__ = ["Aim", "DrawTerms", "Effort", "Part", "Profile", "Sampler", "Work"]
 
-_ABOVE = 1 + 2.0**-40
-"""More than what floats may round off below, in proportion."""
+_LOG2_E = math.nextafter(math.log2(math.e), 2.0)
 
 
 @frozen
@@ -121,14 +121,17 @@ class Sampler(ABC):
     @property
     def log2_candidates(self) -> float:
         """The binary logarithm of `candidates`, rounded up; quick for any size."""
-        size, atoms = self.terms.size, self.atoms
-        if self.ordered:
-            return size * math.log2(atoms) * _ABOVE
-        # C(a + m - 1, m) is the product of 1 + b/i for i up to the lesser of m and a - 1, of which
-        # b is the other. All terms are positive, so that floats lose little.
-        few, many = sorted((size, atoms - 1))
-        places = np.arange(1, few + 1, dtype=np.float64)
-        return float(np.log2((float(many) + places) / places).sum()) * _ABOVE
+        return self.family.log_candidates(self.terms.size) * _LOG2_E
+
+    @property
+    @abstractmethod
+    def coverage(self) -> Coverage:
+        """What is proven of the functions that are scored, which may be more than are asked."""
+
+    @property
+    def family(self) -> Family:
+        """The databases that are drawn from, of whatever size, and what is proven of them."""
+        return Family(self.coverage, self.atoms, self.ordered, self.rounding, self.grain)
 
     @abstractmethod
     def work(self) -> Work:
@@ -225,6 +228,10 @@ class Part(ABC):
     @abstractmethod
     def spare(self) -> bool:
         """Whether all functions are 0 on one of the atoms."""
+
+    @abstractmethod
+    def coverage(self, atoms: int) -> Coverage:
+        """What is proven of these functions, over so many atoms."""
 
     @abstractmethod
     def profile(self, histogram: Counts, aim: Aim) -> Profile:

@@ -10,7 +10,9 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.data.counts import Counts
+from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile
+from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.kernel.draw_database.thresholds import Axis
 from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, choose, combine, split
 from dpsdk.noise import NoiseSource
@@ -27,6 +29,9 @@ class Cells(Part):
     @abstractmethod
     def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         """Atoms, some of them repeatedly, and how many rows are there. The spare one may lack."""
+
+    def coverage(self, atoms: int) -> Coverage:
+        return coverage.Cells(atoms)
 
     def profile(self, histogram: Counts, aim: Aim) -> Profile:
         asked = self.atoms - self.spare

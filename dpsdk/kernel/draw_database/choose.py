@@ -14,7 +14,7 @@ from dpsdk.codec import INTEGER, NUMBER, written
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.atoms import Atoms
-from dpsdk.kernel.draw_database.base import DrawTerms, Part, Sampler, Work
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.bounds import (
     LARGEST_SIZE,
     DrawBound,
@@ -24,19 +24,9 @@ from dpsdk.kernel.draw_database.bounds import (
     to_size,
 )
 from dpsdk.kernel.draw_database.counting import Counting
-from dpsdk.kernel.draw_database.coverage import (
-    AnyFunctions,
-    Cells,
-    Coverage,
-    Intervals,
-    Marginals,
-    Thresholds,
-)
+from dpsdk.kernel.draw_database.coverage import AnyFunctions
 from dpsdk.kernel.draw_database.enumeration import Enumeration
-from dpsdk.kernel.draw_database.intervals import Intervals as IntervalSampler
 from dpsdk.kernel.draw_database.recognition import recognised
-from dpsdk.kernel.draw_database.structured import Structured
-from dpsdk.kernel.draw_database.thresholds import Thresholds as ThresholdPart
 from dpsdk.typing import Real
 
 __all__ = ["Chosen", "Limits", "best_size", "choose", "covering_size", "feasible_size"]
@@ -137,38 +127,17 @@ def _structured(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
     sampler = recognised(form, terms)
     if sampler is None:
         return
-    yield Chosen(sampler, _family(_coverage(sampler), sampler))
-
-
-def _family(coverage: Coverage, sampler: Sampler) -> Family:
-    return Family(coverage, sampler.atoms, sampler.ordered, sampler.rounding, sampler.grain)
-
-
-def _coverage(sampler: Sampler) -> Coverage:
-    """What is proven of the functions that a sampler scores, which may be more than are asked."""
-    if isinstance(sampler, IntervalSampler):
-        return Intervals()
-    if not isinstance(sampler, Structured):
-        raise TypeError(type(sampler).__name__)
-    if len(sampler.parts) == 1 and not sampler.whole:
-        return _of_part(sampler.parts[0], sampler.atoms)
-    parts = tuple(_of_part(part, part.atoms) for part in sampler.parts)
-    return Marginals(parts, sampler.outside)
-
-
-def _of_part(part: Part, atoms: int) -> Thresholds | Cells:
-    return Thresholds() if isinstance(part, ThresholdPart) else Cells(atoms)
+    yield Chosen(sampler, sampler.family)
 
 
 def _general(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
     """The samplers that need no structure."""
     merged = Atoms.of(form, terms.setting)
-    coverage = AnyFunctions(merged.functions, merged.number)
     samplers: list[Sampler] = [Enumeration(terms, merged)]
     if Counting.fits(merged):
         samplers.append(Counting(terms, merged))
     for sampler in samplers:
-        yield Chosen(sampler, _family(coverage, sampler), merged.change)
+        yield Chosen(sampler, sampler.family, merged.change)
 
 
 _Kind: TypeAlias = Callable[[LinearForm, DrawTerms], Iterator[Chosen]]

@@ -18,6 +18,7 @@ from attrs import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
+from dpsdk.kernel.draw_database.coverage import AnyFunctions, Coverage
 from dpsdk.kernel.draw_database.enumeration import Scores
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
@@ -76,6 +77,10 @@ class Counting(Sampler):
     @property
     def _large(self) -> bool:
         return self.candidates >= _MACHINE
+
+    @property
+    def coverage(self) -> Coverage:
+        return AnyFunctions(self.merged.functions, self.merged.number)
 
     def work(self) -> Work:
         states = math.prod(self._shape)

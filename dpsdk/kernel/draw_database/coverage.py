@@ -120,7 +120,7 @@ class Marginals(Coverage):
     they are rounded alike, and cells can follow, within 1/m.
     """
 
-    parts: tuple[Thresholds | Cells, ...]
+    parts: tuple[Coverage, ...]
     outside: bool = False
 
     def _radius(self, size: int) -> Fraction:

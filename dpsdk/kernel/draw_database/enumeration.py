@@ -13,6 +13,7 @@ from attrs import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
+from dpsdk.kernel.draw_database.coverage import AnyFunctions, Coverage
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
@@ -246,6 +247,10 @@ class Enumeration(Sampler):
     @property
     def unit(self) -> Fraction:
         return self.merged.unit
+
+    @property
+    def coverage(self) -> Coverage:
+        return AnyFunctions(self.merged.functions, self.merged.number)
 
     def work(self) -> Work:
         setting, multisets = self.terms.setting, self._multisets

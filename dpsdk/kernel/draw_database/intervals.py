@@ -16,7 +16,9 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk.data.counts import Counts
+from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Sampler, Work
+from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.kernel.draw_database.levels import Levels, draw
 from dpsdk.kernel.draw_database.structured import COUNTS, extent, highest, records
 from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds, course
@@ -65,6 +67,10 @@ class Intervals(Sampler):
     @property
     def atoms(self) -> int:
         return self.axis.pieces + self.terms.setting.outside
+
+    @property
+    def coverage(self) -> Coverage:
+        return coverage.Intervals()
 
     def work(self) -> Work:
         rows, width = extent(self)

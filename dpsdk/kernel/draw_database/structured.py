@@ -10,6 +10,7 @@ from attrs import frozen
 
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Effort, Part, Profile, Sampler, Work
+from dpsdk.kernel.draw_database.coverage import Coverage, Marginals
 from dpsdk.kernel.draw_database.levels import Levels, draw
 from dpsdk.kernel.draw_database.ways import choose, shuffled
 from dpsdk.noise import NoiseSource
@@ -50,6 +51,13 @@ class Structured(Sampler):
     @property
     def atoms(self) -> int:
         return math.prod(part.atoms for part in self.parts) + self.outside
+
+    @property
+    def coverage(self) -> Coverage:
+        if len(self.parts) == 1 and not self.whole:
+            return self.parts[0].coverage(self.atoms)
+        parts = tuple(part.coverage(part.atoms) for part in self.parts)
+        return Marginals(parts, self.outside)
 
     def work(self) -> Work:
         rows, width = extent(self)

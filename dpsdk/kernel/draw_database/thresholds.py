@@ -9,7 +9,9 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.data.counts import Counts
+from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile
+from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.kernel.draw_database.ways import (
     EMPTY,
     NOTHING,
@@ -234,6 +236,10 @@ class Thresholds(Part):
     @property
     def spare(self) -> bool:
         return True
+
+    def coverage(self, atoms: int) -> Coverage:
+        del atoms
+        return coverage.Thresholds()
 
     def profile(self, histogram: Counts, aim: Aim) -> Profile:
         return _Near(course(self.axis, histogram, aim), aim)

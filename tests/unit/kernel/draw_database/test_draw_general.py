@@ -15,7 +15,7 @@ from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.draw_database import enumeration, multisets
+from dpsdk.kernel.draw_database import enumeration
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.counting import Counting
@@ -155,9 +155,9 @@ def test_cells_of_several_attributes_are_drawn_uniformly_within_an_atom():
 @pytest.mark.parametrize("limits", [(1, 1, 1), (3, 5, 2), (40, 7, 1000)])
 def test_blocks_and_sections_do_not_change_the_law(limits, monkeypatch):
     longest, sections, buffer = limits
-    monkeypatch.setattr(multisets, "_LONGEST", longest)
-    monkeypatch.setattr(multisets, "_SHORTEST", 1)
-    monkeypatch.setattr(multisets, "_HEADS", 2)
+    monkeypatch.setattr(enumeration, "_LONGEST", longest)
+    monkeypatch.setattr(enumeration, "_SHORTEST", 1)
+    monkeypatch.setattr(enumeration, "_HEADS", 2)
     monkeypatch.setattr(enumeration, "_SECTIONS", sections)
     monkeypatch.setattr(enumeration, "_BUFFER", buffer)
     form = dense(LINE, [*BOOLEAN, [0, 0, 1, 0]])
@@ -178,8 +178,8 @@ def test_counts_that_no_machine_integer_holds_are_counted_alike(monkeypatch):
     ("atoms", "size"), [(1, 1), (1, 3), (2, 4), (5, 4), (6, 5), (4, 6), (7, 1)]
 )
 def test_every_multiset_is_looked_at_once(longest, atoms, size, monkeypatch):
-    monkeypatch.setattr(multisets, "_LONGEST", longest)
-    monkeypatch.setattr(multisets, "_SHORTEST", 1)
+    monkeypatch.setattr(enumeration, "_LONGEST", longest)
+    monkeypatch.setattr(enumeration, "_SHORTEST", 1)
     weights = np.random.default_rng(atoms * size).integers(0, 4, (3, atoms))
     every = Multisets(weights, size)
     seen = []
@@ -316,9 +316,9 @@ def test_work_is_a_matter_of_public_facts_and_grows_with_size():
 
 def test_sums_over_heads_take_no_more_memory_than_is_said(monkeypatch):
     functions = 3
-    monkeypatch.setattr(multisets, "_LONGEST", 7)
-    monkeypatch.setattr(multisets, "_SHORTEST", 1)
-    monkeypatch.setattr(multisets, "HEAD_SUMS", 60, raising=False)
+    monkeypatch.setattr(enumeration, "_LONGEST", 7)
+    monkeypatch.setattr(enumeration, "_SHORTEST", 1)
+    monkeypatch.setattr(enumeration, "HEAD_SUMS", 60, raising=False)
     every = Multisets(np.ones((functions, 9), dtype=np.int64), 5)
     batches = list(every.batches())
     assert sum(batch.number for batch in batches) == every.number

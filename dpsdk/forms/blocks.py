@@ -29,11 +29,9 @@ from dpsdk.forms.factors import (
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "owned_block", "tally"]
+__all__ = ["Block", "Dense", "Kronecker", "numbered", "owned_block", "tally"]
 
-_CHUNK = 2**22
-
-_BLOCK_BYTES = 384
+BLOCK_BYTES = 384
 """What a block takes beside its factors and arrays, roughly."""
 
 
@@ -70,7 +68,8 @@ def every_cell(shape: tuple[int, ...]) -> list[Ints]:
     return list(np.indices(shape).reshape(len(shape), math.prod(shape)))
 
 
-def _powered(weights: Floats, power: int) -> Floats:
+def powered(weights: Floats, power: int) -> Floats:
+    """Squares, or absolute values."""
     return weights * weights if power == 2 else np.abs(weights)
 
 
@@ -115,7 +114,7 @@ class Block(Lasting, ABC):
     @property
     def nbytes(self) -> int:
         """Roughly how many bytes it takes, with its arrays."""
-        return _BLOCK_BYTES
+        return BLOCK_BYTES
 
     def extents(self) -> tuple[Floats, Floats]:
         """The smallest and largest weight of each function over the cells of the domain."""
@@ -234,7 +233,7 @@ class Kronecker(Block):
 
     @property
     def nbytes(self) -> int:
-        return _BLOCK_BYTES + sum([factor.nbytes for factor in self.factors])
+        return BLOCK_BYTES + sum([factor.nbytes for factor in self.factors])
 
     @property
     def rows(self) -> int:
@@ -440,7 +439,7 @@ class Dense(Block):
 
     @property
     def nbytes(self) -> int:
-        return _BLOCK_BYTES + int(self.weights.nbytes)
+        return BLOCK_BYTES + int(self.weights.nbytes)
 
     @property
     def rows(self) -> int:
@@ -479,7 +478,7 @@ class Dense(Block):
         return self.weights[:, np.ravel_multi_index(tuple(codes), self.shape)]
 
     def column_norms(self, power: int) -> Floats:
-        norms: Floats = _powered(self.weights, power).sum(axis=0)
+        norms: Floats = powered(self.weights, power).sum(axis=0)
         return norms.reshape(self.shape)
 
     def rounded(self, bits: int) -> tuple[Dense, float]:
@@ -500,112 +499,3 @@ class Dense(Block):
         places = [axes[place] for place in order]
         for row in self.weights:
             yield table_text(row.reshape(self.shape).transpose(order), places)
-
-
-@frozen(eq=False)
-class Products(Block):
-    """Many one-row Kronecker blocks on the same attributes, evaluated together.
-
-    `matrices` has an array (rows, size) for each name; function r is the product of rows r.
-    """
-
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    matrices: tuple[Floats, ...]
-
-    @classmethod
-    def stack(cls, blocks: Sequence[Kronecker]) -> Products:
-        """Gather one-row blocks that share their names."""
-        matrices: list[Floats] = []
-        for axis, size in enumerate(blocks[0].shape):
-            factors = [block.factors[axis] for block in blocks]
-            spans = [(span.start, span.stop) for f in factors if (span := f.span) is not None]
-            if len(spans) == len(factors):
-                starts, stops = np.array(spans).T
-                cells = np.arange(size)
-                inside = (cells >= starts[:, None]) & (cells < stops[:, None])
-                matrices.append(inside.astype(np.float64))
-            else:
-                matrices.append(np.concatenate([factor.matrix() for factor in factors]))
-        scales = np.array([block.scale for block in blocks])
-        if matrices and not (scales == 1.0).all():
-            with np.errstate(over="ignore", invalid="ignore"):  # the reach tells
-                matrices[0] = matrices[0] * scales[:, None]
-        return cls(blocks[0].names, blocks[0].shape, tuple(matrices))
-
-    @property
-    def nbytes(self) -> int:
-        return _BLOCK_BYTES + sum([matrix.nbytes for matrix in self.matrices])
-
-    @property
-    def rows(self) -> int:
-        return len(self.matrices[0])
-
-    @property
-    def integral(self) -> bool:
-        return all(bool((matrix == np.rint(matrix)).all()) for matrix in self.matrices)
-
-    @property
-    def reach(self) -> float:
-        # As for each of the blocks; a scale is in the first matrix already.
-        with np.errstate(over="ignore"):
-            most = np.ones(self.rows)
-            for matrix in self.matrices:
-                most = most * np.maximum(np.abs(matrix).max(axis=1), 1.0)
-        return float(most.max())
-
-    def extents(self) -> tuple[Floats, Floats]:
-        return self._ends
-
-    @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
-        low = high = np.ones(self.rows)
-        for matrix in self.matrices:
-            ends = matrix.min(axis=1), matrix.max(axis=1)
-            corners = [a * b for a in (low, high) for b in ends]
-            low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
-        return low, high
-
-    def _chunks(self) -> list[slice]:
-        width = max(1, math.prod(self.shape[1:]))
-        step = max(1, _CHUNK // width)
-        return [slice(start, start + step) for start in range(0, self.rows, step)]
-
-    def answer(self, table: Floats) -> Floats:
-        pieces: list[Floats] = []
-        for chunk in self._chunks():
-            result = self.matrices[0][chunk] @ table.reshape(self.shape[0], -1)
-            for matrix, size in zip(self.matrices[1:], self.shape[1:], strict=True):
-                rest = result.reshape(len(result), size, -1)
-                result = np.einsum("rsm,rs->rm", rest, matrix[chunk])
-            pieces.append(result.reshape(-1))
-        return np.concatenate(pieces)
-
-    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
-        answers = np.empty(self.rows)
-        for row in range(self.rows):
-            weight = counts
-            for matrix, code in zip(self.matrices, codes, strict=True):
-                weight = weight * matrix[row][code]
-            answers[row] = weight.sum()
-        return answers
-
-    def columns(self, codes: Sequence[Ints]) -> Floats:
-        result = self.matrices[0][:, codes[0]]
-        for matrix, code in zip(self.matrices[1:], codes[1:], strict=True):
-            result = result * matrix[:, code]
-        return result
-
-    def adjoint(self, numbers: Floats) -> Floats:
-        total: Floats = np.zeros(self.shape).reshape(self.shape[0], -1)
-        first = self.matrices[0] * numbers[:, None]
-        for chunk in self._chunks():
-            right: Floats = np.ones((len(first[chunk]), 1))
-            for matrix in self.matrices[1:]:
-                right = (right[:, :, None] * matrix[chunk][:, None, :]).reshape(len(right), -1)
-            total += first[chunk].T @ right
-        return total.reshape(self.shape)
-
-    def column_norms(self, power: int) -> Floats:
-        powered = tuple([_powered(matrix, power) for matrix in self.matrices])
-        return Products(self.names, self.shape, powered).adjoint(np.ones(self.rows))

@@ -11,12 +11,12 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.blocks import Block, Dense, Kronecker, Products, to_names, to_shape
+from dpsdk.forms.blocks import Block, Dense, Kronecker, to_names, to_shape
 from dpsdk.forms.canonical import ZERO, Line, head_text, interval_line, line_of, to_number
-from dpsdk.forms.corners import CORNER_LIMIT, Corners
+from dpsdk.forms.corners import CORNER_LIMIT, Corners, counted_within
 from dpsdk.forms.factors import Factor, Weights, rounded_half_up, to_weights
+from dpsdk.forms.products import Products
 from dpsdk.forms.ranges import Range, to_ends
-from dpsdk.forms.within import counted_within
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Boxes", "FormBlock", "worth_boxing"]
@@ -236,11 +236,7 @@ class Boxes(Block):
         return held
 
     def _parts(self, weights: Floats) -> list[Floats]:
-        """Weights that add up to these, each small enough for exact sums where all are integers.
-
-        What is added at one corner and taken away at another would else round off what lies
-        between, by what all boxes weigh together and not by what a cell does.
-        """
+        """Weights that add up to these, each small enough for exact sums where all are integers."""
         if not (weights == np.rint(weights)).all():
             return [weights]
         corners = min(2.0 ** len(self.names), CORNER_LIMIT)

@@ -80,10 +80,7 @@ def _without(pivot: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 def _is_product(table: Array, lines: Sequence[Array], pivot: int) -> bool:
-    """Whether integers are the product of the lines through one of them that is not zero.
-
-    With k lines, if each times pivot**(k - 1) is the product of its places in the lines.
-    """
+    """Whether integers are the product of the lines through one of them that is not zero."""
     factor = pivot ** (len(lines) - 1)
     largest = max(int(np.abs(table).max()), 1)
     if largest ** len(lines) < _LIMIT:
@@ -168,10 +165,7 @@ def _odd(whole: int, power: int) -> Number:
 
 
 def _primitive(values: Floats) -> tuple[Number, Array]:
-    """Floats, not all zero, as one number times integers without a common divisor.
-
-    The first that is not zero is positive.
-    """
+    """Floats, not all zero, as one number times integers without a common divisor."""
     fractions, powers = np.frexp(values)
     whole = (fractions * 2.0**53).astype(np.int64)
     zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1

@@ -1,17 +1,19 @@
-"""Sums over many boxes of one table, and the counts of the boxes that hold each cell."""
+"""Sums over many boxes of a table or of records, and of the boxes that hold each cell."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 
 from dpsdk.forms.blocks import tally
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["CORNER_LIMIT", "Corners"]
+__all__ = ["CORNER_LIMIT", "Corners", "counted_within"]
 
 CORNER_LIMIT = 2**8
 """A box of more corners is better answered in another way."""
@@ -20,6 +22,17 @@ _WIDE_LIMIT = 2**26
 """No table of running sums has more cells."""
 
 _CHUNK = 2**16
+
+_RECORDS = 2**13
+_BOXES = 2**12
+_ADDED = 2**6
+"""So many records and boxes are looked at together, and so many boxes added up: a few MiB each."""
+
+Bits: TypeAlias = npt.NDArray[np.uint8]
+"""One bit a record, eight in a byte, the first of them the highest."""
+
+_Side: TypeAlias = tuple[Ints, Ints]
+"""Ends that some boxes have along an attribute, and which of them each box has."""
 
 
 @frozen
@@ -97,11 +110,7 @@ class Corners:
         return changes
 
     def _places(self, starts: Ints, stops: Ints) -> Iterator[tuple[int, Ints]]:
-        """The corners of boxes as cells of the wide table, and their signs.
-
-        The first is that of all starts. Each other differs from the one before in one axis, as in
-        a Gray code. The array is the same every time, written anew.
-        """
+        """The corners of boxes as cells of the wide table, and their signs."""
         cells = np.zeros(starts.shape[1], dtype=np.int64)
         lengths: list[Ints] = []
         stride = math.prod(self.wide)
@@ -165,3 +174,73 @@ def _from_ranges_along(weights: Floats, axis: int, size: int) -> Floats:
         held[_cut(axis, slice(start, None))] += np.flip(np.cumsum(own, axis=axis), axis=axis)
         first += size - start
     return held
+
+
+def counted_within(starts: Ints, stops: Ints, codes: Sequence[Array], counts: Floats) -> Floats:
+    """For each box the sum of the counts of the records in it.
+
+    Whether a record lies beyond an end is found once for each end that some box has, and kept as
+    one bit; a box takes two look-ups of such bits an attribute, and then one for each byte of them,
+    in a table of what eight records count together.
+
+    Parameters
+    ----------
+    starts, stops
+        Of shape (attributes, boxes): the first cells, and the first behind.
+    codes
+        For each attribute the cells of the records.
+    counts
+        What each record counts.
+    """
+    answers = np.zeros(starts.shape[1])
+    for first in range(0, len(answers), _BOXES):
+        boxes = slice(first, first + _BOXES)
+        sides = [
+            (_ends(start[boxes]), _ends(stop[boxes]))
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+        for place in range(0, len(counts), _RECORDS):
+            records = slice(place, place + _RECORDS)
+            packed = [
+                (
+                    _packed(code[records] >= low[0][:, None]),
+                    _packed(code[records] < high[0][:, None]),
+                )
+                for code, (low, high) in zip(codes, sides, strict=True)
+            ]
+            chosen = [(low[1], high[1]) for low, high in sides]
+            answers[boxes] += _added(packed, chosen, _eights(counts[records]))
+    return answers
+
+
+def _ends(cells: Ints) -> _Side:
+    ends, chosen = np.unique(cells, return_inverse=True)
+    return ends, chosen.reshape(-1)
+
+
+def _packed(flags: Array) -> Bits:
+    return np.packbits(flags, axis=1)
+
+
+def _eights(counts: Floats) -> Floats:
+    """What each choice among eight records in a row counts, shape (bytes, 256)."""
+    padded = np.zeros((-(-len(counts) // 8), 8))
+    padded.reshape(-1)[: len(counts)] = counts
+    choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    return padded @ choices.T.astype(np.float64)
+
+
+def _added(
+    packed: Sequence[tuple[Bits, Bits]], chosen: Sequence[tuple[Ints, Ints]], eights: Floats
+) -> Floats:
+    """The counts of those records that are in a box along every attribute."""
+    answers = np.empty(len(chosen[0][0]))
+    flat, offsets = eights.reshape(-1), np.arange(len(eights)) * 256
+    for first in range(0, len(answers), _ADDED):
+        some = slice(first, first + _ADDED)
+        inside = np.full((len(answers[some]), len(eights)), 255, dtype=np.uint8)
+        for (above, below), (low, high) in zip(packed, chosen, strict=True):
+            inside &= above[low[some]]
+            inside &= below[high[some]]
+        answers[some] = flat.take(offsets + inside).sum(axis=1)
+    return answers

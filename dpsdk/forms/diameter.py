@@ -102,15 +102,17 @@ class Columns:
                 yield some, self.at(np.arange(some.start, some.stop))
 
     @cached_property
-    def quick(self) -> bool:
-        """Whether sums over all functions take no more than a few steps a cell.
-
-        Blocks of zeros and ones count by themselves, so that no column need be written out.
-        """
-        return not self.written and all(
+    def binary(self) -> bool:
+        """Whether all weights are zeros and ones."""
+        return all(
             block.integral and block.limits()[0] >= 0 and block.limits()[1] <= 1
             for block in self.blocks
         )
+
+    @cached_property
+    def quick(self) -> bool:
+        """Whether blocks that are not written out count zeros and ones by themselves."""
+        return self.binary and not self.written
 
     def joined(self, tables: Sequence[Floats]) -> Floats:
         """The sum of a table of each block, over all cells."""
@@ -376,10 +378,7 @@ class _Search:
         return min(centre, self._corner(few, low, high), self._corner(few, high, low), key=_widest)
 
     def _corner(self, few: Floats, start: Floats, end: Floats) -> _View:
-        """A corner of all columns of a side that is near to the farthest of some.
-
-        Seen from there columns have no product below 0, so that squared lengths bound distances.
-        """
+        """A corner of all columns of a side that is near to the farthest of some."""
         point, sizes = start.copy(), self._sizes(few - start[:, None])
         for row in np.flatnonzero(start != end):
             before, after = (np.abs(few[row] - side[row]) ** self.power for side in (start, end))
@@ -389,10 +388,7 @@ class _Search:
         return _View(point, _sums, 2.0 * float(sizes.max()))
 
     def _compared(self, task: _Task) -> float:
-        """Compare columns of two lists, or of one with each other, from the farthest on.
-
-        Returns what those that were not compared differ by at the most.
-        """
+        """Compare columns of two lists, or of one with each other, from the farthest on."""
         lists, keys, reach, ends = task.lists, task.keys, task.reach, task.ends
         beyond = 0.0
         kept: list[Ints] = []

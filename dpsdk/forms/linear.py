@@ -13,10 +13,11 @@ from attrs import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
-from dpsdk.forms.blocks import Block, Kronecker, Products, owned_block
+from dpsdk.forms.blocks import Block, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, worth_boxing
 from dpsdk.forms.factors import OWN
 from dpsdk.forms.identity import of_form, of_functions
+from dpsdk.forms.products import Products
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Counts", "LinearForm"]

@@ -92,17 +92,24 @@ class Indicators(Factor):
 
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
         size, lengths = float(self.size), self.row_sums()
+        if (lengths == lengths[0]).all():
+            lengths = lengths[:1]
         mean, inside = lengths / size, (lengths > 0) & (lengths < size)
         peaks = np.where(inside, np.maximum(mean, 1 - mean), 0.0)
         return mean, lengths * (size - lengths) / size, peaks, np.where(inside, size, 0.0)
 
     def largest_norms(self) -> tuple[float, float]:
+        if self.partition:
+            return 1.0, 1.0
         # Ranges begun less ranges ended, from end to end.
         starts, stops = (ends[self.row_sums() > 0] for ends in self.ranges)
         places = np.concatenate([stops, starts])
         changes = np.repeat([-1, 1], len(starts))[np.argsort(places, kind="stable")]
         deepest = float(np.cumsum(changes).max(initial=0))
         return deepest, deepest
+
+    def products(self) -> tuple[float, float]:
+        return (float(self.rows == 1), 1.0) if self.partition else super().products()
 
     def row(self, number: int) -> Factor:
         starts, stops = self.ranges
@@ -210,9 +217,6 @@ class Identity(Indicators):
     def partition(self) -> bool:
         return True
 
-    def limits(self) -> tuple[float, float]:
-        return float(self.size == 1), 1.0
-
     def apply(self, table: Floats, axis: int) -> Floats:
         del axis
         return table
@@ -221,27 +225,8 @@ class Identity(Indicators):
         del axis
         return table
 
-    def column_norms(self, power: int) -> Floats:
-        del power
-        return np.ones(self.size)
-
-    def row_sums(self) -> Floats:
-        return np.ones(self.size)
-
-    def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.row(0).deviations()
-
-    def largest_norms(self) -> tuple[float, float]:
-        return 1.0, 1.0
-
-    def products(self) -> tuple[float, float]:
-        return float(self.size == 1), 1.0
-
     def row(self, number: int) -> Range:
         return Range(self.size, number, number + 1)
-
-    def classes(self) -> Ints | None:
-        return None
 
     def counts(self, start: int, stop: int) -> bool:
         return stop - start == 1
@@ -272,22 +257,9 @@ class Groups(Indicators):
     def partition(self) -> bool:
         return True
 
-    def limits(self) -> tuple[float, float]:
-        return float(self.width == self.size), 1.0
-
     def apply(self, table: Floats, axis: int) -> Floats:
         result: Floats = np.add.reduceat(table, np.arange(0, self.size, self.width), axis=axis)
         return result
-
-    def column_norms(self, power: int) -> Floats:
-        del power
-        return np.ones(self.size)
-
-    def largest_norms(self) -> tuple[float, float]:
-        return 1.0, 1.0
-
-    def products(self) -> tuple[float, float]:
-        return float(self.rows == 1), 1.0
 
     def row(self, number: int) -> Range:
         start = number * self.width
@@ -327,9 +299,6 @@ class Prefix(Indicators):
     def adjoint(self, table: Floats, axis: int) -> Floats:
         result: Floats = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)
         return result
-
-    def largest_norms(self) -> tuple[float, float]:
-        return float(self.size), float(self.size)
 
     def row(self, number: int) -> Range:
         return Range(self.size, 0, number + 1)
@@ -372,10 +341,6 @@ class Range(Indicators):
         index = (*(slice(None),) * axis, self.span)
         result: Floats = table[index].sum(axis=axis, keepdims=True)
         return result
-
-    def largest_norms(self) -> tuple[float, float]:
-        highest = self.limits()[1]
-        return highest, highest
 
     def row(self, number: int) -> Range:
         del number

@@ -276,11 +276,7 @@ def _exchanged_entry(shape: Sequence[int]) -> int:
 def _worst(
     sets: Sequence[Names], scales: Sequence[int], names: Sequence[str], sizes: Mapping[str, int]
 ) -> int:
-    """The largest squared length over all sets of attributes in which two rows may differ.
-
-    The sum over sets is multilinear in the attributes, so that it is evaluated at all corners of a
-    cube, one attribute after the other.
-    """
+    """The largest squared length over all sets of attributes in which two rows may differ."""
     places = {name: place for place, name in enumerate(names)}
     whole = sum(
         scale**2 * _added([sizes[name] for name in own])

@@ -52,18 +52,16 @@ def search(
     That is done in so many steps, and in the powers of the norms that are sought, or in all where
     it costs nothing. Of another norm the move is what is known already, and its largest entry is.
     """
-    names = tuple(sizes)
-    shape = tuple(sizes.values())
+    columns = Columns(blocks, tuple(sizes), tuple(sizes.values()))
     # Squares of 0/1 weights are the weights, so one search serves both norms.
-    binary = _binary(blocks)
+    binary = columns.binary
     sought = (1,) if binary else powers
-    norms = [_joint_norms(blocks, names, shape, power) for power in sought]
+    norms = [columns.joined([block.column_norms(power) for block in blocks]) for power in sought]
     if not replace:
         found = [(float(norm.max()), True) for norm in norms]
         return _move(sought, found, known, binary=binary)
     signed = any(block.limits()[0] < 0 for block in blocks)
-    rows = sum(block.rows for block in blocks)
-    columns = Columns(blocks, names, shape)
+    rows = columns.rows
     if columns.written:
         work = max(work, _WRITTEN_WORK)
     width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(work // max(rows, 1)))
@@ -82,18 +80,6 @@ def _move(
     return Move(l1, l2, known.maximum, exact=all(exact for _, exact in found))
 
 
-def _joint_norms(
-    blocks: Sequence[Block], names: tuple[str, ...], shape: tuple[int, ...], power: int
-) -> Floats:
-    total = np.zeros(shape)
-    for block in blocks:
-        order = sorted(range(len(block.names)), key=lambda axis: names.index(block.names[axis]))
-        axes = [names.index(block.names[axis]) for axis in order]
-        spread = [size if axis in axes else 1 for axis, size in enumerate(shape)]
-        total += block.column_norms(power).transpose(order).reshape(spread)
-    return total.reshape(-1)
-
-
 def _farthest(
     columns: Columns,
     norms: Floats,
@@ -105,7 +91,7 @@ def _farthest(
     outside: bool,
 ) -> tuple[float, bool]:
     """The largest distance of two columns, or a bound of it; and whether it is attained."""
-    square = power == 2 or _binary(columns.blocks)
+    square = power == 2 or columns.binary
     if not square and width > 1:
         width = min(width, max(2, round((WEIGHT_LIMIT * 16 / columns.rows) ** 0.5)))
     size = columns.rows * columns.cells
@@ -130,7 +116,6 @@ def _worst_pair(
     columns: Columns, norms: Floats, width: int, power: int, least: float, *, signed: bool
 ) -> tuple[float, bool]:
     """The largest distance of two heavy columns, or what lighter ones can do."""
-    binary = _binary(columns.blocks)
     if width < 2:
         return pair_bound(norms, norms, power, signed=signed), False
     if len(norms) <= width:
@@ -139,13 +124,13 @@ def _worst_pair(
         heaviest, lighter = _split(norms, width)
     heavy = columns.at(heaviest)
     best = least
-    if power == 2 or binary:
+    if power == 2 or columns.binary:
         # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
         # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
         # floats round off is small beside it, however much the columns have in common.
         heavy -= heavy[:, :1].copy()
         # So few zeros and ones that half the digits hold their sums.
-        best = max(best, _longest(heavy.astype(np.float32) if binary else heavy))
+        best = max(best, _longest(heavy.astype(np.float32) if columns.binary else heavy))
     else:
         for number in range(heavy.shape[1] - 1):
             distances = np.abs(heavy[:, number + 1 :] - heavy[:, number : number + 1]).sum(axis=0)
@@ -153,7 +138,7 @@ def _worst_pair(
     if not len(lighter):
         return best, True
     beyond = pair_bound(norms, lighter, power, signed=signed)
-    beyond = float(math.floor(beyond)) if binary else beyond
+    beyond = float(math.floor(beyond)) if columns.binary else beyond
     return max(best, beyond), best >= beyond
 
 
@@ -192,9 +177,3 @@ def _products(columns: Floats) -> Floats:
         part = columns[start : start + step]
         products += part.T @ part
     return products
-
-
-def _binary(blocks: Sequence[Block]) -> bool:
-    return all(
-        block.integral and block.limits()[0] >= 0 and block.limits()[1] <= 1 for block in blocks
-    )

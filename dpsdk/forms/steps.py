@@ -160,10 +160,7 @@ class Steps:
         return max(move, _LEAST * top)
 
     def _losses(self, weights: Floats) -> Floats:
-        """Max over w of ½·strength·‖w‖² - ⟨g, w⟩ for each column, for what a row may take away.
-
-        It is convex in w, so the maximum is on the boundary.
-        """
+        """Max over w of ½·strength·‖w‖² - ⟨g, w⟩ for each column, for what a row may take away."""
         theta, strength = self.theta, self.strength
         if isinstance(self.over, Box):
             low, high = self._ends
@@ -186,10 +183,7 @@ class Steps:
         return corner - theta @ weights
 
     def _slack(self, largest: Floats, strength: float) -> float:
-        """What floats may have rounded off, for columns no larger than these, coefficient-wise.
-
-        Each figure is a sum of products of the sizes that are summed here.
-        """
+        """What floats may have rounded off, for columns no larger than these, coefficient-wise."""
         low, high = self._ends
         sizes = np.abs(self.theta) + np.maximum(np.abs(low), np.abs(high))
         summed = float(sizes @ largest) + 2.0 * strength * float(sizes @ sizes)
@@ -198,11 +192,7 @@ class Steps:
         return (len(sizes) + 32) * 2.0**-49 * summed + lost
 
     def _pairs(self, weights: Floats, middle: Floats, *, outside: bool) -> tuple[float, float]:
-        """Max over two columns of the support of their difference; and what bounds one column.
-
-        Or a bound of it: by the triangle through what is in the middle of all columns, which is
-        nearly straight for the worst two.
-        """
+        """Max over two columns of the support of their difference; and what bounds one column."""
         shifted = weights - middle[:, None]
         if outside:
             shifted = np.concatenate([shifted, -middle[:, None]], axis=1)

@@ -297,10 +297,7 @@ class Cells:
         return math.log1p(grown) if _SURE < growth < math.inf else self.log_total - raised - before
 
     def _count(self) -> float:
-        """Sum all weights anew, and leave logarithms where they are no longer needed.
-
-        Returns what was added to all logarithms on the way.
-        """
+        """Sum all weights anew, and leave logarithms where they are no longer needed."""
         raised = 0.0
         if self.logs:
             low, high = self.ends()

@@ -323,10 +323,7 @@ class DenseHypothesis(Hypothesis):
 
 
 def _reached(table: Floats, ends: Ints, levels: Floats) -> Ints:
-    """The first cell of a line at which the share of its weight so far exceeds a level.
-
-    The levels from `ends[i]` on, up to those from `ends[i + 1]` on, are for line i.
-    """
+    """The first cell of a line at which the share of its weight so far exceeds a level."""
     rising: Floats = np.cumsum(table, axis=1)
     totals = rising[:, -1]
     if not (totals > 0.0).all():

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk._identity_map import IdentityMap
 from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm
-from dpsdk.forms.blocks import Products
+from dpsdk.forms.products import Products
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.chains import parent_of, summed
 from dpsdk.hypothesis.layout import function_of

@@ -15,8 +15,8 @@ from dpsdk._checks import shown, to_array, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Block, Kronecker, LinearForm
-from dpsdk.forms.blocks import Products
 from dpsdk.forms.boxes import Boxes
+from dpsdk.forms.products import Products
 from dpsdk.hypothesis.distribution import Distribution, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Seed, Streams, to_key

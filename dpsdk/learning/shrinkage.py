@@ -161,10 +161,7 @@ def _penalised(
 
 
 def _freedom(tables: Floats, scales: Floats) -> Floats:
-    """Degrees of freedom of each fit: the trace of its derivative by what was measured.
-
-    Less that of the margins, which are given, up to the first order.
-    """
+    """Degrees of freedom of each fit: the trace of its derivative by what was measured."""
     slopes = tables / (tables + scales.reshape(-1, *[1] * (tables.ndim - 1)))
     squares = slopes**2
     trace = sums(slopes)

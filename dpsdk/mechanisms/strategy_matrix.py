@@ -12,8 +12,9 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Range, Weights
-from dpsdk.forms.blocks import Block, Products
+from dpsdk.forms.blocks import Block
 from dpsdk.forms.factors import Factor, to_weights
+from dpsdk.forms.products import Products
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.typing import Floats
 

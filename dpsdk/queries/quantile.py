@@ -109,13 +109,7 @@ class _Crossing(Conditioned[A_co]):
 
     @abstractmethod
     def _value(self, attribute: Attribute, place: int) -> float:
-        """What rows in a cell are at or below, as a number.
-
-        Raises
-        ------
-        QueryError
-            If such an attribute has no such numbers.
-        """
+        """What rows in a cell are at or below, as a number."""
 
     @abstractmethod
     def _answer(self, attribute: Attribute, place: int) -> A_co:

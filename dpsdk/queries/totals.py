@@ -44,13 +44,7 @@ _ROUNDED = 2.0**-48
 
 
 def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
-    """The bounds of a numeric attribute, small enough to be added up exactly.
-
-    Raises
-    ------
-    QueryError
-        If the attribute is not numeric, or reaches beyond 2**53.
-    """
+    """The bounds of a numeric attribute, small enough to be added up exactly."""
     ends: tuple[float, float]
     if isinstance(attribute, Integer):
         ends = attribute.low, attribute.high  # as integers, which may be too large for floats
@@ -289,10 +283,7 @@ class Mean(Conditioned[float]):
 
 
 def _unit(width: float) -> float:
-    """The power of two that makes a narrow width at least one.
-
-    The lattice of the kernel is fine beside 1, and a ratio does not depend on its unit.
-    """
+    """The power of two that makes a narrow width at least one."""
     return math.ldexp(1.0, min(max(1 - math.frexp(width)[1], 0), 1000))
 
 

@@ -7,13 +7,12 @@ import pytest
 from random_forms import random_boxes
 
 import dpsdk.forms.corners as module
-import dpsdk.forms.within as within
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, sensitivity
-from dpsdk.forms.blocks import Products
 from dpsdk.forms.boxes import Boxes, worth_boxing
 from dpsdk.forms.corners import Corners
+from dpsdk.forms.products import Products
 from worlds import Records, facts
 
 pytestmark = pytest.mark.thorough
@@ -393,7 +392,7 @@ def test_an_attribute_too_large_for_shadows_is_bounded_by_rows(monkeypatch):
 def test_records_are_counted_in_whatever_portions(records, small, monkeypatch):
     if small:
         for name in ("_RECORDS", "_BOXES", "_ADDED"):
-            monkeypatch.setattr(within, name, 3)
+            monkeypatch.setattr(module, name, 3)
     rng = np.random.default_rng(records)
     sizes = (5, 2**40, 3)
     ends = np.sort([rng.integers(0, size + 1, (20, 2)) for size in sizes], axis=2)
@@ -402,12 +401,12 @@ def test_records_are_counted_in_whatever_portions(records, small, monkeypatch):
     inside = np.ones((20, records), dtype=bool)
     for side, code in zip(ends, codes, strict=True):
         inside &= (side[:, :1] <= code) & (code < side[:, 1:])
-    found = within.counted_within(ends[:, :, 0], ends[:, :, 1], codes, counts)
+    found = module.counted_within(ends[:, :, 0], ends[:, :, 1], codes, counts)
     assert found.tolist() == (inside @ counts).tolist()
     narrow = [
         code.astype(np.int8) if size < 9 else code for code, size in zip(codes, sizes, strict=True)
     ]
     assert (
-        within.counted_within(ends[:, :, 0], ends[:, :, 1], narrow, counts).tolist()
+        module.counted_within(ends[:, :, 0], ends[:, :, 1], narrow, counts).tolist()
         == found.tolist()
     )

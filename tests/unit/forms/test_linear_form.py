@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from random_forms import random_domain, random_form
 
-import dpsdk.forms.blocks as blocks_module
 import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
+import dpsdk.forms.products as products_module
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import (
@@ -68,7 +68,7 @@ def test_real_forms_are_evaluated_to_rounding(limit, monkeypatch):
 
 
 def test_many_small_blocks_are_answered_in_chunks_alike(monkeypatch):
-    monkeypatch.setattr(blocks_module, "_CHUNK", 5)
+    monkeypatch.setattr(products_module, "_CHUNK", 5)
     for seed in range(40):
         rng = np.random.default_rng(seed)
         domain = random_domain(rng)

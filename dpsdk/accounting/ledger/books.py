@@ -19,7 +19,7 @@ from dpsdk.accounting.filters.composition import STATE, Composition, State, is_o
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer
-from dpsdk.accounting.ledger.division import DIVISION, Division
+from dpsdk.accounting.ledger.division import DIVISION, Division, check_division
 from dpsdk.accounting.ledger.lines import (
     LINE,
     LINES,
@@ -404,6 +404,8 @@ def check_books(books: Books, *, known_start: bool = False) -> None:
     if not known_start and not _begins(start, binding.composition.begin(binding.budget)):
         raise RecordError("Books.binding.start", "that of budget and composition", "another")
     bundles = (books.lines,) if books.division is None else books.division.bundles
+    if books.division is not None:
+        check_division(books.division)
     if not all(bundles) or (books.division is not None and books.lines):
         raise RecordError("Books.lines", "there, or of a division alone", "neither")
     if not books.sessions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import cast
@@ -15,7 +16,7 @@ from dpsdk.codec import FLAG, JSON, NATURAL, TEXT, Codebook, ListOf, Nested, Pla
 from dpsdk.errors import RecordError, TooLarge, WireError
 from dpsdk.typing import Bools, Ints
 
-__all__ = ["DIVISION", "KINDS", "PLACES", "Division", "division_of"]
+__all__ = ["DIVISION", "Division", "check_division"]
 
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
@@ -187,20 +188,11 @@ def _nobody(division: Division) -> Bools:
     return pairs
 
 
-def division_of(read: Mapping[str, object]) -> Division:
-    """The division of these fields; raises `RecordError` if they do not fit each other."""
-    rows = cast("Sequence[Sequence[int]]", read["kinds"])
-    kinds = np.array([number for row in rows for number in row], dtype=np.int64)
-    division = Division(**{**read, "kinds": kinds})  # type: ignore[arg-type]  # as its fields read
-    size, bundles = len(division.places) + 1, len(division.bundles)
-    expected = f"one of {bundles} bundles for each of {size} places, or pair of them"
-    if kinds.size != (size**2 if division.moves else size):
-        raise RecordError("Division.kinds", expected, f"{kinds.size} kinds")
-    kinds = kinds.reshape((size, size) if division.moves else (size,))
-    if _rows(kinds) != list(rows):
-        raise RecordError("Division.kinds", "in rows of their length", "in others")
+def check_division(division: Division) -> None:
+    """Raise `RecordError` where charges cannot have led to a division."""
+    kinds, size, bundles = division.kinds, len(division.kinds), len(division.bundles)
     if not np.array_equal(kinds, kinds.T) or kinds.max() >= bundles:
-        raise RecordError("Division.kinds", expected, "others")
+        raise RecordError("Division.kinds", f"each one of {bundles} bundles", "others")
     if division.parts < 1 + division.moves or size - 1 > division.parts:
         raise RecordError("Division.parts", f"at least {size - 1}, and two where rows move", "less")
     if any(part >= division.parts for part in division.places):
@@ -209,11 +201,22 @@ def division_of(read: Mapping[str, object]) -> Division:
         raise RecordError("Division.kinds", "a bundle wherever neighbours differ", "others")
     if not bundles or not all(division.bundles):
         raise RecordError("Division.bundles", "at least one, with a line in each", "others")
+
+
+def _division(**read: object) -> Division:
+    """The division of these fields, which is yet to be checked."""
+    rows = cast("Sequence[Sequence[int]]", read["kinds"])
+    kinds = np.array([number for row in rows for number in row], dtype=np.int64)
+    division = Division(**{**read, "kinds": kinds})  # type: ignore[arg-type]  # as its fields read
+    size = len(division.places) + 1
+    shape = (size, size) if division.moves else (size,)
+    if kinds.size != math.prod(shape):
+        raise RecordError("Division.kinds", f"one for each of {size} places, or pair", "others")
+    kinds = kinds.reshape(shape)
+    if _rows(kinds) != list(rows):
+        raise RecordError("Division.kinds", "in rows of their length", "in others")
     return evolve(division, kinds=kinds)
 
-
-PLACES = _Places()
-KINDS = _Kinds()
 
 DIVISION = Nested[Division]("a division", Division)
 
@@ -223,10 +226,10 @@ written(
         "generation": NATURAL,
         "parts": NATURAL,
         "moves": FLAG,
-        "places": PLACES,
+        "places": _Places(),
         "bundles": ListOf(LINES, most=2 * _BUNDLE_LIMIT),
-        "kinds": KINDS,
+        "kinds": _Kinds(),
     },
-    take=lambda **read: division_of(read),
+    take=_division,
     public=False,
 )(Division)

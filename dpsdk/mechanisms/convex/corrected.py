@@ -19,7 +19,16 @@ from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import COUNT, MAYBE
-from dpsdk.mechanisms.convex.correction import PredictedExcess, asked_gradient, correct
+from dpsdk.mechanisms.convex.correction import (
+    PredictedExcess,
+    asked_gradient,
+    cap_excess,
+    constant_model,
+    correct,
+    remaining_excess,
+    smooth,
+    start_harm,
+)
 from dpsdk.mechanisms.convex.excess import Rows
 from dpsdk.mechanisms.convex.moments import least_squares
 from dpsdk.mechanisms.convex.oracle import (
@@ -35,13 +44,6 @@ from dpsdk.mechanisms.convex.oracle import (
     measure,
     rows_of,
     to_certify,
-)
-from dpsdk.mechanisms.convex.prediction import (
-    cap_excess,
-    constant_model,
-    remaining_excess,
-    smooth,
-    start_harm,
 )
 from dpsdk.mechanisms.convex.start import Moments, fit_start, label_form, public_shares, start_form
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source

@@ -34,8 +34,12 @@ from dpsdk.losses import (
 from dpsdk.mechanisms import ConvexPMW
 from dpsdk.mechanisms.convex.correction import PredictedExcess, correct
 from dpsdk.mechanisms.convex.pmw import strategy
-from dpsdk.mechanisms.convex.pmw.strategy import measured_gradient, tilt_along
-from dpsdk.mechanisms.convex.pmw.watching import release_radius, watch_gradient
+from dpsdk.mechanisms.convex.pmw.strategy import (
+    measured_gradient,
+    release_radius,
+    tilt_along,
+    watch_gradient,
+)
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Above, Ball, Box, ConvexMinimization, Count, Model, Simplex
 from dpsdk.testing import seeded

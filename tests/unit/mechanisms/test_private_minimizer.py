@@ -31,9 +31,13 @@ from dpsdk.mechanisms import (
     SufficientStatistics,
 )
 from dpsdk.mechanisms.convex.corrected import _Plan
-from dpsdk.mechanisms.convex.correction import asked_gradient, noise_harm
+from dpsdk.mechanisms.convex.correction import (
+    asked_gradient,
+    marginal_products,
+    noise_harm,
+    start_harm,
+)
 from dpsdk.mechanisms.convex.oracle import Measured, Part, Spending
-from dpsdk.mechanisms.convex.prediction import marginal_products, start_harm
 from dpsdk.mechanisms.convex.start import fit_start, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded

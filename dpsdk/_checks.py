@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
@@ -69,6 +70,7 @@ _NUMPY_INTEGERS: set[type] = {np.dtype(code).type for code in "bhilqBHILQ"}
 _LONGEST_NAME = 1_000
 _LONGEST_SHOWN = 80
 _MOST_SHOWN = 6
+_AGAIN = ", of another import of dpsdk: restart the program or the notebook"
 _DEEPEST_SHOWN = 3
 
 
@@ -82,7 +84,17 @@ def shown(value: object) -> str:
         text = "a value that cannot be shown"
         with suppress(Exception):
             text = f"a value of class {str.__str__(type(value).__name__)}"
-    return cut(text, _LONGEST_SHOWN)
+    return f"{cut(text, _LONGEST_SHOWN)}{_AGAIN if _is_outdated(type(value)) else ''}"
+
+
+def _is_outdated(kind: type) -> bool:
+    """Whether a class of the package is of an import before the present one, as after a reload."""
+    if kind.__module__.partition(".")[0] != "dpsdk" or "<" in kind.__qualname__:
+        return False
+    present: object = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        present = getattr(present, name, None)
+    return isinstance(present, type) and present is not kind
 
 
 def whole_repr(value: object) -> str:

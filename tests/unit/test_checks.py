@@ -1,7 +1,7 @@
 import gc
 import warnings
 from decimal import Decimal, localcontext
-from enum import IntEnum
+from enum import Enum, IntEnum
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpsdk import Domain, Integer, Neighbors, PrivateData
 from dpsdk._arrays import kept
 from dpsdk._checks import (
     described,
@@ -640,3 +641,11 @@ def test_what_numpy_would_read_as_numbers_and_is_none_is_refused(handed):
 def test_an_array_that_no_memory_holds_is_refused_unread():
     with pytest.raises(TooLarge):
         to_array("values", np.broadcast_to(0.0, (2**40, 2)), "an array of numbers")
+
+
+def test_a_value_of_another_import_of_the_package_says_to_restart():
+    domain = Domain(Integer("age", 0, 3))
+    old = Enum("Neighbors", {"ADD_REMOVE": "add-remove"}, module=Neighbors.__module__)
+    with pytest.raises(InvalidArgument, match=r"ADD_REMOVE.*another import of dpsdk: restart"):
+        PrivateData.from_columns({"age": [1]}, domain, neighbors=old.ADD_REMOVE)
+    assert "another import" not in shown(Neighbors.ADD_REMOVE)

@@ -332,3 +332,8 @@ def test_texts_of_classes_below_are_written_as_what_they_equal():
     assert wire.loads("mechanism", wire.dumps(using)) == using
     answers = wire.ReleasedAnswer("numbers", [2], [1, 2])
     assert wire.loads(wire.ReleasedAnswer, wire.dumps(answers)) == answers
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_every_public_value_has_a_repr_of_moderate_length(value):
+    assert 0 < len(repr(value)) < 20_000

@@ -44,6 +44,7 @@ from __future__ import annotations
 from dpsdk.errors.given import (
     DataError,
     DomainError,
+    DpsdkError,
     InvalidArgument,
     MissingExtra,
     PluginError,
@@ -57,31 +58,26 @@ from dpsdk.errors.given import (
     UnknownQuery,
     WireError,
 )
-from dpsdk.errors.ledger import (
+from dpsdk.errors.spending import (
     AlreadyCharged,
     AnswerLost,
+    BudgetExceeded,
+    Closed,
+    Declined,
+    ExactSamplingInfeasible,
     LedgerConflict,
     LedgerDamaged,
     LedgerUnavailable,
-)
-from dpsdk.errors.root import DpsdkError
-from dpsdk.errors.spending import (
-    BudgetExceeded,
-    Declined,
-    ExactSamplingInfeasible,
     MeasurementRefused,
     NoBound,
     NoMechanism,
+    NotCopyable,
+    Redacted,
+    Reentered,
     ReleaseFailed,
     Shortage,
     UnsupportedGuarantee,
     Untrusted,
-)
-from dpsdk.errors.use import (
-    Closed,
-    NotCopyable,
-    Redacted,
-    Reentered,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Errors of what is asked: what does not fit, is not proven, or came to nothing."""
+"""Errors of what is asked, of ledgers, and of how things are used."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from fractions import Fraction
 
 from attrs import define, frozen
 
-from dpsdk.errors.root import DpsdkError
+from dpsdk.errors.given import DpsdkError
 
 __all__ = [
+    "AlreadyCharged",
+    "AnswerLost",
     "BudgetExceeded",
+    "Closed",
     "Declined",
     "ExactSamplingInfeasible",
+    "LedgerConflict",
+    "LedgerDamaged",
+    "LedgerUnavailable",
     "MeasurementRefused",
     "NoBound",
     "NoMechanism",
+    "NotCopyable",
+    "Redacted",
+    "Reentered",
     "ReleaseFailed",
     "Shortage",
     "UnsupportedGuarantee",
@@ -241,3 +250,124 @@ class MeasurementRefused(DpsdkError):
 
     def __str__(self) -> str:
         return f"{self.mechanism} {self.reason}"
+
+
+@define(str=False, eq=False)
+class AlreadyCharged(DpsdkError):
+    """A request was charged before. It is not charged again, so nothing may run for it again.
+
+    `request_id` names the request, `charges` the numbers of its charges, which stand. Its answer,
+    if the first run came to one, is what the ledger stored for it.
+    """
+
+    request_id: str
+    charges: tuple[int, ...]
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.charges))
+        return f"request {self.request_id!r} was charged before, as {numbers}"
+
+
+@define(str=False, eq=False)
+class AnswerLost(DpsdkError):
+    """A request was charged before, and no answer is stored for it. Nothing is drawn for it again.
+
+    Whoever asked first ended before the answer was stored, or is still at work. The charges stand,
+    since noise may have been drawn and seen. Ask anew under another name, at another price.
+
+    `request_id` names the request, `charges` the numbers of its charges.
+    """
+
+    request_id: str
+    charges: tuple[int, ...]
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.charges))
+        return f"request {self.request_id!r} was charged, as {numbers}, and has no stored answer"
+
+
+@define(str=False, eq=False)
+class LedgerConflict(DpsdkError):
+    """A ledger is bound to a table, a budget and a composition, and was opened for others.
+
+    `what` names which differs; `bound` is what the ledger holds, `asked` what was asked for.
+    """
+
+    what: str
+    bound: str
+    asked: str
+
+    def __str__(self) -> str:
+        return f"the ledger is bound to the {self.what} {self.bound}; got {self.asked}"
+
+
+@define(str=False, eq=False)
+class LedgerUnavailable(DpsdkError):
+    """A ledger cannot be read or written: a full disk, a file that is read-only, busy or gone.
+
+    Nothing is released for a charge that may not have been written. `ledger` says which, `why` what
+    the system said. The same may pass once its cause is removed.
+    """
+
+    ledger: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the ledger {self.ledger} cannot be used: {self.why}"
+
+
+@define(str=False, eq=False)
+class LedgerDamaged(DpsdkError):
+    """What a ledger holds is not what was written: damaged, edited, or an older copy put back.
+
+    Nothing is charged or released on it any more. `ledger` says which, `why` what does not fit.
+    """
+
+    ledger: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the ledger {self.ledger} is not as it was written: {self.why}"
+
+
+@define(str=False, eq=False)
+class Closed(DpsdkError):
+    """The session or channel was closed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is closed"
+
+
+@define(str=False, eq=False)
+class Redacted(DpsdkError, TypeError):
+    """Private data was asked to show, copy, count or iterate itself."""
+
+    operation: str
+
+    def __str__(self) -> str:
+        return f"private data does not support {self.operation}; ask a session instead"
+
+
+@define(str=False, eq=False)
+class NotCopyable(DpsdkError, TypeError):
+    """An attempt to copy or pickle what must exist once, as a budget being spent."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} cannot be copied or pickled; share the one that exists"
+
+
+@define(str=False, eq=False)
+class Reentered(DpsdkError, RuntimeError):
+    """A finaliser, signal handler or callback asked for what its own thread is busy with.
+
+    To wait would have been to wait for ever. Nothing was charged.
+    """
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} was asked for from within its own work"

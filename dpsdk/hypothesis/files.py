@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from errno import EINVAL
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
 from dpsdk._checks import shown
+from dpsdk.codec import JSON, opened, parsed
 from dpsdk.domain import Domain
-from dpsdk.errors import DataError, DomainError, InvalidArgument, TooLarge
+from dpsdk.errors import DataError, DomainError, InvalidArgument, TooLarge, WireError
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Arrays", "Flag", "damaged", "read", "write"]
@@ -32,13 +33,12 @@ Arrays: TypeAlias = Mapping[str, Array]
 Flag: TypeAlias = bool | int | float | str
 """What the header of a file says of a distribution, by name."""
 
-_FORMAT = "dpsdk.hypothesis"
-_VERSION = 1
+_ENVELOPE: JSON = {"format": "dpsdk.hypothesis", "version": 1}
 _HEADER = "header.json"
 _HEADER_LIMIT = 2**24
 """Parsed JSON takes up to some twenty times its text, so that this is up to 320 MB."""
 
-_OWN = ("format", "version", "kind", "domain")
+_OWN = (*_ENVELOPE, "kind", "domain")
 _MEMBERS = 8
 _PREAMBLE = 2**12
 _ARRAY = re.compile(
@@ -75,13 +75,7 @@ def write(
         raise InvalidArgument("kind", expected, "none")
     _check_flags(flags)
     _check_arrays(arrays)
-    header = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "kind": kind,
-        **flags,
-        "domain": json.loads(domain.to_json()),
-    }
+    header = {**_ENVELOPE, "kind": kind, **flags, "domain": json.loads(domain.to_json())}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     if len(text) > _HEADER_LIMIT:
         advice = "declare fewer or shorter labels"
@@ -135,8 +129,8 @@ def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:
             }
     except DataError:
         raise
-    except (DomainError, TooLarge) as error:
-        raise damaged(path, str(error)) from None
+    except (WireError, DomainError, TooLarge) as error:
+        raise damaged(path, f"its header: {error}") from None
     except (zipfile.BadZipFile, ValueError, EOFError, KeyError, RuntimeError, struct.error):
         # RuntimeError has NotImplementedError and RecursionError below it.
         raise damaged(path, _NO_ARCHIVE) from None
@@ -145,7 +139,7 @@ def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:
         if error.errno != EINVAL:
             raise
         raise damaged(path, _NO_ARCHIVE) from None
-    return domain, flags, arrays
+    return domain, dict[str, object](flags), arrays
 
 
 def _members(path: str | PathLike[str], archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -170,27 +164,12 @@ def _named(name: str) -> str:
 
 def _header(
     path: str | PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo | None
-) -> dict[str, object]:
+) -> JSON:
     if info is None:
         raise damaged(path, f"it has no {_HEADER}")
     if info.file_size > _HEADER_LIMIT:
         raise damaged(path, "its header is too long")
-    parsed: object = json.loads(archive.read(info), object_pairs_hook=_once)
-    header = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
-    if header.pop("format", None) != _FORMAT:
-        raise damaged(path, f'its header has no "format": "{_FORMAT}"')
-    version = header.pop("version", None)
-    if isinstance(version, bool) or version != _VERSION:
-        raise damaged(path, f"this version reads files of version {_VERSION} only")
-    return header
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object whose keys are all different, since readers differ on which of two counts."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError("a key twice")
-    return content
+    return opened(parsed(archive.read(info), scale=16), _ENVELOPE)
 
 
 def _array(path: str | PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:

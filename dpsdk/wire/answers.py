@@ -13,12 +13,12 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk._checks import shown
-from dpsdk.codec import ALL_MEASURED, NATURAL, TEXT, Choice, Kind, ListOf, Nested
+from dpsdk.codec import ALL_MEASURED, GROUPS, NATURAL, TEXT, Choice, ListOf, Nested, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
 
-__all__ = ["ANSWER", "KINDS", "AnswerShape", "ReleasedAnswer"]
+__all__ = ["ANSWER", "AnswerShape", "ReleasedAnswer"]
 
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
@@ -50,6 +50,16 @@ def _to_names(values: object) -> tuple[str, ...]:
     return tuple(cast("tuple[str, ...]", values))
 
 
+@written(
+    "answer",
+    {
+        "stands_for": Choice[AnswerShape](*_SHAPES),
+        "shape": ListOf(NATURAL, most=32),
+        "numbers": ALL_MEASURED,
+        "names": ListOf(TEXT, most=1 << 16),
+        "parts": ListOf(Nested[object]("an answer", "answer")),
+    },
+)
 @frozen
 class ReleasedAnswer(Lasting):
     """A released answer in plain numbers.
@@ -138,18 +148,4 @@ class ReleasedAnswer(Lasting):
 
 
 ANSWER = Nested[ReleasedAnswer]("an answer", ReleasedAnswer)
-_LIST = ListOf(ANSWER)
-
-KINDS: tuple[Kind[object], ...] = (
-    Kind(
-        ReleasedAnswer,
-        "answer",
-        {
-            "stands_for": Choice[AnswerShape](*_SHAPES),
-            "shape": ListOf(NATURAL, most=32),
-            "numbers": ALL_MEASURED,
-            "names": ListOf(TEXT, most=1 << 16),
-            "parts": _LIST,
-        },
-    ),
-)
+GROUPS["answer"] = ReleasedAnswer

@@ -116,7 +116,4 @@ class Catalogue(Kinds):
 
 @cache
 def _shipped() -> Catalogue:
-    from dpsdk.wire import releases  # noqa: PLC0415  # which use this class
-
-    kinds = [*PUBLIC, *releases.KINDS]
-    return Catalogue(sorted(kinds, key=lambda kind: kind.name))
+    return Catalogue(sorted(PUBLIC, key=lambda kind: kind.name))

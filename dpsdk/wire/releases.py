@@ -21,6 +21,7 @@ from dpsdk.accounting import (
     Spent,
     Trusted,
 )
+from dpsdk.accounting.filters.composition import COMPOSITION
 from dpsdk.accuracy import BOUND, Bound, NoiseAccuracy
 from dpsdk.codec import (
     ALL_MEASURED,
@@ -34,13 +35,13 @@ from dpsdk.codec import (
     TEXT,
     Choice,
     Codebook,
-    Kind,
     ListOf,
     Member,
     Nested,
     OrNone,
     canonical,
     check,
+    written,
 )
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
 from dpsdk.forms import Facts, Form, LinearForm, sensitivity
@@ -53,11 +54,10 @@ from dpsdk.queries.base import QUERY
 from dpsdk.release import Cost, Release, Source
 from dpsdk.release.cost import RUNS
 from dpsdk.release.release import REASONS, Reason
-from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, ReleasedAnswer
 from dpsdk.wire.catalogue import Catalogue
 
-__all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
+__all__ = ["ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
 _LONGEST_MECHANISM = 1 << 16
@@ -66,6 +66,15 @@ _LONGEST_MECHANISM = 1 << 16
 Norm: TypeAlias = Literal["l1", "l2-squared"]
 
 
+@written(
+    "noise",
+    {
+        "law": Choice[Law]("discrete-laplace", "discrete-gaussian"),
+        "size": EXACTLY,
+        "step": FLOAT,
+        "bias": FLOAT,
+    },
+)
 @frozen
 class ReleasedNoise:
     """The noise on every raw number.
@@ -101,6 +110,10 @@ class ReleasedNoise:
         return None
 
 
+@written(
+    "sensitivity",
+    {"norm": Choice[Norm]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
+)
 @frozen
 class ReleasedSensitivity:
     """How far the raw numbers of two neighbours may be apart, as it was paid for.
@@ -121,6 +134,49 @@ class ReleasedSensitivity:
     exact: bool | None = None
 
 
+_SPENT = OrNone(Nested[Spent]("what was spent", Spent))
+
+
+@written(
+    "release",
+    {
+        "query": TEXT,
+        "question": OrNone(QUERY),
+        "query_digest": OrNone(DIGEST),
+        "domain": DIGEST,
+        "table": OrNone(TEXT),
+        "neighbors": Choice[str]("replace-one", "add-remove"),
+        "unit": TEXT,
+        "unit_rows": POSITIVE,
+        "person": OrNone(TEXT),
+        "rows": OrNone(NATURAL),
+        "outside": FLAG,
+        "mechanism": TEXT,
+        "by": OrNone(MECHANISM),
+        "by_digest": OrNone(DIGEST),
+        "answer": ANSWER,
+        "source": Choice[str]("measured", "fitted", "hypothesis"),
+        "private": FLAG,
+        "reused": FLAG,
+        "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
+        "sensitivity": OrNone(Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)),
+        "runs": RUNS,
+        "epsilon": OrNone(EXACTLY),
+        "rho": EXACTLY,
+        "joint": BOUND,
+        "each": OrNone(ALL_MEASURED),
+        "composition": OrNone(COMPOSITION),
+        "budget": OrNone(Nested[Budget]("a budget", Budget)),
+        "before": _SPENT,
+        "after": _SPENT,
+        "account": OrNone(TEXT),
+        "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
+        "made_by": TEXT,
+        "because": Member(REASONS, (), quiet=True),
+        "moved": Member(ENDLESS, 0.0, quiet=True),
+    },
+    wrong=lambda record: "" if record.moved >= 0 else "moved by at least 0",
+)
 @frozen(kw_only=True)
 class ReleaseRecord:
     """A release, written down: public, and made of public values alone.
@@ -388,74 +444,3 @@ def _version() -> str:
         return f"dpsdk {version('dpsdk')}"
     except PackageNotFoundError:
         return "dpsdk of a source tree"
-
-
-def _wrong_record(record: ReleaseRecord) -> str:
-    return "" if record.moved >= 0 else "moved by at least 0"
-
-
-COMPOSITION = Nested[Composition]("a composition", Composition)
-BUDGET = Nested[Budget]("a budget", Budget)
-SPENT = Nested[Spent]("what was spent", Spent)
-
-_RELEASE = Kind(
-    ReleaseRecord,
-    "release",
-    {
-        "query": TEXT,
-        "question": OrNone(QUERY),
-        "query_digest": OrNone(DIGEST),
-        "domain": DIGEST,
-        "table": OrNone(TEXT),
-        "neighbors": Choice[str]("replace-one", "add-remove"),
-        "unit": TEXT,
-        "unit_rows": POSITIVE,
-        "person": OrNone(TEXT),
-        "rows": OrNone(NATURAL),
-        "outside": FLAG,
-        "mechanism": TEXT,
-        "by": OrNone(MECHANISM),
-        "by_digest": OrNone(DIGEST),
-        "answer": ANSWER,
-        "source": Choice[str]("measured", "fitted", "hypothesis"),
-        "private": FLAG,
-        "reused": FLAG,
-        "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
-        "sensitivity": OrNone(Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)),
-        "runs": RUNS,
-        "epsilon": OrNone(EXACTLY),
-        "rho": EXACTLY,
-        "joint": BOUND,
-        "each": OrNone(ALL_MEASURED),
-        "composition": OrNone(COMPOSITION),
-        "budget": OrNone(BUDGET),
-        "before": OrNone(SPENT),
-        "after": OrNone(SPENT),
-        "account": OrNone(TEXT),
-        "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
-        "made_by": TEXT,
-        "because": Member(REASONS, (), quiet=True),
-        "moved": Member(ENDLESS, 0.0, quiet=True),
-    },
-    wrong=_wrong_record,
-)
-
-KINDS: tuple[Kind[object], ...] = (
-    *answers.KINDS,
-    Kind(
-        ReleasedNoise,
-        "noise",
-        {
-            "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
-            "size": EXACTLY,
-            "step": FLOAT,
-            "bias": FLOAT,
-        },
-    ),
-    Kind(
-        ReleasedSensitivity,
-        "sensitivity",
-        {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
-    ),
-    cast("Kind[object]", _RELEASE),
-)

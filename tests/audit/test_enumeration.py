@@ -39,7 +39,7 @@ from dpsdk.forms.residuals import moves
 from dpsdk.forms.steps import Steps
 from dpsdk.kernel import Kernel, Watching, look, measure, residuals, select
 from dpsdk.kernel.gaps import LinearGaps
-from dpsdk.kernel.select import Selection
+from dpsdk.kernel.select import SelectPricing
 from dpsdk.mechanisms import Gaussian, Laplace, SquareRoot, Tree
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
 from dpsdk.testing import seeded
@@ -207,15 +207,15 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
 
 def the_largest(self, noise, opened):
     """A choice that nobody paid for."""
-    scores = self.gaps.scores(self.gaps.read(opened()))
+    scores = self._gaps.scores(self._gaps.read(opened()))
     return int(np.argmax(scores.reshape(-1, 2).sum(axis=1)))
 
 
 def among_those_that_are_off(self, noise, opened):
     """A choice whose options follow from the table."""
-    scores = self.gaps.scores(self.gaps.read(opened())).reshape(-1, 2).sum(axis=1)
+    scores = self._gaps.scores(self._gaps.read(opened())).reshape(-1, 2).sum(axis=1)
     candidates = np.flatnonzero(scores) if scores.any() else np.arange(len(scores))
-    return int(candidates[noise.pick(-scores[candidates], self.rate)])
+    return int(candidates[noise.pick(-scores[candidates], self._rate)])
 
 
 def in_floats(self, numbers):
@@ -228,8 +228,8 @@ def in_floats(self, numbers):
 SCORES = LinearGaps.scores
 
 BROKEN_ROUNDS = {
-    "unpaid": (Selection, "run", the_largest),
-    "only those that are off": (Selection, "run", among_those_that_are_off),
+    "unpaid": (SelectPricing, "run", the_largest),
+    "only those that are off": (SelectPricing, "run", among_those_that_are_off),
     "sensitivity of one": (select, "_move", one_step),
     "scores in floats": (LinearGaps, "scores", in_floats),
 }
@@ -308,14 +308,14 @@ def without_noise(mechanism, data, monkeypatch):
     """The numbers that are released, in steps, and the law of the noise that each would have."""
     released = []
 
-    def measure(kernel, *given):
-        found = MEASURE(kernel, *given)
+    def run(kernel, *given):
+        found = RUN(kernel, *given)
         released.extend(found.values / found.accuracy.step)
         return found
 
     source = Silence()
     with monkeypatch.context() as patch:
-        patch.setattr(Kernel, "measure", measure)
+        patch.setattr(Kernel, "run", run)
         Session(data, Budget(100, "0.1"), noise=source).open(mechanism)
     assert len(released) == len(source.laws)
     return np.array(released), source.laws
@@ -328,7 +328,7 @@ def loss(steps, law):
     return steps / law.scale
 
 
-MEASURE = Kernel.measure
+RUN = Kernel.run
 FOUR = Domain(Integer("level", 0, 3))
 
 

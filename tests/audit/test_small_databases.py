@@ -17,7 +17,7 @@ from dpsdk.kernel.draw_database.base import Sampler
 from dpsdk.kernel.draw_database.bounds import DrawBound
 from dpsdk.kernel.draw_database.enumeration import Scores
 from dpsdk.kernel.draw_database.levels import attempt, segmented
-from dpsdk.kernel.draw_database.request import Drawing, SmallDatabase
+from dpsdk.kernel.draw_database.request import DrawPricing, SmallDatabase
 from dpsdk.mechanisms import SmallDB
 from dpsdk.queries import Count, Interval, Marginal, Threshold, Workload
 from dpsdk.testing.audit import BranchingNoise, audit, enumerate_law, neighbours, tables
@@ -136,8 +136,8 @@ def half_even(self, function, sums):
 
 def of_its_own_rows(self, noise, opened):
     """A bound that knows how good the best database is for this very table."""
-    records = self.chosen.sampler.draw(opened(), noise)
-    bound = self.chosen.bound
+    records = self._chosen.sampler.draw(opened(), noise)
+    bound = self._chosen.bound
     filled = int((opened().table(("level",)) > 0).sum())
     known = DrawBound(bound.family, bound.size, bound.rate, bound.rows, Fraction(1 + filled))
     return SmallDatabase(records, known)
@@ -154,7 +154,7 @@ PICK = BranchingNoise.pick
 BROKEN = {
     "sensitivity off by two": (Sampler, "rate", property(twice_as_strong), ALL),
     "score rounded": (Scores, "of_sums", half_even, ALL),
-    "bound of its own rows": (Drawing, "run", of_its_own_rows, ALL),
+    "bound of its own rows": (DrawPricing, "run", of_its_own_rows, ALL),
     "databases of a level not counted": (BranchingNoise, "pick", picked_alike, ALL),
     "sensitivity off by two, few queries": (Sampler, "rate", property(twice_as_strong), APART),
 }

@@ -205,7 +205,19 @@ def _listed_column(native: object) -> Column | None:
         return _of_arrow(native)
     if library == "pandas":
         return _of_pandas(native)
-    return None
+    return _of_polars(native) if library == "polars" else None
+
+
+def _of_polars(native: Any) -> Column | None:
+    polars = sys.modules["polars"]
+    if native.dtype != polars.String:
+        return None
+    distinct = native.drop_nulls().unique()
+    places = native.cast(polars.Enum(distinct)).to_physical()
+    values, _ = array_column(distinct.to_list())
+    missing: Bools | None = places.is_null().to_numpy() if places.null_count() else None
+    filled: Ints = places.fill_null(0).to_numpy().astype(np.int64)
+    return Column(Kind.TEXT, values, missing, filled)
 
 
 def _of_arrow(native: Any) -> Column | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from threading import RLock
 from typing import final
 
@@ -17,10 +18,13 @@ from dpsdk.errors import Redacted
 from dpsdk.forms.blocks import numbered, tally
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Histogram", "TableCache"]
+__all__ = ["Histogram", "TableCache", "narrow", "tallied"]
 
 _CELLS = 2**24
 """Cached tables have no more cells than this together: 128 MiB."""
+
+_TALLIED = 2**22
+"""Records are counted together in a table of at most so many cells: 32 MiB."""
 
 
 @final
@@ -49,6 +53,31 @@ class TableCache:
         return table
 
 
+def tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
+    """Count equal records together, where the numbers of cells leave few that could be.
+
+    Codes are -1 or more; returned are distinct records, or all of them, and how often each stands.
+    """
+    rows = len(next(iter(codes.values())))
+    shape = [int(code.max(initial=-1)) + 2 for code in codes.values()]
+    if prod(shape) > _TALLIED:
+        return codes, np.ones(rows)
+    number: Ints | None = None
+    for code, size in zip(codes.values(), shape, strict=True):
+        if number is None:
+            number = code + 1
+        else:
+            number *= size
+            number += code
+            number += 1
+    counts = np.bincount(np.zeros(0, dtype=np.int64) if number is None else number)
+    found = np.flatnonzero(counts)
+    places = np.unravel_index(found, shape)
+    return {
+        name: place.astype(np.int64) - 1 for name, place in zip(codes, places, strict=True)
+    }, counts[found].astype(np.float64)
+
+
 class Histogram:
     """Counts of the records inside a domain, and of those in the extra cell outside it.
 
@@ -67,10 +96,7 @@ class Histogram:
         if isinstance(sizes, Domain):
             sizes = {name: sizes[name].size for name in codes}
         self._sizes = sizes
-        self._codes = {
-            name: _frozen(np.ascontiguousarray(code, _narrow(sizes[name])))
-            for name, code in codes.items()
-        }
+        self._codes = {name: _frozen(narrow(code, sizes[name])) for name, code in codes.items()}
         self._counts = _frozen(counts)
         self._outside = outside
         self._tables = TableCache()
@@ -122,8 +148,8 @@ def _frozen(array: Array) -> Array:
     return array
 
 
-def _narrow(size: int) -> type[np.unsignedinteger | np.int64]:
-    for kind in (np.uint8, np.uint16, np.uint32):
-        if size <= np.iinfo(kind).max:
-            return kind
-    return np.int64
+def narrow(codes: Array, size: int) -> Array:
+    """Return cell numbers in the fewest bytes that hold them; negative ones become others."""
+    kinds = (np.uint8, np.uint16, np.uint32)
+    kind = next((kind for kind in kinds if size <= np.iinfo(kind).max), np.int64)
+    return np.ascontiguousarray(codes, kind)

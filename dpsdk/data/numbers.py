@@ -52,11 +52,15 @@ class IntegerMatcher(_NumericMatcher):
         if low > high:
             # The whole type lies on one side of the bounds.
             return np.full(len(values), self.number(info.max))
-        wide = values.astype(np.uint64 if info.min == 0 else np.int64).view(np.uint64)
+        wide = values.astype(np.uint64 if info.min == 0 else np.int64, copy=False)
         # Modulo 2^64, what is below the bounds is farther above the lower one than the upper one.
-        steps = wide - np.uint64(low % 2**64)
-        codes = steps.view(np.int64) + (low - self.low)
-        codes[steps > np.uint64(high - low)] = -1
+        steps = wide.view(np.uint64) - np.uint64(low % 2**64)
+        codes = steps.view(np.int64)
+        outside = (steps > np.uint64(high - low)).view(np.int8)
+        if low > self.low:
+            codes += low - self.low
+        # All bits are set in -1.
+        codes |= np.negative(outside, out=outside)
         if self.clips:
             kind = values.dtype.type
             codes[values < kind(low)] = self.number(self.low - 1)

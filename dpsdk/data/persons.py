@@ -17,8 +17,10 @@ another over many persons.
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import count
 from typing import cast
 
 import numpy as np
@@ -70,27 +72,21 @@ LENGTHS = 64
 WHITE_SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 """What `strip` drops, written out for engines that would drop less."""
 
+_CHUNK = 2**16
+
 _HUGE = 2**17
 """Bits of integers whose digits would take long to write."""
 
 
-class _Persons(dict[str | None, int]):
-    """The persons of texts as they stand in a table, each worked out once. Private."""
+class _Stripped(dict[str | None, int]):
+    """The persons of texts with white space around them."""
 
-    def __init__(self, *, strip: bool) -> None:
+    def __init__(self, numbers: dict[str | None, int]) -> None:
         super().__init__()
-        self._strip = strip
-        self.written: dict[str, int] = {}
-        """The persons of written forms, in order of their numbers."""
+        self._numbers = numbers
 
     def __missing__(self, text: str | None) -> int:
-        """Number a new person; None is a field that a line does not have."""
-        written = text.strip() if text is not None and self._strip else text
-        if written is None or written in MISSING:
-            person = -1
-        else:
-            person = self.written.setdefault(written, len(self.written))
-        self[text] = person
+        person = self[text] = self._numbers[None if text is None else text.strip()]
         return person
 
 
@@ -99,15 +95,22 @@ class PersonMatcher(Matcher):
 
     def __init__(self, column: str, texts: TextFormat) -> None:
         super().__init__(column, 2**62, texts)
-        self._persons = _Persons(strip=texts.strip)
+        # None is a field that a line does not have. New texts get the next number.
+        nobody: dict[str | None, int] = dict.fromkeys([None, *MISSING], -1)
+        self._numbers = defaultdict(count().__next__, nobody)
+        self._memo = _Stripped(self._numbers) if texts.strip else self._numbers
+        self._distinct: Ints | None = None
+        """The identifiers, where a column of integers holds them."""
 
-    @property
-    def written(self) -> Sequence[str]:
-        """The written form of each person that was met, in order of their numbers. Private."""
-        return list(self._persons.written)
+    def written(self, persons: Ints) -> list[str]:
+        """Return the written forms of some persons. Private."""
+        if self._distinct is not None:
+            return list(map(str, self._distinct[persons].tolist()))
+        forms = list(self._numbers)[1 + len(MISSING) :]
+        return [str(forms[person]) for person in persons.tolist()]
 
     def memo(self) -> dict[str | None, int]:
-        return self._persons
+        return self._memo
 
     def mismatch(self, kind: Kind | str) -> str | None:
         expected = self.refusal(kind)
@@ -130,12 +133,12 @@ class PersonMatcher(Matcher):
             value = int(value)
         if value.bit_length() > _HUGE:
             # No text begins with half a surrogate pair.
-            return self._persons[f"\ud800{value:x}"]
+            return self._memo[f"\ud800{value:x}"]
         # Unlike an int, a Decimal is written however long it is.
-        return self._persons[str(Decimal(value))]
+        return self._memo[str(Decimal(value))]
 
     def text(self, value: str) -> int:
-        return self._persons[value]
+        return self._memo[value]
 
     def encode(self, column: Column) -> Ints:
         """Return the number of each row's person, -1 for nobody's."""
@@ -143,9 +146,7 @@ class PersonMatcher(Matcher):
         if column.kind is Kind.NULL or not len(values):
             return np.full(len(column), -1)
         if values.dtype.kind in "iu":
-            distinct, places = np.unique(values, return_inverse=True)
-            texts = map(str, distinct.tolist())
-            persons = np.fromiter(map(self.text, texts), np.int64, len(distinct))[places]
+            self._distinct, persons = np.unique(values, return_inverse=True)
         else:
             persons = self._of_items(cast("list[object]", values.tolist()))
         if column.places is not None:
@@ -155,7 +156,11 @@ class PersonMatcher(Matcher):
         return persons
 
     def _of_items(self, items: Sequence[object]) -> Ints:
-        known = self._persons
+        known = self._memo
+        if set(map(type, items)) == {str}:
+            return np.fromiter(
+                map(known.__getitem__, cast("list[str]", items)), np.int64, len(items)
+            )
         found = (known[item] if type(item) is str else self._other(item) for item in items)
         return np.fromiter(found, np.int64, len(items))
 
@@ -171,12 +176,15 @@ class PersonMatcher(Matcher):
 def kept_codes(
     codes: Mapping[str, Ints], matcher: PersonMatcher, persons: Ints, unit: PrivacyUnit
 ) -> dict[str, Ints]:
-    """Return the cell numbers of the rows that are kept; of a row outside, all are -1."""
+    """Return the cell numbers of the rows that are kept; of a row outside, all become -1."""
     # All rows of a person that lie outside are in one cell.
-    outside = np.any([code < 0 for code in codes.values()], axis=0)
-    cells = {name: np.where(outside, -1, code) for name, code in codes.items()}
-    stays = kept(persons, lambda: matcher.written, list(cells.values()), unit)
-    return {name: cell[stays] for name, cell in cells.items()}
+    outside = np.zeros(len(persons), dtype=bool)
+    for code in codes.values():
+        outside |= code < 0
+    for code in codes.values():
+        np.copyto(code, -1, where=outside)
+    stays = np.flatnonzero(kept(persons, matcher.written, list(codes.values()), unit))
+    return {name: code.take(stays) for name, code in codes.items()}
 
 
 def salts_of(written: Sequence[str]) -> Ints:
@@ -184,17 +192,33 @@ def salts_of(written: Sequence[str]) -> Ints:
 
     Several may share a number: it need not tell them apart, only differ for most.
     """
-    numbers = np.array([len(text) % LENGTHS for text in written], dtype=np.int64)
-    ends = [text[:FIRST].ljust(FIRST, "\0") + text[-LAST:].rjust(LAST, "\0") for text in written]
-    codes = np.array(ends, dtype=f"U{FIRST + LAST}").view(np.uint32).reshape(len(ends), -1)
-    known = (codes >= ord(ALPHABET[0])) & (codes <= ord(ALPHABET[-1]))
-    for digits in np.where(known, codes & (2**BITS - 1), 0).T:
-        numbers = numbers << BITS | digits
+    parts = [_salts(written[start : start + _CHUNK]) for start in range(0, len(written), _CHUNK)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _salts(written: Sequence[str]) -> Ints:
+    lengths = np.fromiter(map(len, written), np.int64, len(written))
+    numbers, width = lengths % LENGTHS, max(int(lengths.max()), FIRST)
+    if width > LENGTHS:
+        # Few are as long.
+        width = FIRST + LAST
+        written = [one if len(one) <= width else one[:FIRST] + one[-LAST:] for one in written]
+        lengths = np.minimum(lengths, width)
+    codes = np.array(written, dtype=f"U{width}").view(np.uint32).reshape(len(written), width)
+    rows = np.arange(len(written))
+    for place in [*range(FIRST), *range(-LAST, 0)]:
+        at = lengths + place
+        code = codes[:, place] if place >= 0 else codes[rows, np.maximum(at, 0)]
+        known = (code >= ord(ALPHABET[0])) & (code <= ord(ALPHABET[-1])) & (at >= 0)
+        numbers = numbers << BITS | np.where(known, code & (2**BITS - 1), 0)
     return numbers % PRIME
 
 
 def kept(
-    persons: Ints, written: Callable[[], Sequence[str]], codes: Sequence[Ints], unit: PrivacyUnit
+    persons: Ints,
+    written: Callable[[Ints], Sequence[str]],
+    codes: Sequence[Ints],
+    unit: PrivacyUnit,
 ) -> Bools:
     """Return which rows stay, of a table whose persons and cells are known.
 
@@ -203,7 +227,7 @@ def kept(
     persons
         The number of each row's person, from 0 on; -1 for rows of nobody, which do not stay.
     written
-        Gives the identifiers of all persons, in order of their numbers.
+        Gives the identifiers of some persons.
     codes
         The cell of each row along each attribute; all of them -1 where it lies outside.
     unit
@@ -212,59 +236,74 @@ def kept(
     stays = persons >= 0
     if not stays.any():
         return stays
-    counts = np.bincount(persons[stays])
+    # One place more, for nobody.
+    counts = np.bincount(persons + 1)
+    counts[0] = 0
     # Nobody with so few rows can lose one, so there is nothing to choose.
     many = counts > (1 if unit.distinct else unit.max_rows)
-    rows = np.flatnonzero(stays)
-    rows = rows[many[persons[rows]]]
+    rows = np.flatnonzero(many[persons + 1])
     if len(rows):
-        names = written()
-        salts = np.zeros(len(many), dtype=np.int64)
-        salts[many] = salts_of([names[person] for person in np.flatnonzero(many).tolist()])
+        salts, chosen = np.zeros(len(many), dtype=np.int64), np.flatnonzero(many)
+        salts[chosen] = salts_of(written(chosen - 1))
         stays[rows] = False
-        stays[rows[_first(persons[rows], salts, [code[rows] for code in codes], unit)]] = True
+        codes = [code.take(rows) for code in codes]
+        stays[rows[_first(persons[rows], salts[1:], codes, unit)]] = True
     return stays
 
 
 def _first(persons: Ints, salts: Ints, codes: Sequence[Ints], unit: PrivacyUnit) -> Ints:
-    """Places of the rows with the smallest keys of each person."""
-    order = _order([persons, *codes])
-    repeat = _place_in_run([persons[order], *(code[order] for code in codes)])
+    """Return places of the rows with the smallest keys of each person."""
+    packed = _packed([persons, *codes])
+    order = np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
+    repeat = _place_in_run([column[order] for column in packed])
+    base = (_cell_part(codes) + salts[persons] * PERSON_FACTOR) % PRIME
     if unit.distinct:
         order, repeat = order[repeat == 1], repeat[repeat == 1]
-    key = _keys(salts[persons[order]], [code[order] for code in codes], repeat)
-    # Keys that are alike, which are few, go by the cell.
-    order = order[_order([persons[order], key, *(code[order] for code in codes), repeat])]
-    return order[_place_in_run([persons[order]]) <= unit.max_rows]
+    key = _fifth_power((base[order] + repeat * REPEAT_FACTOR) % PRIME)
+    whose = persons[order]
+    # Keys that are alike, which are few, go by the cell, as all rows do already.
+    smallest = np.argsort(whose << 31 | key, kind="stable")
+    return order[smallest[_place_in_run([whose]) <= unit.max_rows]]
 
 
-def _order(columns: Sequence[Ints]) -> Ints:
-    """What sorts rows by the columns, the first one first. Values are -1 or more."""
-    # The fewest columns that hold the same: one sort is much faster than several.
+def _packed(columns: Sequence[Ints]) -> list[Ints]:
+    """Return the fewest columns that sort rows alike: one sort is much faster than several."""
     packed: list[Ints] = []
     room = 0
     for column in columns:
+        # Values are -1 or more.
         size = int(column.max()) + 2
-        if room * size < 2**63 and packed:
-            packed[-1], room = packed[-1] * size + (column + 1), room * size
+        if packed and room * size < 2**63:
+            packed[-1] = packed[-1] * size
+            packed[-1] += column
+            packed[-1] += 1
+            room *= size
         else:
             packed.append(column + 1)
             room = size
-    return np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
+    return packed
 
 
 def _place_in_run(columns: Sequence[Ints]) -> Ints:
-    """The place of each row among the adjacent rows that are equal to it, from 1 on."""
-    places = np.arange(len(columns[0]), dtype=np.int64)
-    begins = np.ones(len(places), dtype=bool)
-    begins[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    return places - np.maximum.accumulate(np.where(begins, places, 0)) + 1
+    """Return the place of each row among the adjacent rows that are equal to it, from 1 on."""
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = False
+    for column in columns:
+        begins[1:] |= column[1:] != column[:-1]
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(begins))
+    return np.arange(1, len(begins) + 1) - np.repeat(starts, lengths)
 
 
-def _keys(salts: Ints, codes: Sequence[Ints], repeat: Ints) -> Ints:
-    key = np.ones(len(repeat), dtype=np.int64)
+def _cell_part(codes: Sequence[Ints]) -> Ints:
+    key = np.ones(len(codes[0]), dtype=np.int64)
     for code in codes:
-        key = (key * CELL_FACTOR + (code + 1) % PRIME) % PRIME
-    key = (key + salts * PERSON_FACTOR % PRIME + repeat * REPEAT_FACTOR % PRIME) % PRIME
-    square = key * key % PRIME
-    return square * square % PRIME * key % PRIME
+        key *= CELL_FACTOR
+        key += (code + 1) % PRIME
+        key %= PRIME
+    return key
+
+
+def _fifth_power(number: Ints) -> Ints:
+    square = number * number % PRIME
+    return square * square % PRIME * number % PRIME

@@ -310,8 +310,8 @@ dates
         ----------
         path
             A file, a directory, of which all files *.parquet are read, or a pattern such as
-            "2024/*.parquet". All files have columns of the same names and types. The directories'
-            names are no columns.
+            "2024/*.parquet". All files have the columns that are read, of one type; integers may
+            differ in width. A folder such as "sex=Female" gives its files a column of texts.
         name
             What a ledger knows the table by; the path unless given, of which only the end is shown.
         domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect, \
@@ -361,6 +361,8 @@ progress
         progress: bool = False,
     ) -> PrivateData:
         """Count the rows of a query, inside its database.
+
+        The connection is left as it was lent, with its transaction and settings.
 
         Parameters
         ----------

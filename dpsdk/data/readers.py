@@ -23,7 +23,7 @@ from dpsdk.data.frames import (
     series_column,
 )
 from dpsdk.data.guard import explained, hidden
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.histogram import Histogram, narrow
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import matcher_of
 from dpsdk.data.moments import moment_column
@@ -255,10 +255,10 @@ def _histogram(
 ) -> Histogram:
     domain = declared.domain
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
-    for name, code in codes.items():
-        # Also what another thread wrote into an array while it was read.
-        out |= (code < 0) | (code >= domain[name].size)
-    inside = {name: code[~out] for name, code in codes.items()}
+    for code in codes.values():
+        out |= code < 0
+    places = np.flatnonzero(~out)
+    inside = {name: narrow(code, domain[name].size).take(places) for name, code in codes.items()}
     if counts is None:
-        return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))
-    return Histogram(domain, inside, counts[~out], int(counts[out].sum()))
+        return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places))
+    return Histogram(domain, inside, counts[places], int(counts[out].sum()))

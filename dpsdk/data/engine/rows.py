@@ -8,7 +8,6 @@ along an order, and single characters of texts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -19,6 +18,7 @@ from dpsdk.data.engine.keys import Key
 from dpsdk.data.engine.table import Table, column_of
 from dpsdk.data.engine.times import chosen
 from dpsdk.data.frames import series_as_column
+from dpsdk.data.histogram import tallied
 from dpsdk.data.persons import (
     ALPHABET,
     BITS,
@@ -40,14 +40,11 @@ from dpsdk.typing import Floats, Ints
 
 __all__ = ["Rows", "all_rows", "bounded", "code_name", "coded", "kept_rows"]
 
-_PERSON, _REPEAT, _KEY, _PLACE, _WHO, _COUNT = (
-    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "who", "rows")
+_PERSON, _SALT, _REPEAT, _KEY, _PLACE, _COUNT = (
+    f"dpsdk_{name}" for name in ("person", "salt", "repeat", "key", "place", "rows")
 )
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
 """What `strip` drops. Not every engine trims a text of more than blanks."""
-
-_TALLIED = 2**22
-"""Records are counted together in a table of at most so many cells: 32 MiB."""
 
 
 def code_name(place: int) -> str:
@@ -72,7 +69,7 @@ class Rows:
         Several records may be of the same cell.
         """
         if not isinstance(self.codes, nw.LazyFrame):
-            return _tallied(self.codes)
+            return tallied(self.codes)
         columns = [code_name(place) for place in range(len(self.names))]
         frame, counts = _counted(self.codes, columns)
         return {
@@ -171,25 +168,6 @@ def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[nw.DataFra
     return found, np.asarray(found.get_column(_COUNT).to_numpy(), dtype=np.float64)
 
 
-def _tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
-    """Count equal records together, where the numbers of cells leave few that could be."""
-    rows = len(next(iter(codes.values())))
-    shape = [int(code.max(initial=-1)) + 2 for code in codes.values()]
-    if prod(shape) > _TALLIED:
-        return codes, np.ones(rows)
-    number = np.zeros(rows, dtype=np.int64)
-    for code, size in zip(codes.values(), shape, strict=True):
-        number *= size
-        number += code
-        number += 1
-    counts = np.bincount(number)
-    found = np.flatnonzero(counts)
-    places = np.unravel_index(found, shape)
-    return {
-        name: place.astype(np.int64) - 1 for name, place in zip(codes, places, strict=True)
-    }, counts[found].astype(np.float64)
-
-
 def kept_rows(
     table: Table, keys: Sequence[Key], person: PersonMatcher, unit: PrivacyUnit, *, complete: bool
 ) -> Rows:
@@ -233,12 +211,12 @@ def kept_rows(
     if table.compares_exactly:
         kept = bounded(cells, columns, person.name, unit, strip=person.texts.strip)
         return Rows(names, kept, backend)
-    read = _numbered(cells.collect(), person)
+    read = cells.collect()
+    persons = person.encode(series_as_column(read.get_column(person.name)))
     found = {
-        name: np.asarray(read.get_column(column).to_numpy(), dtype=np.int64)
-        for name, column in zip([*names, _PERSON], [*columns, _PERSON], strict=True)
+        name: np.array(read.get_column(column).to_numpy(), dtype=np.int64)
+        for name, column in zip(names, columns, strict=True)
     }
-    persons = found.pop(_PERSON)
     return Rows(names, kept_codes(found, person, persons, unit), backend)
 
 
@@ -246,21 +224,6 @@ def _check_inside(table: Table, least: Mapping[str, int | None]) -> None:
     for name, cell in least.items():
         if cell is not None and cell < 0:
             raise DataError(table.source, f"a value of {name!r} is outside the domain")
-
-
-def _numbered(frame: nw.DataFrame[Any], person: PersonMatcher) -> nw.DataFrame[Any]:
-    """Return cell numbers beside the number of the person, of whom each is looked at once."""
-    backend = frame.implementation
-    if not backend.is_polars():
-        # Texts of these are listed by their library.
-        numbers = person.encode(series_as_column(frame.get_column(person.name)))
-        return frame.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
-    frame = frame.rename({person.name: _WHO})
-    people = frame.select(_WHO).unique()
-    numbers = person.encode(series_as_column(people.get_column(_WHO)))
-    people = people.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
-    # In whichever order rows come back: nothing depends on it. Null is joined with nothing.
-    return frame.join(people, on=_WHO, how="left").with_columns(nw.col(_PERSON).fill_null(-1))
 
 
 def bounded(
@@ -300,6 +263,10 @@ def bounded(
         # Before anything is made of it, as null is in no list.
         there = ~person.is_null() & ~person.is_in(sorted(MISSING))
     rows = frame.filter(there).select(*cells, person.alias(_PERSON))
+    # Nobody with so few rows can lose one, so there is nothing to choose.
+    few = 1 if unit.distinct else unit.max_rows
+    people = rows.group_by(_PERSON).agg(nw.len().alias(_COUNT))
+    rows = rows.join(_salted(people, few), on=_PERSON)
     repeat = nw.col(_PERSON).cum_count().over(_PERSON, *names, order_by=list(names))
     rows = rows.with_columns(repeat.cast(nw.Int64).alias(_REPEAT))
     if unit.distinct:
@@ -318,7 +285,7 @@ def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
             for name, power in zip(names, powers[1:], strict=True)
         ]
     )
-    salt = _salt(nw.col(_PERSON).cast(nw.String)) * PERSON_FACTOR % PRIME
+    salt = nw.col(_SALT) * PERSON_FACTOR % PRIME
     repeat = nw.col(_REPEAT) * REPEAT_FACTOR % PRIME
     # Step by step, since engines that are asked in SQL would write out each factor once a power.
     rows = rows.with_columns(((key + salt + repeat) % PRIME).alias(_KEY))
@@ -328,16 +295,34 @@ def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
     return rows.with_columns(fifth.alias(_KEY)).drop(square)
 
 
+def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:
+    """Return persons and the number of each that has more rows than these."""
+    if not people.implementation.is_duckdb():
+        salt = chosen(nw.col(_COUNT) > few, _salt(nw.col(_PERSON).cast(nw.String)), nw.lit(0))
+        return people.select(_PERSON, salt.cast(nw.Int64).alias(_SALT))
+    # The same in its own language, in which a list of characters need not be searched.
+    text = f"CAST({_PERSON} AS VARCHAR)"
+    code = f"CAST(length({text}) % {LENGTHS} AS BIGINT)"
+    for place in [*range(1, FIRST + 1), *range(-LAST, 0)]:
+        letter = f"ord(substr({text}, {place}, 1))"
+        known = f"{letter} BETWEEN {ord(ALPHABET[0])} AND {ord(ALPHABET[-1])}"
+        code = f"({code} * {2**BITS} + CASE WHEN {known} THEN {letter} & {2**BITS - 1} ELSE 0 END)"
+    number = f"CASE WHEN {_COUNT} > {few} THEN {code} % {PRIME} ELSE 0 END"
+    native: Any = people.to_native()
+    made: nw.LazyFrame[Any] = nw.from_native(native.project(f"{_PERSON}, {number} AS {_SALT}"))
+    return made
+
+
 def _salt(written: nw.Expr) -> nw.Expr:
     weight = 2 ** (BITS * (FIRST + LAST))
     terms = [(written.str.len_chars().cast(nw.Int64) % LENGTHS) * weight]
     for place in [*range(FIRST), *range(-LAST, 0)]:
-        character = written.str.slice(place, 1)
-        for bit in reversed(range(BITS)):
-            weight //= 2
-            having = [one for one in ALPHABET if ord(one) >> bit & 1]
-            # Not every engine makes a number of a truth value.
-            terms.append(chosen(character.is_in(having), weight, nw.lit(0)).cast(nw.Int64))
+        weight //= 2**BITS
+        character, digit = written.str.slice(place, 1), nw.lit(0)
+        for value in range(1, 2**BITS):
+            having = [one for one in ALPHABET if ord(one) % 2**BITS == value]
+            digit = chosen(character.is_in(having), value * weight, digit)
+        terms.append(digit.cast(nw.Int64))
     return _sum(terms) % PRIME
 
 

@@ -84,8 +84,11 @@ class _Statement(Lasting, ABC):
     """What it rests on, in words; where there is no bound, why."""
     standing: Standing
     """Whether that is a theorem, a promise, a guess or nothing."""
-    entries: int | None = None
-    """How many numbers it is of; None for any."""
+
+    @property
+    def entries(self) -> int | None:
+        """How many numbers it is of; None for any."""
+        return None
 
     def computed(self) -> Self:
         """The same bounds, made of numbers alone: what a form would be asked for is asked now."""
@@ -198,7 +201,7 @@ class PromisedAccuracy(HalfWidths):
 
     error: float
     beta: float = field(converter=to_beta)
-    entries: int
+    entries: int  # pyright: ignore[reportIncompatibleMethodOverride]  # a field here
     kind: str = "an error promised for all answers of the channel together"
     standing: Standing = field(init=False, default="promised")
 
@@ -234,7 +237,7 @@ class NoiseAccuracy(HalfWidths):
     """
 
     law: NoiseLaw = field(converter=_to_law)
-    entries: int
+    entries: int  # pyright: ignore[reportIncompatibleMethodOverride]  # a field here
     step: float
     bias: float
     kind: str = field(init=False, default="exact tail of the discrete noise")
@@ -316,7 +319,7 @@ class ConstrainedAccuracy(HalfWidths):
     kind: str = field(init=False, default=Factory(_constrained_kind, takes_self=True))
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def entries(self) -> int:
         """How many numbers it is of."""
         return len(self.moves)
 

@@ -1,7 +1,7 @@
 """Mechanisms: interchangeable ways to answer, one behind the other's interface."""
 
-from inspect import isabstract
-from typing import Any
+from inspect import isabstract, isclass
+from typing import Any, TypeGuard
 
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -108,11 +108,13 @@ __all__ = [
     "WhyStopped",
 ]
 
+
+def _is_mechanism(value: object) -> TypeGuard[type[Mechanism[Any]]]:
+    return isclass(value) and issubclass(value, Mechanism) and not isabstract(value)
+
+
+_PUBLIC: list[object] = [globals()[name] for name in __all__]
 BUILT_IN: frozenset[type[Mechanism[Any]]] = frozenset(
-    [
-        one
-        for one in map(globals().__getitem__, __all__)
-        if isinstance(one, type) and issubclass(one, Mechanism) and not isabstract(one)
-    ]
+    [value for value in _PUBLIC if _is_mechanism(value)]
 )
 """The mechanisms of the package; tables of them are made of these and their class attributes."""

@@ -210,7 +210,7 @@ class LinearAccuracy(HalfWidths):
         return cls(law, step, _Pending(matrix, form))
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def entries(self) -> int:
         """How many numbers it is of."""
         return len(self.combination.squares)
 
@@ -261,6 +261,10 @@ class LinearAccuracy(HalfWidths):
         return radii * self.step
 
 
+def _unsigned(accuracy: ConsistentAccuracy) -> str:
+    return "" if len(accuracy.signed) == accuracy.entries else "a sign for each number"
+
+
 @written(
     "accuracy.consistent",
     {
@@ -271,9 +275,7 @@ class LinearAccuracy(HalfWidths):
         "combination": COMBINATION,
         "signed": PACKED_FLOATS,
     },
-    wrong=lambda accuracy: (
-        "" if len(accuracy.signed) == accuracy.entries else "a sign for each number"
-    ),
+    wrong=_unsigned,
     public=False,
 )
 @frozen
@@ -293,7 +295,7 @@ class ConsistentAccuracy(HalfWidths):
     standing: Standing = field(init=False, default="proven")
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def entries(self) -> int:
         """How many numbers it is of."""
         return len(self.combination.squares)
 
@@ -373,7 +375,7 @@ class MovedAccuracy(HalfWidths):
         return f"{self.projection.kind}, and how far it moved them"
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # the same
+    def entries(self) -> int:
         """How many numbers it is of."""
         return len(self.distances)
 

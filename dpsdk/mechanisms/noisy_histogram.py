@@ -169,7 +169,7 @@ class NoisyHistogram(
         return Stack.of(Product.cell_by_cell(domain, domain.names))
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        quote = LeastSquares.quote(self, form, terms)
+        quote = super().quote(form, terms)
         if self.consistent and isinstance(quote.accuracy, LinearAccuracy):
             accuracy = ConsistentAccuracy.of(quote.accuracy, form, facts_of(terms))
             return evolve(quote, accuracy=accuracy)

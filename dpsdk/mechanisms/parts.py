@@ -65,14 +65,15 @@ def _standing(joint: JointAccuracy) -> Standing:
     return "promised" if "promised" in standings else "proven"
 
 
+def _unlike(joint: JointAccuracy) -> str:
+    alike = all(part.entries in (None, rows) for part, rows in joint.parts)
+    return "" if alike else "as many numbers as each part is of"
+
+
 @written(
     "accuracy.joint",
     {"parts": ListOf(Entry(accuracy=ACCURACY, rows=NATURAL), least=1, most=1 << 10)},
-    wrong=lambda accuracy: (
-        ""
-        if all(part.entries in (None, rows) for part, rows in accuracy.parts)
-        else "as many numbers as each part is of"
-    ),
+    wrong=_unlike,
     public=False,
 )
 @frozen
@@ -92,7 +93,7 @@ class JointAccuracy(HalfWidths):
     standing: Standing = field(init=False, default=Factory(_standing, takes_self=True))
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def entries(self) -> int:
         """How many numbers it is of."""
         return sum([rows for _, rows in self.parts])
 

@@ -85,7 +85,7 @@ class CertifiedAccuracy(HalfWidths):
     standing: Standing = field(init=False, default="promised")
 
     @property
-    def entries(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def entries(self) -> int:
         """How many numbers it is of."""
         return len(self.errors)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -94,7 +94,7 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm]):
         return form
 
     @contextmanager
-    def _given(self) -> Iterator[None]:
+    def _given(self) -> Generator[None]:
         """Put refusals of the kernel into the parameters of the mechanism."""
         try:
             yield

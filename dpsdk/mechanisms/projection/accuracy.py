@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -41,6 +42,10 @@ def _wrong(accuracy: ProjectionAccuracy) -> str:
     return "" if moved is None or len(moved) == accuracy.entries else "a distance for each number"
 
 
+def _to_moved(moved: Sequence[float] | Floats | None) -> tuple[float, ...] | None:
+    return None if moved is None else tuple(map(float, moved))
+
+
 @written(
     "accuracy.projection",
     {
@@ -52,9 +57,6 @@ def _wrong(accuracy: ProjectionAccuracy) -> str:
         "counted": FLAG,
         "entries": NATURAL,
     },
-    take=lambda moved, **rest: ProjectionAccuracy(
-        moved=None if moved is None else tuple(moved.tolist()), **rest
-    ),
     wrong=_wrong,
     public=False,
 )
@@ -74,10 +76,10 @@ class ProjectionAccuracy(HalfWidths):
     cells: int
     gap: float
     """How far half the squared distance from the noisy answers is above the least, at the most."""
-    _moved: tuple[float, ...] | None = field(repr=False)
+    _moved: tuple[float, ...] | None = field(converter=_to_moved, repr=False)
     counted: bool
     """Whether the largest number of rows was told by a noisy count, and may be exceeded."""
-    entries: int
+    entries: int  # pyright: ignore[reportIncompatibleMethodOverride]  # a field here
     """How many numbers are answers; more may be measured."""
 
     @property

@@ -193,7 +193,7 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
         if self.epsilon is not None and self.rho is None and not self.delta:
             expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
             raise InvalidArgument("delta", expected, "0")
-        LeastSquares.__attrs_post_init__(self)
+        super().__attrs_post_init__()
 
     def plan(self, terms: Terms) -> ResidualPlan:
         """What a channel on such terms would measure. Public, spends nothing.
@@ -226,7 +226,7 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
                 yield form
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        quote = LeastSquares.quote(self, form, terms)
+        quote = super().quote(form, terms)
         if not self.nonnegative:
             return quote
         return evolve(quote, accuracy=NoAccuracy(*_LATER))
@@ -240,7 +240,7 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
     def _in_words(self, error: InvalidArgument) -> InvalidArgument:
         if error.parameter in ("sets", "scales"):
             return InvalidArgument("workload", error.expected, error.got)
-        return LeastSquares._in_words(self, error)
+        return super()._in_words(error)
 
     def _noise(self) -> GaussianNoise:
         noise = noise_for("ResidualPlanner", self.epsilon, self.delta, self.rho)

@@ -16,8 +16,8 @@ from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
 from dpsdk.accounting.ledger.charge import Charge, charge_of, written
-from dpsdk.accounting.ledger.snapshot import EMPTY, Snapshot, digest_of, snapshot_of
-from dpsdk.accounting.ledger.store import Connection, Seen, Store, Uncertain, Work
+from dpsdk.accounting.ledger.snapshot import EMPTY, snapshot_of
+from dpsdk.accounting.ledger.store import Connection, Seen, Store, Uncertain, Work, Writing
 from dpsdk.errors import (
     InvalidArgument,
     LedgerConflict,
@@ -27,7 +27,7 @@ from dpsdk.errors import (
     Reentered,
 )
 
-__all__ = ["Chained", "Mark", "to_anchor", "to_key", "to_patience"]
+__all__ = ["Chained", "Mark", "Settings"]
 
 _SHORTEST_KEY = 16
 
@@ -41,42 +41,29 @@ _PAUSES = (0.05, 0.5, 2.0)
 R = TypeVar("R")
 
 
-def to_key(key: bytes | None) -> bytes:
-    """The key of the codes; empty for none."""
-    if key is not None and (not isinstance(key, bytes) or len(key) < _SHORTEST_KEY):
-        # Not what was given, which may be most of a key.
-        expected = f"at least {_SHORTEST_KEY} random bytes"
-        raise InvalidArgument("key", expected, type(key).__name__)
-    return b"" if key is None else bytes(key)
+class Settings(NamedTuple):
+    """What all ledgers on a store take, once it is checked."""
 
+    key: bytes
+    anchor: Anchor | None
+    patience: float | None
 
-def to_patience(patience: float) -> float:
-    """How long to wait for a turn, in seconds."""
-    seconds = float(to_finite("patience", patience))
-    if not _LEAST_PATIENCE <= seconds <= _MOST_PATIENCE:
-        expected = f"from {_LEAST_PATIENCE} to {_MOST_PATIENCE:,} seconds"
-        raise InvalidArgument("patience", expected, shown(patience))
-    return seconds
-
-
-def to_anchor(anchor: Anchor | None) -> Anchor | None:
-    """An anchor, if there is to be one."""
-    if anchor is not None and (isinstance(anchor, type) or not isinstance(anchor, Anchor)):
-        raise InvalidArgument("anchor", "an anchor", shown(anchor))
-    return anchor
-
-
-class _Writing(NamedTuple):
-    """What is to be appended; see `Entry`."""
-
-    dataset: str
-    kind: str
-    body: bytes
-    runs: int = 0
-    request: str | None = None
-    before: Snapshot = EMPTY
-    after: Snapshot = EMPTY
-    """The books to which a decision leads, and those of before."""
+    @classmethod
+    def of(cls, key: bytes | None, anchor: Anchor | None, patience: float | None) -> Settings:
+        """The settings of a key, an anchor and seconds to wait, of which each may be left out."""
+        if key is not None and (not isinstance(key, bytes) or len(key) < _SHORTEST_KEY):
+            # Not what was given, which may be most of a key.
+            expected = f"at least {_SHORTEST_KEY} random bytes"
+            raise InvalidArgument("key", expected, type(key).__name__)
+        if anchor is not None and (isinstance(anchor, type) or not isinstance(anchor, Anchor)):
+            raise InvalidArgument("anchor", "an anchor", shown(anchor))
+        if patience is not None:
+            seconds = float(to_finite("patience", patience))
+            if not _LEAST_PATIENCE <= seconds <= _MOST_PATIENCE:
+                expected = f"from {_LEAST_PATIENCE} to {_MOST_PATIENCE:,} seconds"
+                raise InvalidArgument("patience", expected, shown(patience))
+            patience = seconds
+        return cls(bytes(key or b""), anchor, patience)
 
 
 class _Shared:
@@ -164,7 +151,7 @@ class Chained:
         """
         request = None if request_id is None else to_name("request_id", request_id)
 
-        def plan(work: Work, seen: Seen) -> tuple[Decision, _Writing | None]:
+        def plan(work: Work, seen: Seen) -> tuple[Decision, Writing | None]:
             name = self._only(seen)
             before = EMPTY if name is None else work.snapshot(name, seen)
             books = before.books
@@ -180,7 +167,7 @@ class Chained:
                 name = "" if after.binding is None else after.binding.dataset.name
             asked = request if charges else None
             body, texts = written(charges), snapshot_of(after, before)
-            return decision, _Writing(name, TAKEN, body, after.runs, asked, before, texts)
+            return decision, Writing(name, TAKEN, body, after.runs, asked, before, texts)
 
         return self._take(plan)
 
@@ -232,13 +219,13 @@ class Chained:
             expected = f"at most {_LONGEST_ANSWER:,} bytes"
             raise InvalidArgument("answer", expected, type(answer).__name__)
 
-        def plan(work: Work, seen: Seen) -> tuple[None, _Writing | None]:
+        def plan(work: Work, seen: Seen) -> tuple[None, Writing | None]:
             dataset = self._only(seen)
             if dataset is None:
                 raise InvalidArgument("request_id", "of a table with books", "one of none")
             known = work.of_request(dataset, ANSWER, name)
             if known is None:
-                return None, _Writing(dataset, ANSWER, bytes(answer), request=name)
+                return None, Writing(dataset, ANSWER, bytes(answer), request=name)
             if known.body != answer:
                 raise InvalidArgument("answer", "the one that is stored for the request", "another")
             return None, None
@@ -286,7 +273,7 @@ class Chained:
                     raise store.damaged(f"the books of {name!r} count other charges")
             return seen.seq
 
-    def _take(self, plan: Callable[[Work, Seen], tuple[R, _Writing | None]]) -> R:
+    def _take(self, plan: Callable[[Work, Seen], tuple[R, Writing | None]]) -> R:
         """Write what a plan makes of the ledger, and give its result once that is safe."""
         store, tried = self._shared.store, dict[Entry, R]()
 
@@ -299,10 +286,8 @@ class Chained:
             result, writing = plan(work, seen)
             if writing is None:
                 return result, None
-            digest = digest_of(writing.after.digests) if writing.kind == TAKEN else ""
-            entries = work.chained(seen, *writing[:5], digest)
-            tried[entries[-1]] = result
-            after = work.append(seen, entries, writing.before, writing.after)
+            entry, after = work.append(seen, writing)
+            tried[entry] = result
             work.commit(after)
             if store.keeps_turn:
                 self._put(after)
@@ -357,9 +342,8 @@ class Chained:
                 after = snapshot_of(Books.from_record(json.loads(text)), EMPTY)
             except (ValueError, RecursionError) as error:
                 raise self._unread(error) from error
-            digest, runs = digest_of(after.digests), after.books.runs
-            entries = work.chained(seen, name, TAKEN, b"[]", runs, None, digest)
-            seen = work.append(seen, entries, EMPTY, after)
+            writing = Writing(name, TAKEN, b"[]", after.books.runs, after=after)
+            _, seen = work.append(seen, writing)
         work.commit(seen)
 
     def _put(self, seen: Seen) -> None:

@@ -9,36 +9,9 @@ __all__ = ["network_of"]
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
-_NETWORK = frozenset(
-    {
-        "9p",
-        "acfs",
-        "afs",
-        "afpfs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "cvmfs",
-        "davfs",
-        "gfs",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "orangefs",
-        "pvfs2",
-        "smb",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "virtiofs",
-        "vmhgfs",
-    }
+_NETWORK = re.compile(
+    r"9p|acfs|afs|afpfs|beegfs|ceph|cifs|cvmfs|davfs|gfs|gfs2|glusterfs|gpfs"
+    r"|lustre|ncpfs|nfs|nfs4|ocfs2|orangefs|pvfs2|smb|smb2|smb3|smbfs|vboxsf|virtiofs|vmhgfs"
 )
 
 _LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs"})
@@ -67,5 +40,7 @@ def network_of(path: Path, mounts: str | None = None) -> str | None:
         # Of two on one point the later one hides the other.
         if inside and len(point) >= len(where):
             where, best = point, after.split(" ")[0]
-    remote = best in _NETWORK or (best.startswith("fuse.") and best not in _LOCAL_FUSE)
+    remote = bool(_NETWORK.fullmatch(best)) or (
+        best.startswith("fuse.") and best not in _LOCAL_FUSE
+    )
     return best if remote else None

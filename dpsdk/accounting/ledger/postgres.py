@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key, to_patience
+from dpsdk.accounting.ledger.chained import Chained, Settings
 from dpsdk.accounting.ledger.server import LedgerServer
 
 __all__ = ["PostgresLedger"]
@@ -68,6 +68,5 @@ class PostgresLedger(Chained):
         anchor: Anchor | None = None,
         patience: float | None = None,
     ) -> None:
-        secret, put = to_key(key), to_anchor(anchor)
-        waits = None if patience is None else to_patience(patience)
-        self._begin(LedgerServer(dsn, schema, secret, waits), put)
+        checked = Settings.of(key, anchor, patience)
+        self._begin(LedgerServer(dsn, schema, checked.key, checked.patience), anchor)

@@ -9,7 +9,7 @@ from typing import final
 
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key, to_patience
+from dpsdk.accounting.ledger.chained import Chained, Settings
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.place import network_of
 from dpsdk.errors import InvalidArgument, LedgerUnavailable
@@ -76,14 +76,13 @@ class SQLiteLedger(Chained):
         patience: float | None = None,
         allow_network: bool = False,
     ) -> None:
-        secret, put = to_key(key), to_anchor(anchor)
-        waits = None if patience is None else to_patience(patience)
+        checked = Settings.of(key, anchor, patience)
         place = _absolute(path)
         network = None if allow_network else network_of(place)
         if network is not None:
             expected = "on a disk of this machine, or come with allow_network=True"
             raise InvalidArgument("path", expected, f"a file on {network}")
-        self._begin(LedgerFile(place, secret, waits), put)
+        self._begin(LedgerFile(place, checked.key, checked.patience), anchor)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

@@ -27,7 +27,18 @@ from dpsdk.accounting.ledger.snapshot import (
 )
 from dpsdk.errors import LedgerDamaged, RecordError
 
-__all__ = ["NOTHING", "Connection", "PAGE", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work"]
+__all__ = [
+    "NOTHING",
+    "Connection",
+    "PAGE",
+    "Row",
+    "Seen",
+    "Store",
+    "Uncertain",
+    "Wanted",
+    "Work",
+    "Writing",
+]
 
 Row = tuple[object, ...]
 """The fields of an entry, and the code of the one before it."""
@@ -79,6 +90,19 @@ class Uncertain(Exception):
     def __init__(self, why: Exception) -> None:
         super().__init__()
         self.why = why
+
+
+class Writing(NamedTuple):
+    """What is to be appended; see `Entry`."""
+
+    dataset: str
+    kind: str
+    body: bytes
+    runs: int = 0
+    request: str | None = None
+    before: Snapshot = EMPTY
+    after: Snapshot = EMPTY
+    """The books to which a decision leads, and those of before."""
 
 
 class Wanted(NamedTuple):
@@ -419,40 +443,30 @@ class Work(ABC):
         store.snapshots[dataset] = last.seq, found
         return found
 
-    def chained(
-        self,
-        seen: Seen,
-        dataset: str,
-        kind: str,
-        body: bytes,
-        runs: int,
-        request: str | None,
-        digest: str,
-    ) -> list[Entry]:
-        """An entry behind the last one, with a checkpoint between them if it is time for one."""
+    def append(self, seen: Seen, writing: Writing) -> tuple[Entry, Seen]:
+        """Write an entry and the books to which it leads, for the commit to come.
+
+        It stands behind the last one, with a checkpoint between them if it is time for one.
+        """
+        dataset, kind, body, runs, request, before, after = writing
         key, (seq, code, latest), entries = self._store.key, seen, list[Entry]()
-        token = fresh_token()
+        token, changed, gone = fresh_token(), dict[str, str](), list[str]()
         if not (seq + 1) % SPACING:
             seq += 1
             places = dumped(dict(latest)).encode("ascii")
-            entry = Entry(seq, "", CHECKPOINT, 0, None, places, "", token)
-            entries.append(coded(key, code, entry))
+            entries.append(coded(key, code, Entry(seq, "", CHECKPOINT, 0, None, places, "", token)))
             code = entries[-1].code
-        entry = Entry(seq + 1, dataset, kind, runs, request, body, digest, token)
-        entries.append(coded(key, code, entry))
-        return entries
-
-    def append(self, seen: Seen, entries: list[Entry], before: Snapshot, after: Snapshot) -> Seen:
-        """Write entries and the books to which they lead, for the commit to come."""
-        last, latest, changed, gone = entries[-1], seen.latest, dict[str, str](), list[str]()
-        if last.kind == TAKEN:
+        digest = digest_of(after.digests) if kind == TAKEN else ""
+        last = coded(key, code, Entry(seq + 1, dataset, kind, runs, request, body, digest, token))
+        entries.append(last)
+        if kind == TAKEN:
             old, fresh = before.texts, after.texts
             changed = {name: text for name, text in fresh.items() if old.get(name) != text}
             gone = [name for name in old if name not in fresh]
-            latest = {**latest, last.dataset: last.seq}
-            self._pending[last.dataset] = last.seq, after
-        self._append(entries, last.dataset, changed, gone)
-        return Seen(last.seq, last.code, latest)
+            latest = {**latest, dataset: last.seq}
+            self._pending[dataset] = last.seq, after
+        self._append(entries, dataset, changed, gone)
+        return last, Seen(last.seq, last.code, latest)
 
     def commit(self, seen: Seen) -> None:
         """Wait until what was written is safe, and remember how far the chain goes with it."""

@@ -67,12 +67,12 @@ class ScopeOdometer(Odometer):
         self._composition = outer._composition
         self._anytime = None
         self._name = name
-        self._keeper = outer._keeper
+        self._ledger = outer._ledger
         self._session = outer._session
         self._numbers = outer._numbers
         fresh = next(self._numbers)
         # A scope that was dropped gives back what it had set aside.
-        own = self._keeper.hold(fresh, partial(dropped, number=fresh))
+        own = self._ledger.hold(fresh, partial(dropped, number=fresh))
         if isinstance(cap, Budget):
             self._budget = cap
             self._cap = str(self._budget)
@@ -89,11 +89,11 @@ class ScopeOdometer(Odometer):
         def decide(books: Books) -> Decision:
             nonlocal found, holder
             found, holder = fresh, own
-            if self._keeper.durable:
+            if self._ledger.durable:
                 books = forgotten(books, name)
             known = named(books, name)
             if known is not None:
-                others = own if self._keeper.durable else self._keeper.holder(known)
+                others = own if self._ledger.durable else self._ledger.holder(known)
                 if others is not None:
                     _check_same(books, known, account, self._cap, self._words)
                     found, holder = known, others
@@ -106,7 +106,7 @@ class ScopeOdometer(Odometer):
                 raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
             return Decision(after)
 
-        self._keeper.transact(decide)
+        self._ledger.transact(decide)
         self._holder = holder
         self._payer = Payer((found, *paying))
 
@@ -117,7 +117,7 @@ class ScopeOdometer(Odometer):
         Scopes within scopes are among them, and those that other sessions on the ledger have
         opened. Of a scope that is closed nothing is told once it is forgotten.
         """
-        books = odometer._keeper.read()
+        books = odometer._ledger.read()
         own = odometer._payer.accounts
         seen: dict[int, ScopeOdometer] = {}
         for number in sorted(books.accounts, key=lambda one: (len(books.accounts[one].outer), one)):
@@ -136,7 +136,7 @@ class ScopeOdometer(Odometer):
         seen._composition = outer._composition
         seen._anytime = None
         seen._name = account.name
-        seen._keeper = outer._keeper
+        seen._ledger = outer._ledger
         seen._session = outer._session
         seen._numbers = outer._numbers
         seen._budget = outer._budget
@@ -171,7 +171,7 @@ class ScopeOdometer(Odometer):
 
         It does not wait where the ledger is in memory.
         """
-        self._keeper.later(partial(closed, number=self._payer.accounts[0]))
+        self._ledger.later(partial(closed, number=self._payer.accounts[0]))
 
     def _words(self, start: State) -> str:
         return _cap_in_words(start, self._outer._begun, self._outer._budget)
@@ -270,7 +270,7 @@ class PartOdometer(Odometer):
         self._composition = outer._composition
         self._anytime = outer._anytime
         self._begun = outer._begun
-        self._keeper = outer._keeper
+        self._ledger = outer._ledger
         self._session = outer._session
         self._numbers = outer._numbers
         self._payer = Payer((), generation, part)

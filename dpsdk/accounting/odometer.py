@@ -24,8 +24,8 @@ from dpsdk.accounting.ledger.books import (
     undivided,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge
-from dpsdk.accounting.ledger.keeper import Clock, Keeper, system_clock
 from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock
 from dpsdk.accounting.payment import Witness
 from dpsdk.accounting.spent import Asked
 from dpsdk.accounting.statement import Statement
@@ -92,8 +92,8 @@ class Odometer(Statement):
     ) -> None:
         cap, filtering, bound = budget, composition, anytime
         kept = MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name)
-        self._keeper = Keeper(kept, clock)
-        if self._keeper.durable and filtering is not None:
+        self._ledger = SessionLedger(kept, clock)
+        if self._ledger.durable and filtering is not None:
             check_written(filtering)
 
         def decide(books: Books) -> Decision:
@@ -103,7 +103,7 @@ class Odometer(Statement):
             check_same(books.binding, dataset, cap, filtering, bound)
             return Decision(books._replace(sessions=books.sessions + 1))
 
-        books = self._keeper.transact(decide).books
+        books = self._ledger.transact(decide).books
         binding = binding_of(books)
         self._budget = binding.budget
         self._composition = binding.composition
@@ -210,7 +210,7 @@ class Odometer(Statement):
             If the scope, or the part of a table, is closed, or in a forked process.
         """
         priced = tuple((check_guarantee(run), count) for run, count in counted(runs))
-        books = self._keeper.read()
+        books = self._ledger.read()
         self._check_open(books)
         if self._rounds(books, priced) != 0:
             return
@@ -224,11 +224,11 @@ class Odometer(Statement):
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request in the ledger; see `Ledger.store`."""
-        self._keeper.store(request_id, answer)
+        self._ledger.store(request_id, answer)
 
     def stored(self, request_id: str) -> bytes | None:
         """The answer that the ledger has stored for a request; None if there is none."""
-        return self._keeper.stored(request_id)
+        return self._ledger.stored(request_id)
 
     def generation(self) -> int:
         """A number for a division to come."""
@@ -266,7 +266,7 @@ class Odometer(Statement):
         if size < 1:
             raise InvalidArgument("parts", "a positive integer", shown(parts))
 
-        marked = self._keeper.mark_partition(generation, owner)
+        marked = self._ledger.mark_partition(generation, owner)
 
         def decide(books: Books) -> Decision:
             found = books.division
@@ -275,7 +275,7 @@ class Odometer(Statement):
                     holder = "another" if found is None else f"{found.generation >> _NUMBERS_BITS}"
                     bound = f"of session {holder}, which has it open"
                     raise LedgerConflict("partition", bound, f"one of session {self._session}")
-                if found is not None and self._keeper.durable:
+                if found is not None and self._ledger.durable:
                     # Whoever opened it is gone, and may have read the table in another way.
                     books = undivided(books, found.generation)
             after = divided(books, generation, size, moves=moves)
@@ -285,11 +285,11 @@ class Odometer(Statement):
             return Decision(after)
 
         if owner is not None:
-            self._keeper.when_gone(owner, partial(undivided, generation=generation))
+            self._ledger.when_gone(owner, partial(undivided, generation=generation))
         try:
-            self._keeper.transact(decide)
+            self._ledger.transact(decide)
         except BaseException:
-            self._keeper.release_partition(generation)
+            self._ledger.release_partition(generation)
             raise
 
     def _made(self, number: int) -> bool:
@@ -301,8 +301,8 @@ class Odometer(Statement):
 
         It does not wait where the ledger is in memory, and a second time it does nothing.
         """
-        self._keeper.later(partial(undivided, generation=generation))
-        self._keeper.release_partition(generation)
+        self._ledger.later(partial(undivided, generation=generation))
+        self._ledger.release_partition(generation)
 
     def _take(
         self,
@@ -330,7 +330,7 @@ class Odometer(Statement):
                 raise _Refused(after, books)
             seen = books, after
             number = books.runs
-            now = self._keeper.now()
+            now = self._ledger.now()
             charges: list[Charge] = []
             for run in runs:
                 number += 1
@@ -339,7 +339,7 @@ class Odometer(Statement):
             return Decision(after, charges)
 
         try:
-            taken = self._keeper.transact(decide, request)
+            taken = self._ledger.transact(decide, request)
         except _Refused as refused:
             misfit, books = refused.misfit, refused.books
         else:

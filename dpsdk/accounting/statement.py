@@ -25,8 +25,8 @@ from dpsdk.accounting.filters.reserves import (
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee, check_guarantee
 from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
-from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
+from dpsdk.accounting.ledger.session_ledger import SessionLedger
 from dpsdk.accounting.refusals import refusal
 from dpsdk.accounting.spent import Readings, Remaining, Spent, without_runs
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, UnsupportedGuarantee
@@ -38,7 +38,7 @@ __all__ = ["Statement"]
 class Statement:
     """What an odometer shows. All of it comes from the ledger, and so tells of every session."""
 
-    _keeper: Keeper
+    _ledger: SessionLedger
     _budget: Budget
     _composition: Composition
     _anytime: Anytime | None
@@ -58,17 +58,17 @@ class Statement:
     @property
     def state(self) -> State:
         """The filter's state at this moment; where there are several, one as far as each."""
-        return self._line(self._keeper.read()).state
+        return self._line(self._ledger.read()).state
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        return tuple(self._charges(self._keeper.read()))
+        return tuple(self._charges(self._ledger.read()))
 
     @property
     def count(self) -> int:
         """The number of all charges."""
-        return self._keeper.read().runs
+        return self._ledger.read().runs
 
     @property
     def session(self) -> int:
@@ -78,7 +78,7 @@ class Statement:
     @property
     def durable(self) -> bool:
         """Whether its ledger outlives the process."""
-        return self._keeper.durable
+        return self._ledger.durable
 
     @property
     def scope(self) -> str:
@@ -91,7 +91,7 @@ class Statement:
 
         It may be read after closing. In a forked process, a ledger in memory is as it was then.
         """
-        return self._spent(self._keeper.read())
+        return self._spent(self._ledger.read())
 
     @property
     def remaining(self) -> Remaining:
@@ -99,12 +99,12 @@ class Statement:
 
         No run fits where the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._open_remaining(self._keeper.read())
+        return self._open_remaining(self._ledger.read())
 
     @property
     def balance(self) -> Balance:
         """What can still be spent at this moment, to plan with."""
-        states = dict.fromkeys(self._binding(self._keeper.read()))
+        states = dict.fromkeys(self._binding(self._ledger.read()))
         return Balance(self.composition, self.budget, tuple(states))
 
     def readings(self, delta: Real) -> Readings:
@@ -121,7 +121,7 @@ class Statement:
             If `delta` is out of range.
         """
         level = to_probability("delta", delta)
-        books = self._keeper.read()
+        books = self._ledger.read()
         runs = [charge.guarantee for charge in self._charges(books)]
         return readings_of(self._line(books), runs, self.budget, self._anytime, level)
 
@@ -151,7 +151,7 @@ class Statement:
             If the scope, or the part of a table, is closed, or in a forked process.
         """
         priced = tuple((check_guarantee(run), count) for run, count in counted(runs))
-        books = self._keeper.read()
+        books = self._ledger.read()
         self._check_open(books)
         return self._rounds(books, priced)
 
@@ -163,13 +163,13 @@ class Statement:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        self._keeper.check()
+        self._ledger.check()
         if self._payer != SESSION:
-            self._check(self._keeper.read())
+            self._check(self._ledger.read())
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""
-        return tuple(self._keeper.charged(self._session, question, since))
+        return tuple(self._ledger.charged(self._session, question, since))
 
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
         """What was charged for one question of this session, after the first `since` charges."""
@@ -177,19 +177,19 @@ class Statement:
 
     def ledger_charges(self) -> tuple[Charge, ...]:
         """The charges of all sessions, scopes and parts on the ledger, in order."""
-        return tuple(self._keeper.charges())
+        return tuple(self._ledger.charges())
 
     @property
     def since(self) -> int:
         """A number of charges that the ledger had at some moment before now; at no cost."""
-        return self._keeper.since
+        return self._ledger.since
 
     def _check(self, books: Books) -> None:
         """Refuse where the payer is closed. The budget as a whole never is."""
 
     def _check_open(self, books: Books) -> None:
         """Refuse where nothing is charged: what is closed, and a forked process."""
-        self._keeper.check()
+        self._ledger.check()
         self._check(books)
 
     def _open_remaining(self, books: Books) -> Remaining:
@@ -215,7 +215,7 @@ class Statement:
 
     def _charges(self, books: Books) -> Sequence[Charge]:
         """All charges that the books have counted, with guarantees that nobody may be handed."""
-        charges = self._keeper.charges()[: books.runs]
+        charges = self._ledger.charges()[: books.runs]
         if len(charges) < books.runs:
             got = f"one with {len(charges):,} charges of {books.runs:,}"
             raise InvalidArgument("ledger", "one that keeps what it takes", got)

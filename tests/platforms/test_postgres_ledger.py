@@ -36,7 +36,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     ZCDPComposition,
 )
-from dpsdk.accounting.ledger import chained, server
+from dpsdk.accounting.ledger import server, stored
 from dpsdk.codec import renewed
 from dpsdk.errors import (
     AlreadyCharged,
@@ -404,7 +404,7 @@ def test_a_connection_that_was_lost_between_two_charges_is_made_anew(place):
 
 
 def test_a_turn_that_lost_its_connection_begins_again(place, monkeypatch):
-    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(stored, "_PAUSES", (0.0, 0.0))
     ledger = place.ledger()
     odometer, tries = opened(ledger), 0
 
@@ -450,7 +450,7 @@ def test_a_turn_that_a_signal_handler_ends_is_over_while_its_error_is_kept(place
 @pytest.mark.parametrize("anchored", [True, False])
 def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_path, taken, anchored):
     """Also where somebody else writes the very same in between."""
-    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(stored, "_PAUSES", (0.0, 0.0))
     anchor = FileAnchor(tmp_path / "anchor") if anchored else None
     ledger = place.ledger(anchor=anchor)
     odometer, sure, lost = opened(ledger), server._ServerWork._sure, False
@@ -478,7 +478,7 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
 
 
 def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
-    monkeypatch.setattr(chained, "_PAUSES", ())
+    monkeypatch.setattr(stored, "_PAUSES", ())
     odometer, sure = opened(place.ledger()), server._ServerWork._sure
 
     def losing(self: server._ServerWork, *given: Any) -> None:
@@ -520,7 +520,7 @@ class Statements:
 @pytest.mark.parametrize("anchored", [True, False])
 def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path, when, anchored):
     """Nothing is doubled, nothing that was given is lost, and the next charge goes through."""
-    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.05))
+    monkeypatch.setattr(stored, "_PAUSES", (0.0, 0.05))
     anchor = FileAnchor(tmp_path / "anchor") if anchored else None
     ledger = place.ledger(anchor=anchor)
     odometer = opened(ledger)
@@ -686,7 +686,7 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
 ):
     import psycopg
 
-    monkeypatch.setattr(chained, "_PAUSES", (0.1, 0.3))
+    monkeypatch.setattr(stored, "_PAUSES", (0.1, 0.3))
     running = Server(server_folder())
     place = Place(running.dsn)
     ledger = place.ledger()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import final
 
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, Settings
 from dpsdk.accounting.ledger.server import LedgerServer
+from dpsdk.accounting.ledger.stored import Settings, StoredLedger
 
 __all__ = ["PostgresLedger"]
 
 
 @final
-class PostgresLedger(Chained):
+class PostgresLedger(StoredLedger):
     """Remembers in a database of PostgreSQL, for sessions in any number of processes and hosts.
 
     All that `SQLiteLedger` says of tables, codes, keys and anchors holds here as well. A charge is

@@ -9,9 +9,9 @@ from typing import final
 
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, Settings
 from dpsdk.accounting.ledger.file import LedgerFile
-from dpsdk.accounting.ledger.place import network_of
+from dpsdk.accounting.ledger.network import network_of
+from dpsdk.accounting.ledger.stored import Settings, StoredLedger
 from dpsdk.errors import InvalidArgument, LedgerUnavailable
 
 __all__ = ["SQLiteLedger"]
@@ -20,7 +20,7 @@ _IN_MEMORY = re.compile(r"file:(:memory:|.*[?&]mode=memory(&|$))")
 
 
 @final
-class SQLiteLedger(Chained):
+class SQLiteLedger(StoredLedger):
     """Remembers in one file, for any number of sessions, threads and processes of one machine.
 
     A session on it finds its books by the name of its table, so that one file holds those of any
@@ -40,8 +40,9 @@ class SQLiteLedger(Chained):
     Parameters
     ----------
     path
-        The file; made if there is none. Two empty files beside it, whose names end in ``-queue``
-        and ``-turn``, say whose turn it is; ``-journal`` or ``-wal`` are of SQLite, and stay there.
+        The file; made if there is none. Empty files beside it, whose names end in ``-queue`` and
+        ``-turn``, say whose turn it is, and one of each table that was divided, whose name goes on
+        with ``-partition-``, who has it open; ``-journal`` or ``-wal`` are of SQLite, and stay.
     key
         At least 16 random bytes, kept elsewhere; the same for all processes and for good, and of no
         other ledger, which could be put in the place of this one.

@@ -111,7 +111,7 @@ def world(composition: Composition, rng: random.Random, reserves: float) -> list
 
 def accepted(desk: Odometer, runs: Sequence[Guarantee], most: int) -> int:
     """How often in a row a charge would be accepted, by the decision itself, on books that stay."""
-    books, count = desk._keeper.read(), 0
+    books, count = desk._ledger.read(), 0
     while count < most:
         after = charged(desk.composition, books, desk._payer, runs)
         if isinstance(after, Misfit):
@@ -195,7 +195,7 @@ def test_beside_a_reserve_an_envelope_charges_by_what_is_really_left():
     told = outer.affords(run)
     assert told == 4
     # By limits that are lowered by the reserve a run is dearer: fewer would seem to fit.
-    assert (EnvelopeComposition().capacity(outer._states(outer._keeper.read())[0], run)) < told
+    assert (EnvelopeComposition().capacity(outer._states(outer._ledger.read())[0], run)) < told
     for _ in range(told):
         outer.charge(run, "test")
     with pytest.raises(BudgetExceeded):
@@ -277,7 +277,7 @@ def test_room_on_many_lines_takes_few_looks_at_each(monkeypatch: pytest.MonkeyPa
     for number in range(parts):
         part = PartOdometer(outer, f"p{number}", generation, number)
         part.charge(PureGuarantee(Fraction(1000 + number * number, 10**6)), "test")
-    lines = len(outer._lines(outer._keeper.read()))
+    lines = len(outer._lines(outer._ledger.read()))
     assert lines > 60
     looks = 0
     charge, rounds = AnyOf.charge, AnyOf.rounds

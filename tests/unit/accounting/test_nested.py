@@ -261,7 +261,7 @@ def parts_of(outer: Odometer, parts: int, *, moves: bool) -> list[PartOdometer]:
 
 def merge(outer: Odometer) -> None:
     """End the open division."""
-    division = outer._keeper.read().division
+    division = outer._ledger.read().division
     assert division is not None
     outer.merge(division.generation)
 

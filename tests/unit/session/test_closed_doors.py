@@ -13,7 +13,7 @@ import pytest
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, PureGuarantee, SQLiteLedger
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.keeper import Keeper
+from dpsdk.accounting.ledger.session_ledger import SessionLedger
 from dpsdk.errors import Closed
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
@@ -211,7 +211,7 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    real = Keeper.read
+    real = SessionLedger.read
     for look in range(1, 4):
         for own in (False, True):
             path = tmp_path / f"{look}{own}.db" if durable else None
@@ -223,7 +223,10 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
             looks = 0
 
             def read(
-                keeper: Keeper, session: Session = session, scope: Scope = scope, at: int = look
+                keeper: SessionLedger,
+                session: Session = session,
+                scope: Scope = scope,
+                at: int = look,
             ) -> Books:
                 nonlocal looks
                 looks += 1
@@ -233,9 +236,9 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
                 return real(keeper)
 
             before = given(DOORS[door], desk)
-            monkeypatch.setattr(Keeper, "read", read)
+            monkeypatch.setattr(SessionLedger, "read", read)
             met = given(DOORS[door], desk)
-            monkeypatch.setattr(Keeper, "read", real)
+            monkeypatch.setattr(SessionLedger, "read", real)
             if looks < look:
                 event(session, scope)
             after = given(DOORS[door], desk)

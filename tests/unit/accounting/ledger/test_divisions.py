@@ -111,7 +111,7 @@ def test_partitions_in_turn_decide_as_one_filter_for_each_pair_of_neighbours(
                 assert fits == reference.charge(run, None if whole else part, open_=True)
             before = [outer.affords(probe) for probe in PROBES]
             outer.merge(generation)
-            assert len(outer._keeper.read().lines) <= LINE_LIMIT
+            assert len(outer._ledger.read().lines) <= LINE_LIMIT
             assert [outer.affords(probe) for probe in PROBES] == before
             for _ in range(2):
                 run = any_run(rng)
@@ -160,9 +160,9 @@ def test_hundreds_of_parts_that_see_the_same_are_few_lines(moves):
     for part in range(parts):
         PartOdometer(outer, "part", generation, part).charge(run, "test")
     assert outer.spent.epsilon == run.epsilon * (2 if moves else 1)
-    assert len(outer._keeper.read().division.bundles) <= 4
+    assert len(outer._ledger.read().division.bundles) <= 4
     outer.merge(generation)
-    assert len(outer._keeper.read().lines) == 1
+    assert len(outer._ledger.read().lines) == 1
 
 
 def test_a_partition_of_very_many_labels_is_open_to_some():

@@ -25,7 +25,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.accounting.ledger import file as files
-from dpsdk.accounting.ledger.place import network_of
+from dpsdk.accounting.ledger.network import network_of
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,

@@ -27,7 +27,7 @@ from dpsdk.errors import (
     Reentered,
 )
 
-__all__ = ["Chained", "Mark", "Settings"]
+__all__ = ["StoredLedger", "Mark", "Settings"]
 
 _SHORTEST_KEY = 16
 
@@ -90,7 +90,7 @@ class Mark:
             self._claim.close()
 
 
-class Chained:
+class StoredLedger:
     """A ledger on a store of entries; see `SQLiteLedger` and `PostgresLedger`."""
 
     __slots__ = ("__weakref__", "_name", "_shared")

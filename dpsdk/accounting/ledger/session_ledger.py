@@ -11,12 +11,12 @@ from weakref import finalize
 from dpsdk._locks import SharedLock
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.chained import Chained, Mark
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.memory import Change, Changes, Holder, MemoryLedger
+from dpsdk.accounting.ledger.stored import Mark, StoredLedger
 from dpsdk.errors import Closed, Reentered
 
-__all__ = ["Clock", "Keeper", "system_clock", "time_of"]
+__all__ = ["Clock", "SessionLedger", "system_clock", "time_of"]
 
 Clock: TypeAlias = Callable[[], datetime | None]
 """Says what time it is, in a time zone; None where nobody knows. Nothing is decided by it."""
@@ -41,7 +41,7 @@ def time_of(clock: Clock) -> datetime | None:
         return None
 
 
-class Keeper:
+class SessionLedger:
     """A ledger, changes that wait for when objects are gone, and what this session was charged.
 
     Ledgers know nothing of objects. Where one is durable, what a scope or a partition did to the
@@ -168,7 +168,7 @@ class Keeper:
 
         False while a session that is alive has one open, in the same process or in another.
         """
-        if isinstance(self._ledger, Chained):
+        if isinstance(self._ledger, StoredLedger):
             mark = self._ledger.mark_partition()
             if mark is None:
                 return False

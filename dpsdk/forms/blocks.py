@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from operator import index
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -28,6 +29,9 @@ from dpsdk.forms.factors import (
 )
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from dpsdk.forms.boxes import FormBlock
 
 __all__ = ["Block", "Dense", "Kronecker", "numbered", "owned_block", "tally"]
 
@@ -140,6 +144,11 @@ class Block(Lasting, ABC):
         return False
 
     @property
+    def table(self) -> bool:
+        """Whether each cell has a function of its own, which counts its records."""
+        return self.partition and self.rows == math.prod(self.shape)
+
+    @property
     def counting(self) -> bool:
         """Whether each function is a multiple of the indicator of a product of ranges."""
         return False
@@ -187,6 +196,14 @@ class Block(Lasting, ABC):
     def slack(self) -> float:
         """What floats may round off where its weights are multiplied out."""
         return 0.0
+
+    def row(self, number: int) -> FormBlock:
+        """The block of one function of this one."""
+        return self.written().row(number)
+
+    def parts(self, start: int, stop: int) -> Iterator[FormBlock]:
+        """Blocks of some consecutive functions of this one."""
+        yield from map(self.row, range(start, stop))
 
     def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
         """The canonical text of each function, on attributes of these places in a domain."""
@@ -395,7 +412,6 @@ class Kronecker(Block):
         return Kronecker(self.names, self.factors, self.scale * scale)
 
     def row(self, number: int) -> Kronecker:
-        """The block of one function of this one."""
         factors: list[Factor] = []
         for factor in reversed(self.factors):
             number, place = divmod(number, factor.rows)
@@ -491,8 +507,10 @@ class Dense(Block):
         return Dense(self.names, self.shape, self.weights * scale)
 
     def row(self, number: int) -> Dense:
-        """The block of one function of this one."""
         return Dense(self.names, self.shape, self.weights[number : number + 1])
+
+    def parts(self, start: int, stop: int) -> Iterator[Dense]:
+        yield Dense(self.names, self.shape, self.weights[start:stop])
 
     def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
         order = sorted(range(len(axes)), key=axes.__getitem__)

@@ -259,6 +259,9 @@ class Boxes(Block):
         scales = self.scales * scale
         return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines)
 
+    def parts(self, start: int, stop: int) -> Iterator[Boxes]:
+        yield self.part(start, stop)
+
     def part(self, start: int, stop: int) -> Boxes:
         """The block of some consecutive functions of this one."""
         if (start, stop) == (0, self.rows):
@@ -326,7 +329,6 @@ class Boxes(Block):
         return line_of(weights, axis)
 
     def row(self, number: int) -> Kronecker:
-        """The block of one function of this one."""
         factors: list[Factor] = []
         for axis, (size, line) in enumerate(zip(self.shape, self.lines, strict=True)):
             start, stop = int(self.starts[axis, number]), int(self.stops[axis, number])

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import numpy as np
 from attrs import field, frozen
@@ -24,7 +23,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import FormBlock, Kronecker
+from dpsdk.forms import FormBlock
 from dpsdk.hypothesis.chains import Axes, Chain
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.typing import Floats
@@ -204,7 +203,7 @@ class EntropicFit:
         axes = tuple(sorted(places))
         order = [places.index(axis) for axis in axes]
         matrix: Floats | None = None
-        if _plain(block):
+        if block.table:
             sizes = [self._domain.shape[place] for place in places]
             values = values.reshape(sizes).transpose(order).reshape(-1)
         else:
@@ -227,7 +226,7 @@ class EntropicFit:
         TooLarge
             If it is no plain marginal, and has more than 2^24 weights.
         """
-        if _plain(block):
+        if block.table:
             return
         size = block.rows * math.prod(block.shape)
         if size > _WRITTEN_LIMIT:
@@ -395,9 +394,3 @@ def _towards(gradient: Floats, ways: Sequence[tuple[Floats, Floats]]) -> Floats:
     for (moved, turned), share in zip(ways, reversed(shares), strict=True):
         direction += (share - float(turned @ direction) / float(moved @ turned)) * moved
     return direction
-
-
-def _plain(block: FormBlock) -> TypeGuard[Kronecker]:
-    """Whether it is a plain marginal: each cell of its attributes by itself."""
-    # Partitions may be coarser, and then they have fewer functions than cells.
-    return isinstance(block, Kronecker) and block.partition and block.rows == math.prod(block.shape)

@@ -25,7 +25,7 @@ from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Boxes, FormBlock, GapForm, LinearForm, sensitivity
+from dpsdk.forms import FormBlock, GapForm, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
 from dpsdk.kernel.lattice import allowed_bits, finest
@@ -287,8 +287,6 @@ class _Parts:
             first, last = max(start - place, 0), min(stop - place, block.rows)
             if last - first == block.rows:
                 blocks.append(block)
-            elif isinstance(block, Boxes):
-                blocks.append(block.part(first, last))
             else:
-                blocks += [block.row(row) for row in range(first, last)]
+                blocks += block.parts(first, last)
         return LinearForm(self._form.domain, blocks)

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
 from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Boxes, Dense, Facts, FormBlock, Kronecker, LinearForm, Range
+from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Block
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Pricing, Request, Terms
@@ -64,20 +64,12 @@ class Part:
     def blocks(self) -> tuple[FormBlock, ...]:
         """The blocks that it adds to what is measured."""
         blocks = self.measured.strategy.blocks
-        return blocks if self.scale == 1 else tuple([_times(block, self.scale) for block in blocks])
+        return blocks if self.scale == 1 else tuple([block.times(self.scale) for block in blocks])
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of the measured numbers in its answers to a form."""
         one = self.measured.combine(form)
         return Combination(one.squares / self.scale**2, one.peaks / self.scale, one.counts)
-
-
-def _times(block: FormBlock, scale: int) -> FormBlock:
-    if isinstance(block, Kronecker):
-        return Kronecker(block.names, block.factors, block.scale * scale)
-    if isinstance(block, Boxes):
-        return evolve(block, scales=block.scales * scale)
-    return Dense(block.names, block.shape, block.weights * scale)
 
 
 @frozen

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
-from dpsdk.forms import Boxes, Facts, FormBlock, LinearForm
+from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.kernel import Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import describe_total, epsilon_if_given, rho_if_given, to_zero_delta
@@ -120,12 +120,9 @@ def _written(block: FormBlock, size: int, most: int) -> Iterator[Floats]:
     if block.rows <= most:
         yield block.columns(every)
         return
-    if isinstance(block, Boxes):
-        for start in range(0, block.rows, most):
-            yield block.part(start, min(start + most, block.rows)).columns(every)
-        return
-    for number in range(block.rows):
-        yield block.row(number).columns(every)
+    for start in range(0, block.rows, most):
+        for part in block.parts(start, min(start + most, block.rows)):
+            yield part.columns(every)
 
 
 def _to_attribute(value: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.forms import Identity, Kronecker, LinearForm, Lowers
+from dpsdk.forms import LinearForm, Lowers
 from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
@@ -31,12 +31,7 @@ __all__ = ["Matrix"]
 
 def _plain(form: LinearForm) -> bool:
     """Whether all of it are tables of counts, and not the number of rows alone."""
-    return bool(form.names) and all(
-        isinstance(block, Kronecker)
-        and block.scale == 1.0
-        and all(isinstance(factor, Identity) for factor in block.factors)
-        for block in form.blocks
-    )
+    return bool(form.names) and all(block.table for block in form.blocks)
 
 
 @built_in("matrix", {"workload": QUERY, **TOTAL})

@@ -73,7 +73,7 @@ class _Set:
             advice = "ask about fewer or coarser attributes, or open OnlinePMW or MWEM"
             raise TooLarge("Projection", domain.size, CELL_LIMIT, "cells", advice)
         weights = sum(
-            [block.rows * math.prod(block.shape) for block, _ in form.groups if not _plain(block)]
+            [block.rows * math.prod(block.shape) for block, _ in form.groups if not block.table]
         )
         if weights > WEIGHT_LIMIT:
             advice = "ask fewer queries at once, or open OnlinePMW or Matrix"
@@ -97,13 +97,9 @@ class _Set:
         return Cells(self.domain.names, counts).answers(self.form), gap
 
 
-def _plain(block: Block) -> bool:
-    return isinstance(block, Kronecker) and block.partition and block.rows == math.prod(block.shape)
-
-
 def _written(block: Block) -> FormBlock:
     """A block with all its weights, unless it is one table of counts."""
-    if isinstance(block, Kronecker) and (_plain(block) or not block.names):
+    if isinstance(block, Kronecker) and (block.table or not block.names):
         return block
     cells = math.prod(block.shape)
     codes: Ints = np.indices(block.shape).reshape(len(block.shape), cells)

@@ -12,117 +12,24 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TypeVar, cast
 
-from dpsdk.codec.composed import (
-    ALL_MEASURED,
-    CODES,
-    EXACTLY,
-    NUMBERS,
-    PACKED_FLOATS,
-    PACKED_INTS,
-    Both,
-    Checked,
-    Choice,
-    Entry,
-    ListOf,
-    MapOf,
-    OrNone,
-)
-from dpsdk.codec.fields import (
-    AMOUNT,
-    CELLS,
-    ENDLESS,
-    FLAG,
-    FLOAT,
-    INTEGER,
-    MEASURED,
-    NAME,
-    NATURAL,
-    NUMBER,
-    POSITIVE,
-    TEXT,
-    WHOLE,
-    Field,
-    Pattern,
-    check_spread,
-    object_schema,
-    refused,
-)
-from dpsdk.codec.kinds import (
-    ENVELOPE,
-    GROUPS,
-    OWN,
-    PUBLIC,
-    REQUIRED,
-    Codebook,
-    Kind,
-    Kinds,
-    Member,
-    Nested,
-    opened,
-    written,
-)
+from dpsdk.codec import composed, fields, kinds, legacy, text
+from dpsdk.codec.composed import *  # noqa: F403  # the names of these modules are the room's own
+from dpsdk.codec.fields import *  # noqa: F403
+from dpsdk.codec.fields import refused
+from dpsdk.codec.kinds import *  # noqa: F403
+from dpsdk.codec.kinds import OWN, Codebook
+from dpsdk.codec.legacy import *  # noqa: F403
 from dpsdk.codec.legacy import is_record, renewed
-from dpsdk.codec.text import JSON, Plain, canonical, check, parsed, step
+from dpsdk.codec.text import *  # noqa: F403
+from dpsdk.codec.text import JSON, Plain, canonical, check
 from dpsdk.errors import WireError
 
-__all__ = [
-    "ALL_MEASURED",
-    "AMOUNT",
-    "CELLS",
-    "CODES",
-    "ENDLESS",
-    "ENVELOPE",
-    "EXACTLY",
-    "FLAG",
-    "FLOAT",
-    "GROUPS",
-    "INTEGER",
-    "JSON",
-    "MEASURED",
-    "NAME",
-    "NATURAL",
-    "NUMBER",
-    "NUMBERS",
-    "OWN",
-    "PACKED_FLOATS",
-    "PACKED_INTS",
-    "POSITIVE",
-    "PUBLIC",
-    "REQUIRED",
-    "TEXT",
-    "WHOLE",
-    "Both",
-    "Checked",
-    "Choice",
-    "Codebook",
-    "Entry",
-    "Field",
-    "Kind",
-    "Kinds",
-    "ListOf",
-    "MapOf",
-    "Member",
-    "Nested",
-    "OrNone",
-    "Pattern",
-    "Plain",
-    "canonical",
-    "check",
-    "check_spread",
-    "digest",
-    "from_plain",
-    "from_record",
-    "is_record",
-    "object_schema",
-    "opened",
-    "parsed",
-    "refused",
-    "renewed",
-    "step",
-    "to_plain",
-    "to_record",
-    "written",
-]
+__all__ = ["digest", "from_plain", "from_record", "to_plain", "to_record"]
+__all__ += composed.__all__
+__all__ += fields.__all__
+__all__ += kinds.__all__
+__all__ += legacy.__all__
+__all__ += text.__all__
 
 R = TypeVar("R")
 
@@ -155,10 +62,11 @@ def from_plain(kind: type[R], plain: object, path: str = "$") -> R:
     """
     if type(plain) is not dict:
         raise refused(path, f"an object that stands for a {kind.__name__}", plain)
-    found = OWN.kind_named(plain.get("kind"), path)
+    data = cast("JSON", plain)
+    found = OWN.kind_named(data.get("kind"), path)
     if not issubclass(found.made, kind):
         raise WireError(f"{path}.kind", f"the kind of a {kind.__name__}", found.name)
-    return cast("R", found.read(cast("JSON", plain), path, _BOOK))
+    return cast("R", found.read(data, path, _BOOK))
 
 
 _BOOK = Codebook(OWN)

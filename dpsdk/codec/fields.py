@@ -205,7 +205,8 @@ class _Integer(_AsIs[int]):
         return plain
 
     def schema(self, _: Codebook, /) -> JSON:
-        return {"type": "integer"} | ({} if self._least is None else {"minimum": self._least})
+        schema: JSON = {"type": "integer"}
+        return schema if self._least is None else {**schema, "minimum": self._least}
 
 
 INTEGER = _Integer()

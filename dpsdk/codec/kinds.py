@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from attrs import field, frozen
 
@@ -18,6 +18,7 @@ __all__ = [
     "ENVELOPE",
     "GROUPS",
     "OWN",
+    "PUBLIC",
     "REQUIRED",
     "Codebook",
     "Kind",
@@ -301,8 +302,8 @@ def written(
     members: Mapping[str, object],
     *,
     take: Callable[..., object] | None = None,
-    settle: Callable[[T, str, Codebook], T] | None = None,
-    wrong: Callable[..., str] | None = None,
+    settle: Callable[..., Any] | None = None,
+    wrong: Callable[[Any], str] | None = None,
     public: bool = True,
     kinds: Kinds = OWN,
 ) -> Callable[[C], C]:
@@ -313,8 +314,8 @@ def written(
     """
 
     def register(made: C) -> C:
-        kind = cast("Kind[object]", Kind(made, name, members, take, settle, wrong))
-        kinds._add(kind)
+        kind = Kind(made, name, members, take, settle, wrong)
+        kinds._add(kind)  # pyright: ignore[reportPrivateUsage]  # of this module
         if public and kinds is OWN:
             PUBLIC.append(kind)
         return made

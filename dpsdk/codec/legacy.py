@@ -121,7 +121,7 @@ def _field(rule: str, plain: object, path: str) -> Plain:
             raise WireError(path, "a list", type(plain).__name__)
         items = cast("list[object]", plain)
         if rule == "p":
-            return [_field("p" if type(one) is list else "t", one, path) for one in items]
+            return [_field("t" if isinstance(one, str) else "p", one, path) for one in items]
         if rule == "j":
             return [_joint(one, path) for one in items]
         if rule == "c":

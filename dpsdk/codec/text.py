@@ -186,7 +186,7 @@ def _count(value: object, depth: int, count: int, most: int) -> int:
             continue
         try:
             if type(item) is dict or type(item) is list:
-                count = _count(item, depth + 1, count, most)
+                count = _count(cast("object", item), depth + 1, count, most)
             else:
                 _check_leaf(item)
         except _Unsound as error:

@@ -47,6 +47,10 @@ _SPELLING = 24
 _READABLE = 10**15
 
 
+def _domain(attributes: tuple[Attribute, ...]) -> Domain:
+    return Domain(*attributes)
+
+
 def _wrong_size(domain: Domain) -> str:
     bits = sum(attribute.size.bit_length() for attribute in domain.attributes)
     most = f"attributes whose sizes have at most {_MOST_BITS:,} bits together"
@@ -56,7 +60,7 @@ def _wrong_size(domain: Domain) -> str:
 @written(
     "domain",
     {"attributes": ListOf(ATTRIBUTE, least=1)},
-    take=lambda attributes: Domain(*attributes),
+    take=_domain,
     wrong=_wrong_size,
 )
 @frozen(init=False, repr=False)

@@ -22,7 +22,6 @@ from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.hypothesis.digests import digest_of
-from dpsdk.mechanisms import Mechanism
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
@@ -117,7 +116,7 @@ def question_of(place: Place, using: object, form: Form) -> str | None:
     try:
         if using is BEST:
             mechanism: Plain = "best"
-        elif isinstance(using, Mechanism) and using.reusable:
+        elif getattr(using, "reusable", False):
             mechanism = OWN.kind_of(using, "$").write(using, "$", Codebook(OWN, form.domain))
         else:
             return None
@@ -157,8 +156,8 @@ def told(value: object, domain: Domain | None = None) -> Plain:
     kind = type(value)
     if value is None or kind in (bool, str):
         return cast("Plain", value)
-    if isinstance(value, int | float | np.number | date):
-        return [kind.__name__, repr(value)]
+    if isinstance(value, int | float | np.generic | date):
+        return [kind.__name__, repr(cast("object", value))]
     if isinstance(value, np.ndarray):
         return _array(cast("Array", value))
     if isinstance(value, Distribution) and value.kind:

@@ -110,7 +110,7 @@ __all__ = [
 
 
 def _is_mechanism(value: object) -> TypeGuard[type[Mechanism[Any]]]:
-    return isclass(value) and issubclass(value, Mechanism) and not isabstract(value)
+    return isclass(value) and not isabstract(value) and issubclass(value, Mechanism)
 
 
 _PUBLIC: list[object] = [globals()[name] for name in __all__]

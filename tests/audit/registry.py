@@ -75,11 +75,11 @@ from dpsdk.mechanisms import (
     SmallDB,
     SufficientStatistics,
     Tree,
+    projection,
 )
 from dpsdk.mechanisms.matrix import design
 from dpsdk.mechanisms.measured_once import Stack
 from dpsdk.mechanisms.mwem.learners import Marginals, _Fitted
-from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,

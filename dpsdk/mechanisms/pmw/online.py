@@ -33,10 +33,8 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import HypothesisMechanism, built_in
-from dpsdk.mechanisms.numbers import price_any
-from dpsdk.mechanisms.numeric_sparse import drift_of
-from dpsdk.mechanisms.pmw.rounds import Rounds
-from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
+from dpsdk.mechanisms.numeric_sparse import drift_of, price_any
+from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote

@@ -15,8 +15,7 @@ from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Watching
 from dpsdk.learning import PotentialMeter, Replay, near_side_target, step_towards, textbook_step
-from dpsdk.mechanisms.numbers import fine, on_any_lattice
-from dpsdk.mechanisms.numeric_sparse import drift_of
+from dpsdk.mechanisms.numeric_sparse import drift_of, fine, on_any_lattice
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import HalfWidths, Measurement, Standing

@@ -11,7 +11,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import GapForm, Kronecker, LinearForm, Weights
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
-from dpsdk.mechanisms.numbers import fine, on_any_lattice, price_any
+from dpsdk.mechanisms.numeric_sparse import fine, on_any_lattice, price_any
 from dpsdk.testing import seeded
 from worlds import facts
 

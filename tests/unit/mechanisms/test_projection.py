@@ -10,7 +10,7 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.errors import InvalidArgument, NoBound, QueryError, TooLarge
 from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace, Projection
-from dpsdk.mechanisms.projection import mechanism as module
+from dpsdk.mechanisms import projection as module
 from dpsdk.queries import Above, Count, Interval, Marginal, Sum, Threshold, Workload
 from dpsdk.testing import seeded
 from worlds import crossed, facts, thinned, weights

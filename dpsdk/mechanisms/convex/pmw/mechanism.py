@@ -36,8 +36,7 @@ from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import SketchedProblem
-from dpsdk.mechanisms.pmw.rounds import Rounds
-from dpsdk.mechanisms.pmw.schedule import Schedule, practical
+from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate
 from math import isqrt
 from numbers import Integral
@@ -57,7 +58,10 @@ def _power(part: int) -> float:
     return float(Fraction(root, 1 << 100))
 
 
-_POWERS = kept(np.array([_power(part) for part in range(_PARTS)]))
+@cache
+def _powers() -> Floats:
+    """All of them, when they are first needed: this takes as long as loading numpy."""
+    return kept(np.array([_power(part) for part in range(_PARTS)]))
 
 
 @frozen(eq=False)
@@ -177,7 +181,7 @@ class _Envelope:
         rest = x - whole * _LN2_PART
         series = 1.0 - rest * (1.0 - rest * 0.5 * (1.0 - rest * _THIRD * (1.0 - rest * 0.25)))
         parts = whole.astype(np.int64)
-        series *= _POWERS[parts & (_PARTS - 1)]
+        series *= _powers()[parts & (_PARTS - 1)]
         x *= _SLOPE
         x += _SLACK
         x += 1.0

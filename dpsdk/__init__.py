@@ -3,7 +3,6 @@
 Names are loaded when they are first asked for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,34 +36,26 @@ if TYPE_CHECKING:
     )
     from dpsdk.session.stopped import Stopped
 else:
-    _ROOMS = {
-        "accounting": "Budget SQLiteLedger",
-        "data": "Neighbors PrivacyUnit PrivateData",
-        "domain": "Attribute Binned Boolean Categorical Date Domain Integer",
-        "hypothesis": "SyntheticData",
-        "mechanisms": "Gaussian Laplace",
-        "planner": "Planner",
-        "plugins": "mechanism query",
-        "queries": ("Above Count Interval Marginal Mean Median Quantile Sum Threshold Workload"),
-        "release": "Quote Release",
-        "session": "Session",
-        "session.channel": "Channel DistributionChannel HypothesisChannel TablesChannel",
-        "session.stopped": "Stopped",
-    }
-    _MODULES = {name: room for room, names in _ROOMS.items() for name in names.split()}
+    from dpsdk._lazy import lazy_names
 
-    def __getattr__(name):
-        """Load the room that has a name."""
-        if name == "examples":
-            return import_module("dpsdk.examples")
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"dpsdk.{_MODULES[name]}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__():
-        return sorted({*globals(), *__all__, "examples"})
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "accounting": "Budget SQLiteLedger",
+            "data": "Neighbors PrivacyUnit PrivateData",
+            "domain": "Attribute Binned Boolean Categorical Date Domain Integer",
+            "examples": "examples",
+            "hypothesis": "SyntheticData",
+            "mechanisms": "Gaussian Laplace",
+            "planner": "Planner",
+            "plugins": "mechanism query",
+            "queries": "Above Count Interval Marginal Mean Median Quantile Sum Threshold Workload",
+            "release": "Quote Release",
+            "session": "Session",
+            "session.channel": "Channel DistributionChannel HypothesisChannel TablesChannel",
+            "session.stopped": "Stopped",
+        },
+    )
 
 
 __all__ = [

@@ -1,58 +1,109 @@
-"""Mechanisms: interchangeable ways to answer, one behind the other's interface."""
+"""Mechanisms: interchangeable ways to answer, one behind the other's interface.
 
-from inspect import isabstract, isclass
-from typing import Any, TypeGuard
+Names are loaded when they are first asked for.
+"""
 
-from dpsdk.mechanisms.base import (
-    DistributionMechanism,
-    DistributionStrategy,
-    FittedTable,
-    HypothesisMechanism,
-    HypothesisStrategy,
-    MeasuresOnce,
-    Mechanism,
-    ModelsMechanism,
-    ModelsStrategy,
-    OneRun,
-    OneShot,
-    Single,
-    Strategy,
-    TablesMechanism,
-    TablesStrategy,
-    Unfinished,
-    WhyStopped,
-)
-from dpsdk.mechanisms.certificate import Certificate
-from dpsdk.mechanisms.convex import (
-    CertifiedExcess,
-    CoefficientSet,
-    ConvexPMW,
-    Corrected,
-    Moments,
-    NoisyDescent,
-    Oracle,
-    PredictedExcess,
-    PrivateMinimizer,
-    Problem,
-    Sketch,
-    SketchedProblem,
-    SufficientStatistics,
-    TextbookConvexPMW,
-)
-from dpsdk.mechanisms.fitted import Fitted
-from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
-from dpsdk.mechanisms.local_marginals import LocalMarginals
-from dpsdk.mechanisms.matrix import Matrix
-from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
-from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
-from dpsdk.mechanisms.numeric_sparse import NumericSparse
-from dpsdk.mechanisms.parts import JointAccuracy, Parts
-from dpsdk.mechanisms.pmw import OnlinePMW
-from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
-from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
-from dpsdk.mechanisms.smalldb import SmallDB
-from dpsdk.mechanisms.square_root import SquareRoot
-from dpsdk.mechanisms.tree import Tree
+from inspect import isabstract
+from typing import TYPE_CHECKING, Any
+
+from dpsdk._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dpsdk.mechanisms.base import (
+        DistributionMechanism,
+        DistributionStrategy,
+        FittedTable,
+        HypothesisMechanism,
+        HypothesisStrategy,
+        MeasuresOnce,
+        Mechanism,
+        ModelsMechanism,
+        ModelsStrategy,
+        OneRun,
+        OneShot,
+        Single,
+        Strategy,
+        TablesMechanism,
+        TablesStrategy,
+        Unfinished,
+        WhyStopped,
+    )
+    from dpsdk.mechanisms.certificate import Certificate
+    from dpsdk.mechanisms.convex import (
+        CertifiedExcess,
+        CoefficientSet,
+        ConvexPMW,
+        Corrected,
+        Moments,
+        NoisyDescent,
+        Oracle,
+        PredictedExcess,
+        PrivateMinimizer,
+        Problem,
+        Sketch,
+        SketchedProblem,
+        SufficientStatistics,
+        TextbookConvexPMW,
+    )
+    from dpsdk.mechanisms.fitted import Fitted
+    from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
+    from dpsdk.mechanisms.local_marginals import LocalMarginals
+    from dpsdk.mechanisms.matrix import Matrix
+    from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
+    from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
+    from dpsdk.mechanisms.numeric_sparse import NumericSparse
+    from dpsdk.mechanisms.parts import JointAccuracy, Parts
+    from dpsdk.mechanisms.pmw import OnlinePMW
+    from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
+    from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
+    from dpsdk.mechanisms.smalldb import SmallDB
+    from dpsdk.mechanisms.square_root import SquareRoot
+    from dpsdk.mechanisms.tree import Tree
+
+    BUILT_IN: frozenset[type[Mechanism[Any]]]
+    """The mechanisms of the package; tables are made of these and their class attributes."""
+else:
+    _load, __dir__ = lazy_names(
+        __name__,
+        {
+            "base": (
+                "DistributionMechanism DistributionStrategy FittedTable "
+                "HypothesisMechanism HypothesisStrategy MeasuresOnce Mechanism "
+                "ModelsMechanism ModelsStrategy OneRun OneShot Single Strategy "
+                "TablesMechanism TablesStrategy Unfinished WhyStopped"
+            ),
+            "certificate": "Certificate",
+            "convex": (
+                "CertifiedExcess CoefficientSet ConvexPMW Corrected Moments "
+                "NoisyDescent Oracle PredictedExcess PrivateMinimizer Problem Sketch "
+                "SketchedProblem SufficientStatistics TextbookConvexPMW"
+            ),
+            "fitted": "Fitted",
+            "independent_noise": "Gaussian Laplace",
+            "local_marginals": "LocalMarginals",
+            "matrix": "Matrix",
+            "mwem": "MWEM OfflinePMW",
+            "noisy_histogram": "NoisyHistogram",
+            "numeric_sparse": "NumericSparse",
+            "parts": "JointAccuracy Parts",
+            "pmw": "OnlinePMW",
+            "projection": "Projection ProjectionAccuracy",
+            "residual_planner": "ResidualPlan ResidualPlanner",
+            "smalldb": "SmallDB",
+            "square_root": "SquareRoot",
+            "tree": "Tree",
+        },
+    )
+
+    def __getattr__(name):
+        if name != "BUILT_IN":
+            return _load(name)
+        mechanism = _load("Mechanism")
+        values = [_load(public) for public in __all__]
+        kinds = [one for one in values if isinstance(one, type) and issubclass(one, mechanism)]
+        globals()["BUILT_IN"] = frozenset([one for one in kinds if not isabstract(one)])
+        return globals()["BUILT_IN"]
+
 
 __all__ = [
     "Certificate",
@@ -114,7 +165,3 @@ def _is_mechanism(value: object) -> TypeGuard[type[Mechanism[Any]]]:
 
 
 _PUBLIC: list[object] = [globals()[name] for name in __all__]
-BUILT_IN: frozenset[type[Mechanism[Any]]] = frozenset(
-    [value for value in _PUBLIC if _is_mechanism(value)]
-)
-"""The mechanisms of the package; tables of them are made of these and their class attributes."""

@@ -19,8 +19,8 @@ def lazy_names(
     package
         Its full name.
     names
-        For each module below it, the names that are found there, with spaces between; its own
-        name stands for the module.
+        For each module below it, or by its full name, the names that are found there, with spaces
+        between; its own name stands for the module.
     """
     modules = {name: module for module, found in names.items() for name in found.split()}
 
@@ -28,8 +28,10 @@ def lazy_names(
         if name not in modules:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=sys.modules[package])
-        module = import_module(f"{package}.{modules[name]}")
-        value: object = module if name == modules[name] else getattr(module, name)
+        place = modules[name]
+        elsewhere = place.startswith("dpsdk.")
+        module = import_module(place if elsewhere else f"{package}.{place}")
+        value: object = module if name == place else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

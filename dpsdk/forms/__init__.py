@@ -1,22 +1,53 @@
 """Forms: what a question asks, in numbers; the meeting point of queries and mechanisms."""
 
-from dpsdk.forms.base import Form, Lowers
-from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.boxes import Boxes, FormBlock
-from dpsdk.forms.convex import ConvexForm, Tables
-from dpsdk.forms.convolution import Toeplitz
-from dpsdk.forms.design import Coordinates, Design
-from dpsdk.forms.factors import Factor, Weights
-from dpsdk.forms.facts import Facts, Neighbors
-from dpsdk.forms.gap import Gap, GapForm
-from dpsdk.forms.linear import Counts, LinearForm
-from dpsdk.forms.members import Members
-from dpsdk.forms.proximal import ProximalGapForm
-from dpsdk.forms.ranges import Groups, Identity, Prefix, Range, Ranges
-from dpsdk.forms.residuals import Residual
-from dpsdk.forms.sensitivity import Sensitivity, sensitivity
-from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
-from dpsdk.forms.solver import Minimum, minimise
+from typing import TYPE_CHECKING
+
+from dpsdk._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dpsdk.forms.base import Form, Lowers
+    from dpsdk.forms.blocks import Block, Dense, Kronecker
+    from dpsdk.forms.boxes import Boxes, FormBlock
+    from dpsdk.forms.convex import ConvexForm, Tables
+    from dpsdk.forms.convolution import Toeplitz
+    from dpsdk.forms.design import Coordinates, Design
+    from dpsdk.forms.factors import Factor, Weights
+    from dpsdk.forms.facts import Facts, Neighbors
+    from dpsdk.forms.gap import Gap, GapForm
+    from dpsdk.forms.linear import Counts, LinearForm
+    from dpsdk.forms.members import Members
+    from dpsdk.forms.proximal import ProximalGapForm
+    from dpsdk.forms.ranges import Groups, Identity, Prefix, Range, Ranges
+    from dpsdk.forms.residuals import Residual
+    from dpsdk.forms.sensitivity import Sensitivity, sensitivity
+    from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+    from dpsdk.forms.solver import Minimum, minimise
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "base": "Form Lowers",
+            "blocks": "Block Dense Kronecker",
+            "boxes": "Boxes FormBlock",
+            "convex": "ConvexForm Tables",
+            "convolution": "Toeplitz",
+            "design": "Coordinates Design",
+            "factors": "Factor Weights",
+            "facts": "Facts Neighbors",
+            "gap": "Gap GapForm",
+            "linear": "Counts LinearForm",
+            "members": "Members",
+            "proximal": "ProximalGapForm",
+            "ranges": "Groups Identity Prefix Range Ranges",
+            "residuals": "Residual",
+            "sensitivity": "Sensitivity",
+            "sets": "Ball Box ConvexSet Simplex",
+            "solver": "Minimum minimise",
+        },
+    )
+
+    # A module has this name too, which would be found in its place.
+    from dpsdk.forms.sensitivity import sensitivity
 
 __all__ = [
     "Ball",

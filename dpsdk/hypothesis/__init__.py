@@ -1,13 +1,32 @@
 """Public distributions over a universe, and hypotheses, which are moved by what was released."""
 
-from dpsdk.hypothesis.base import Hypothesis
-from dpsdk.hypothesis.dense import DenseHypothesis
-from dpsdk.hypothesis.distribution import Distribution
-from dpsdk.hypothesis.mixture import Mixture
-from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
-from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
-from dpsdk.hypothesis.streams import Streams
-from dpsdk.hypothesis.synthetic import SyntheticData
+from typing import TYPE_CHECKING
+
+from dpsdk._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dpsdk.hypothesis.base import Hypothesis
+    from dpsdk.hypothesis.dense import DenseHypothesis
+    from dpsdk.hypothesis.distribution import Distribution
+    from dpsdk.hypothesis.mixture import Mixture
+    from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
+    from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
+    from dpsdk.hypothesis.streams import Streams
+    from dpsdk.hypothesis.synthetic import SyntheticData
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "base": "Hypothesis",
+            "dense": "DenseHypothesis",
+            "distribution": "Distribution",
+            "mixture": "Mixture",
+            "piecewise": "PiecewiseHypothesis",
+            "start": "Given Pairs Product Start Uniform",
+            "streams": "Streams",
+            "synthetic": "SyntheticData",
+        },
+    )
 
 __all__ = [
     "DenseHypothesis",

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from dpsdk._checks import shown, to_count, to_fraction, to_probability
 from dpsdk.accounting import Guarantee
-from dpsdk.codec import AMOUNT, INTEGER, Member, written
+from dpsdk.codec import AMOUNT, INTEGER, Member, Nested, OrNone, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
@@ -29,6 +29,7 @@ from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.typing import Floats, Real
 
 __all__ = [
+    "START",
     "Given",
     "Pairs",
     "Product",
@@ -140,6 +141,10 @@ class Start(ABC):
         BudgetExceeded
             If measuring does not fit. Nothing was charged.
         """
+
+
+START = Member(OrNone(Nested[Start]("a start", Start)), None)
+"""How a start is written among the members of a mechanism."""
 
 
 @written("start.uniform", {})

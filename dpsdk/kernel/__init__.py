@@ -1,23 +1,47 @@
 """Primitives on private data: charge, then read. What mechanisms are built on."""
 
-from dpsdk.data.counts import Counts
-from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.draw_database.bounds import DrawBound
-from dpsdk.kernel.draw_database.choose import Limits
-from dpsdk.kernel.draw_database.request import (
-    DatabaseAccuracy,
-    DrawDatabase,
-    DrawPricing,
-    SmallDatabase,
-)
-from dpsdk.kernel.kernel import Kernel
-from dpsdk.kernel.look import Look, LookPricing, Reference
-from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
-from dpsdk.kernel.primitive import Primitive, Request
-from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
-from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
-from dpsdk.kernel.terms import Terms
-from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
+from typing import TYPE_CHECKING
+
+from dpsdk._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dpsdk.data.counts import Counts
+    from dpsdk.kernel.allowance import Allowance
+    from dpsdk.kernel.draw_database.bounds import DrawBound
+    from dpsdk.kernel.draw_database.choose import Limits
+    from dpsdk.kernel.draw_database.request import (
+        DatabaseAccuracy,
+        DrawDatabase,
+        DrawPricing,
+        SmallDatabase,
+    )
+    from dpsdk.kernel.kernel import Kernel
+    from dpsdk.kernel.look import Look, LookPricing, Reference
+    from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
+    from dpsdk.kernel.primitive import Primitive, Request
+    from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
+    from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
+    from dpsdk.kernel.terms import Terms
+    from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "dpsdk.data.counts": "Counts",
+            "allowance": "Allowance",
+            "draw_database.bounds": "DrawBound",
+            "draw_database.choose": "Limits",
+            "draw_database.request": "DatabaseAccuracy DrawDatabase DrawPricing SmallDatabase",
+            "kernel": "Kernel",
+            "look": "Look LookPricing Reference",
+            "measure": "GaussianNoise LaplaceNoise Measure Noise Pricing",
+            "primitive": "Primitive Request",
+            "residuals": "MeasureResiduals ResidualAccuracy ResidualPricing",
+            "select": "Select SelectPricing ShortfallAccuracy",
+            "terms": "Terms",
+            "watch": "RunPricing Top Watch Watching",
+        },
+    )
 
 __all__ = [
     "Allowance",

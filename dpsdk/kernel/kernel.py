@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import NoReturn, TypeVar, final, overload
+from typing import TYPE_CHECKING, NoReturn, TypeVar, final, overload
 
 from dpsdk.accounting import Budget, Guarantee, Odometer, Trusted
 from dpsdk.accuracy import NoiseAccuracy
@@ -13,20 +13,20 @@ from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.draw_database.choose import Limits
-from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase
-from dpsdk.kernel.look import Look, Reference
 from dpsdk.kernel.measure import Measure, Noise
 from dpsdk.kernel.primitive import Primitive, Request, TrustedRun, price_trusted
-from dpsdk.kernel.residuals import MeasureResiduals
-from dpsdk.kernel.select import Select
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import Trust
-from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Observer
 from dpsdk.release import Measurement
 from dpsdk.typing import Real
+
+if TYPE_CHECKING:
+    from dpsdk.kernel.draw_database.choose import Limits
+    from dpsdk.kernel.draw_database.request import SmallDatabase
+    from dpsdk.kernel.look import Reference
+    from dpsdk.kernel.watch import Watch, Watching
 
 __all__ = ["Kernel"]
 
@@ -34,8 +34,8 @@ R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
-_OWN: frozenset[type] = frozenset({Measure, MeasureResiduals, Select, Look, DrawDatabase})
-"""The requests of this package."""
+_PACKAGE = f"{__package__}."
+"""Requests of classes in modules below are priced as they say."""
 
 
 @final
@@ -217,7 +217,7 @@ class Kernel(HasAccess):
     def _price(self, request: Request[R]) -> Primitive[R] | TrustedRun[R]:
         """Price requests of the package, and those of classes that somebody vouched for."""
         access = self._access
-        if type(request) in _OWN:
+        if type(request).__module__.startswith(_PACKAGE):
             return request.price(access.terms)
         return price_trusted(request, access.trust, access.terms)
 
@@ -250,6 +250,9 @@ class Kernel(HasAccess):
         ExactSamplingInfeasible
             If no sampler can draw it exactly within the limits. Nothing was charged.
         """
+        from dpsdk.kernel.draw_database.choose import Limits  # noqa: PLC0415  # few draw one
+        from dpsdk.kernel.draw_database.request import DrawDatabase  # noqa: PLC0415  # the same
+
         request = DrawDatabase(form, size, epsilon, limits or Limits())
         return self.run(request, allowance=allowance)
 
@@ -268,6 +271,8 @@ class Kernel(HasAccess):
 
         The same as ``run(Select(gaps, epsilon, ...))``; see `Select`.
         """
+        from dpsdk.kernel.select import Select  # noqa: PLC0415  # few select
+
         request = Select(gaps, epsilon, groups=groups, penalties=penalties, opposites=opposites)
         return self.run(request, allowance=allowance)
 
@@ -284,10 +289,14 @@ class Kernel(HasAccess):
 
         The same as ``run(Look(references, noise, bits))``; see `Look`.
         """
+        from dpsdk.kernel.look import Look  # noqa: PLC0415  # few look
+
         return self.run(Look(references, noise, bits), allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """Make a watch for gaps above a threshold. Nothing is paid before its first run opens."""
+        from dpsdk.kernel.watch import Watch  # noqa: PLC0415  # few watch
+
         return Watch(self._access, parameters, allowance)
 
     def calibrate(

@@ -12,7 +12,6 @@ from dpsdk.codec import AMOUNT, FLAG, INTEGER, NUMBER, Choice, Member, Nested, O
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
-from dpsdk.hypothesis import Start
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.typing import Real
 
@@ -23,7 +22,6 @@ __all__ = [
     "NO",
     "QUERY",
     "SHARE",
-    "START",
     "TOTAL",
     "WHEN_SPENT",
     "ZERO",
@@ -57,7 +55,6 @@ COUNT = Member(OrNone(INTEGER), None)
 SHARE = Member(OrNone(NUMBER), None)
 NO = Member(FLAG, False)
 BETA = Member(NUMBER, 0.05)
-START = Member(OrNone(Nested[Start]("a start", Start)), None)
 WHEN_SPENT = Member(Choice[str]("hypothesis", "raise"), "hypothesis")
 TOTAL: dict[str, object] = {"epsilon": MAYBE, "delta": ZERO, "rho": MAYBE}
 """How each is written."""

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 from attrs import define, frozen
 
 from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm, Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
+from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, Request, Terms
 from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 
 __all__ = [
     "MECHANISM",
@@ -35,6 +47,7 @@ __all__ = [
     "TablesStrategy",
     "Unfinished",
     "WhyStopped",
+    "priced_by",
     "built_in",
 ]
 
@@ -331,3 +344,14 @@ def built_in(family: str, members: Mapping[str, object]) -> Callable[[M], M]:
         return written(f"mechanism.{family}", members)(kind)
 
     return register
+
+
+def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
+    """Return the form for which a mechanism quotes what a question costs.
+
+    A distribution answers models for nothing, so the counts of a model's labels tell that price.
+    """
+    if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
+        labels = Identity(form.domain[form.label].size)
+        return LinearForm(form.domain, (Kronecker.of(form.domain, {form.label: labels}),))
+    return form

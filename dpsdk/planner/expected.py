@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import frozen
 
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
-from dpsdk.codec import FLOAT, Choice, written
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.family import Family
+from dpsdk.planner.plan import Basis, Forecast
 from dpsdk.planner.task import Task
 from dpsdk.release import Quote
 from dpsdk.typing import Floats
@@ -26,19 +26,10 @@ from dpsdk.typing import Floats
 __all__ = [
     "MEASURED_BY_BOUND",
     "MEASURED_BY_NOISE",
-    "Basis",
     "Effort",
-    "Forecast",
     "effort",
     "forecast",
 ]
-
-Basis: TypeAlias = Literal["noise", "calibrated", "extrapolated"]
-"""On what a forecast rests.
-
-"noise" is the exact law of the noise; "calibrated" is the table of measured errors;
-"extrapolated" is the same outside of what was measured.
-"""
 
 Band: TypeAlias = tuple[float, float, float]
 """The 5 %, 50 % and 95 % quantiles of a ratio."""
@@ -84,41 +75,6 @@ _QUANTILES = (0.05, 0.5, 0.95)
 _MOST_SCALES = 64
 _SECONDS = 4e-9
 """Of one core of a few years' age, for one pass over a cell."""
-
-
-def _wrong_forecast(forecast: Forecast) -> str:
-    sound = 0 <= forecast.low <= forecast.median <= forecast.high
-    return "" if sound else "a median between a low and a high end that are at least 0"
-
-
-@written(
-    "forecast",
-    {
-        "median": FLOAT,
-        "low": FLOAT,
-        "high": FLOAT,
-        "basis": Choice[Basis]("noise", "calibrated", "extrapolated"),
-    },
-    wrong=_wrong_forecast,
-)
-@frozen
-class Forecast:
-    """How far off the worst entry of an answer is expected to be: no bound.
-
-    Parameters
-    ----------
-    median
-        Half of such answers are expected to be closer.
-    low, high
-        Nine in ten are expected to lie between.
-    basis
-        On what that rests.
-    """
-
-    median: float
-    low: float
-    high: float
-    basis: Basis
 
 
 @frozen

@@ -10,14 +10,15 @@ from attrs import evolve, frozen
 
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
-from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm
+from dpsdk.forms import ConvexForm
 from dpsdk.mechanisms import DistributionMechanism, Mechanism
+from dpsdk.mechanisms.base import priced_by
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Quote
 from dpsdk.release.release import Reason
 
-__all__ = ["Family", "concentrated", "paired", "priced_by", "pure"]
+__all__ = ["Family", "concentrated", "paired", "pure"]
 
 _OF_MODELS = NoAccuracy(
     "the model is the best one of a distribution that was fitted to noisy numbers",
@@ -73,17 +74,6 @@ class Family:
     def without(self, code: str) -> Family:
         """Return the same family, barred by the reason of a code."""
         return evolve(self, barred=reason(code))
-
-
-def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
-    """Return the form for which a mechanism quotes what a question costs.
-
-    A distribution answers models for nothing, so the counts of a model's labels tell that price.
-    """
-    if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
-        labels = Identity(form.domain[form.label].size)
-        return LinearForm(form.domain, (Kronecker.of(form.domain, {form.label: labels}),))
-    return form
 
 
 class _Pure(Protocol):

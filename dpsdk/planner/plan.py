@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -16,21 +16,63 @@ from dpsdk.codec import (
     GROUPS,
     NATURAL,
     TEXT,
+    Choice,
     ListOf,
     Nested,
     OrNone,
     written,
 )
 from dpsdk.forms import Form
-from dpsdk.mechanisms import Mechanism
-from dpsdk.mechanisms.base import MECHANISM
-from dpsdk.planner.expected import Forecast
+from dpsdk.mechanisms.base import MECHANISM, Mechanism
 from dpsdk.release import Cost
 from dpsdk.release.release import REASONS, Reason
 
-__all__ = ["Plan"]
+__all__ = ["Basis", "Forecast", "Plan"]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
+
+
+Basis: TypeAlias = Literal["noise", "calibrated", "extrapolated"]
+"""On what a forecast rests.
+
+"noise" is the exact law of the noise; "calibrated" is the table of measured errors;
+"extrapolated" is the same outside of what was measured.
+"""
+
+
+def _wrong_forecast(forecast: Forecast) -> str:
+    sound = 0 <= forecast.low <= forecast.median <= forecast.high
+    return "" if sound else "a median between a low and a high end that are at least 0"
+
+
+@written(
+    "forecast",
+    {
+        "median": FLOAT,
+        "low": FLOAT,
+        "high": FLOAT,
+        "basis": Choice[Basis]("noise", "calibrated", "extrapolated"),
+    },
+    wrong=_wrong_forecast,
+)
+@frozen
+class Forecast:
+    """How far off the worst entry of an answer is expected to be: no bound.
+
+    Parameters
+    ----------
+    median
+        Half of such answers are expected to be closer.
+    low, high
+        Nine in ten are expected to lie between.
+    basis
+        On what that rests.
+    """
+
+    median: float
+    low: float
+    high: float
+    basis: Basis
 
 
 def _wrong_plan(plan: Plan[Form]) -> str:

@@ -20,8 +20,9 @@ from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
-from dpsdk.planner.expected import Effort, Forecast, effort, forecast
+from dpsdk.planner.expected import Effort, effort, forecast
 from dpsdk.planner.family import Family
+from dpsdk.planner.plan import Forecast
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.search import A_DECADE, OrderedSearch, amount
 from dpsdk.planner.task import Task

@@ -1,21 +1,48 @@
 """Queries: typed questions about the rows of a table."""
 
-from dpsdk.forms.sets import Ball, Box, Simplex
-from dpsdk.queries.above import Above, NumericAbove
-from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
-from dpsdk.queries.conditions import Condition, Not
-from dpsdk.queries.conjunction import Conjunction, Where
-from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
-from dpsdk.queries.linear import Linear
-from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
-from dpsdk.queries.minimization import ConvexMinimization
-from dpsdk.queries.model import Model
-from dpsdk.queries.order import Between
-from dpsdk.queries.quantile import DateQuantile, Median, Quantile, isotonic
-from dpsdk.queries.rectangles import Rectangles
-from dpsdk.queries.threshold import Interval, Threshold
-from dpsdk.queries.totals import Count, Mean, Sum
-from dpsdk.queries.workload import Answers, Workload
+from typing import TYPE_CHECKING
+
+from dpsdk._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dpsdk.forms.sets import Ball, Box, Simplex
+    from dpsdk.queries.above import Above, NumericAbove
+    from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
+    from dpsdk.queries.conditions import Condition, Not
+    from dpsdk.queries.conjunction import Conjunction, Where
+    from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
+    from dpsdk.queries.linear import Linear
+    from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
+    from dpsdk.queries.minimization import ConvexMinimization
+    from dpsdk.queries.model import Model
+    from dpsdk.queries.order import Between
+    from dpsdk.queries.quantile import DateQuantile, Median, Quantile, isotonic
+    from dpsdk.queries.rectangles import Rectangles
+    from dpsdk.queries.threshold import Interval, Threshold
+    from dpsdk.queries.totals import Count, Mean, Sum
+    from dpsdk.queries.workload import Answers, Workload
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "dpsdk.forms.sets": "Ball Box Simplex",
+            "above": "Above NumericAbove",
+            "base": "CountingQuery LinearQuery Query ScalarQuery",
+            "conditions": "Condition Not",
+            "conjunction": "Conjunction Where",
+            "features": "Cross Feature OneHot Scaled",
+            "linear": "Linear",
+            "marginal": "Marginal MarginalTable marginals",
+            "minimization": "ConvexMinimization",
+            "model": "Model",
+            "order": "Between",
+            "quantile": "DateQuantile Median Quantile isotonic",
+            "rectangles": "Rectangles",
+            "threshold": "Interval Threshold",
+            "totals": "Count Mean Sum",
+            "workload": "Answers Workload",
+        },
+    )
 
 __all__ = [
     "Above",

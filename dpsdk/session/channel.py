@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
+from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from typing_extensions import override
 
@@ -15,8 +15,6 @@ from dpsdk.accounting.payment import Around
 from dpsdk.data.private_data import title_of
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
-from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access
 from dpsdk.kernel.question import Question, whose
@@ -28,11 +26,8 @@ from dpsdk.mechanisms.base import (
     Strategy,
     TablesStrategy,
 )
-from dpsdk.mechanisms.fitted import modelled
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
-from dpsdk.queries.linear import to_names
-from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.release.release import Reason
 from dpsdk.session.context import Context
@@ -41,6 +36,11 @@ from dpsdk.session.identity import Using, question_of, request_of
 from dpsdk.session.shown import shown_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
+
+if TYPE_CHECKING:
+    from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
+    from dpsdk.hypothesis.streams import Seed
+    from dpsdk.queries.marginal import MarginalTable
 
 __all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "TablesChannel"]
 
@@ -382,6 +382,8 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
     @override
     def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
         if isinstance(form, ConvexForm):
+            from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # loads the solvers
+
             return modelled(form, self._source.distribution)
         return self._strategy.answer(form, kernel)
 
@@ -403,6 +405,9 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
         UnknownAttribute, InvalidArgument
             If the names are not distinct attributes of the domain.
         """
+        from dpsdk.queries.linear import to_names  # noqa: PLC0415  # few ask for tables
+        from dpsdk.queries.marginal import MarginalTable  # noqa: PLC0415  # the same
+
         domain = self._context.facts.domain
         wanted = to_names(names)
         ordered = tuple(sorted(wanted, key=domain.position))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 from typing_extensions import deprecated
 
@@ -22,7 +22,8 @@ from dpsdk.errors import (
     Redacted,
 )
 from dpsdk.forms import Facts, Form
-from dpsdk.kernel import Kernel, Limits
+from dpsdk.forms.assumptions import Assumptions
+from dpsdk.kernel import Kernel
 from dpsdk.kernel.question import whose
 from dpsdk.kernel.trust import called
 from dpsdk.mechanisms.base import (
@@ -35,8 +36,7 @@ from dpsdk.mechanisms.base import (
     TablesMechanism,
 )
 from dpsdk.observe import Event, Opened, Progress
-from dpsdk.planner import Assumptions, Goal, Plan, Plans
-from dpsdk.planner.planner import Wanted
+from dpsdk.planner.plan import Plan
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.release.release import Reason
@@ -55,6 +55,10 @@ from dpsdk.session.opening import channel_to, kept
 from dpsdk.session.parameters import alike, key_of
 from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
 from dpsdk.session.stopped import Stopped
+
+if TYPE_CHECKING:
+    from dpsdk.kernel import Limits
+    from dpsdk.planner import Goal, Plans
 
 __all__ = ["Desk"]
 
@@ -435,7 +439,8 @@ class Desk:
             if error is not None:
                 raise InvalidArgument("alpha", "left out, as error names the same", "both")
             error = alpha
-        wanted = Wanted(error, budget, beta, assume, limits)
+        amounts = {"error": error, "budget": budget, "beta": beta}
+        wanted = {**amounts, "assumptions": assume, "limits": limits}
         with self._context.history.working("planning"):
             return plans_of(query, self._context, wanted)
 

@@ -23,8 +23,8 @@ from dpsdk.mechanisms.base import (
     TablesStrategy,
     Unfinished,
     WhyStopped,
+    priced_by,
 )
-from dpsdk.planner.family import priced_by
 from dpsdk.release import Cost, Measurement
 from dpsdk.session.channel import (
     Channel,

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import fields, has
 
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
 
 __all__ = ["alike", "key_of"]
 

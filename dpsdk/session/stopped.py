@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define
 
 from dpsdk.errors import DpsdkError
-from dpsdk.mechanisms import WhyStopped
+from dpsdk.mechanisms.base import WhyStopped
 from dpsdk.release import Cost
 from dpsdk.session.channel import DistributionChannel
 

@@ -12,14 +12,13 @@ from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
-from dpsdk.hypothesis.start import kind_for, share_of, to_start
+from dpsdk.hypothesis.start import START, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
     COUNT,
     NO,
     SHARE,
-    START,
     WHEN_SPENT,
     ZERO,
     WhenSpent,

@@ -158,10 +158,3 @@ __all__ = [
     "Unfinished",
     "WhyStopped",
 ]
-
-
-def _is_mechanism(value: object) -> TypeGuard[type[Mechanism[Any]]]:
-    return isclass(value) and not isabstract(value) and issubclass(value, Mechanism)
-
-
-_PUBLIC: list[object] = [globals()[name] for name in __all__]

@@ -52,8 +52,7 @@ from dpsdk.accounting.prices.conversion import (
     zcdp_start,
 )
 from dpsdk.accounting.prices.gdp import gdp_delta, gdp_epsilon, gdp_start
-from dpsdk.accounting.prices.renyi import renyi_divergence
-from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.prices.run import leak, pure_epsilon, renyi_divergence, zcdp_rho
 from dpsdk.accounting.spent import Readings, Remaining, ScopeStatement, Spent
 
 __all__ = [

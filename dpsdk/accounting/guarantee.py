@@ -150,7 +150,7 @@ class PureGuarantee(Guarantee):
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
 
     @cached_property
-    def free(self) -> bool:
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
         """Whether epsilon is 0."""
         return not self.epsilon
 
@@ -190,7 +190,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         return self.shift / self.scale if self.shift else Fraction(0)
 
     @cached_property
-    def free(self) -> bool:
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
         """Whether neighbours have the same vector."""
         return not self.shift
 
@@ -251,7 +251,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         return self.shift_squared / (2 * self.variance) if self.shift_squared else Fraction(0)
 
     @cached_property
-    def free(self) -> bool:
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
         """Whether neighbours have the same vector."""
         return not self.shift_squared
 
@@ -280,7 +280,7 @@ class BoundedRangeGuarantee(Guarantee):
     eta: Fraction = field(converter=_eta, repr=whole_repr)
 
     @cached_property
-    def free(self) -> bool:
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
         """Whether eta is 0."""
         return not self.eta
 
@@ -310,7 +310,7 @@ class ApproximateGuarantee(Guarantee):
     delta: Fraction = field(converter=_delta, repr=whole_repr)
 
     @cached_property
-    def free(self) -> bool:
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
         """Whether epsilon and delta are 0."""
         return not self.epsilon and not self.delta
 

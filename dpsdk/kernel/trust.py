@@ -96,8 +96,8 @@ class Trust:
     def of(cls, given: Mapping[str, str] | Iterable[Trusted], root: type) -> Trust:
         """Find the classes of these names, all of them below the root."""
         names = to_trust(given)
-        keys = list(given) if isinstance(given, Mapping) else []
-        known = {_name_of(key): key for key in keys if isinstance(cast("object", key), type)}
+        keys = list(cast("Mapping[object, str]", given)) if isinstance(given, Mapping) else []
+        known = {_name_of(key): key for key in keys if isinstance(key, type)}
         classes: dict[type, Trusted] = {}
         for one in names:
             kind: object = known.get(one.name) or _loaded(one.name)

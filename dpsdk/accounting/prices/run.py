@@ -1,4 +1,4 @@
-"""What one run costs, in rationals: as pure ε, as ρ of zCDP, and as a leak.
+"""What one run costs, in rationals: as pure ε, as ρ of zCDP, as a Rényi divergence, and as a leak.
 
 docs/explanation/proofs/composition-zcdp.md holds the proofs.
 """
@@ -20,8 +20,19 @@ from dpsdk.accounting.guarantee import (
     PureGuarantee,
     check_guarantee,
 )
-from dpsdk.accounting.numbers.rounding import DOWN, UP, exp_up, fraction_up, ln_down
+from dpsdk.accounting.numbers.rounding import (
+    DOWN,
+    UP,
+    exp_down,
+    exp_up,
+    fraction_down,
+    fraction_up,
+    ln_down,
+    ln_up,
+)
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS
+from dpsdk.accounting.prices.conversion import to_order
+from dpsdk.typing import Real
 
 __all__ = [
     "Prices",
@@ -30,6 +41,7 @@ __all__ = [
     "prices_of",
     "pure_epsilon",
     "pure_rho",
+    "renyi_divergence",
     "zcdp_rho",
 ]
 
@@ -166,3 +178,35 @@ def _bounded_range_rho(eta: Fraction) -> tuple[int, int]:
     x = DOWN.divide(fraction_up(eta), UP.subtract(exp_up(fraction_up(eta)), 1))
     exact = Fraction(UP.subtract(UP.subtract(x, Decimal(1)), ln_down(x)))
     return min(cap, exact).as_integer_ratio()
+
+
+def renyi_divergence(guarantee: Guarantee, order: Real) -> Fraction:
+    """An upper bound of the Rényi divergence of one run at an order above 1, its leak set aside.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem gives one.
+    InvalidArgument
+        If the order is not above 1.
+
+    Notes
+    -----
+    The smaller of order · ρ and, where the run is ε-DP, of that of randomised response:
+    ε + [ln(1 + e^(-(2a-1)ε)) - ln(1 + e^(-ε))] / (a-1) at the order a.
+    """
+    return _divergence(guarantee, to_order(order))
+
+
+@lru_cache(4096)
+def _divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
+    concentrated = order * zcdp_rho(guarantee)
+    epsilon = pure_epsilon(guarantee)
+    if epsilon is None:
+        return concentrated
+    far = exp_up(fraction_down((2 * order - 1) * epsilon).copy_negate())
+    near = exp_down(fraction_up(epsilon).copy_negate())
+    # Never positive, so that it is divided by the larger bound of a - 1.
+    saved = UP.subtract(ln_up(UP.add(1, far)), ln_down(DOWN.add(1, near)))
+    saved = min(UP.divide(saved, fraction_up(order - 1)), Decimal(0))
+    return min(concentrated, Fraction(UP.add(fraction_up(epsilon), saved)))

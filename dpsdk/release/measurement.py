@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, Protocol, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
+from attrs import cmp_using, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._arrays import Lasting, kept, same_numbers
-from dpsdk.accuracy import Accuracy, NoAccuracy
+from dpsdk.accuracy import Accuracy
 from dpsdk.typing import Floats
 
-__all__ = ["Measurement", "Source", "own"]
+__all__ = ["Measurement", "Source"]
 
 _FLOAT = np.dtype(np.float64)
 
@@ -24,17 +24,6 @@ Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
 "measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
 off a "hypothesis", a public distribution that moves, or that a model was fitted on.
 """
-
-
-class _Said(Protocol):
-    @property
-    def accuracy(self) -> Accuracy: ...
-
-
-def own(said: _Said) -> None:
-    """Have it hold a copy of what is said of many answers: whoever gets it may write into it."""
-    if type(said.accuracy) is NoAccuracy:
-        object.__setattr__(said, "accuracy", evolve(said.accuracy))
 
 
 def _still(values: Floats) -> Floats:
@@ -52,6 +41,3 @@ class Measurement(Lasting, Generic[Acc_co]):
     values: Floats = field(converter=_still, eq=cmp_using(eq=same_numbers), hash=False)
     accuracy: Acc_co
     source: Source = "measured"
-
-    def __attrs_post_init__(self) -> None:
-        own(self)

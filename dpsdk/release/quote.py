@@ -12,7 +12,6 @@ from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Lifting, bound_of, finit
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.release.cost import Cost
-from dpsdk.release.measurement import own
 from dpsdk.typing import Floats
 
 __all__ = ["Quote"]
@@ -32,9 +31,6 @@ class Quote:
     _lifting: Lifting[object] | None = None
     _facts: Facts | None = None
     _assumptions: Assumptions = NOTHING
-
-    def __attrs_post_init__(self) -> None:
-        own(self)
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer will be off by more than this.

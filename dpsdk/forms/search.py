@@ -117,7 +117,8 @@ def _worst_pair(
 ) -> tuple[float, bool]:
     """The largest distance of two heavy columns, or what lighter ones can do."""
     if width < 2:
-        return pair_bound(norms, norms, power, signed=signed), False
+        # Seen from a point, a column may be farther from that of the outside than from all others.
+        return max(least, pair_bound(norms, norms, power, signed=signed)), False
     if len(norms) <= width:
         heaviest, lighter = np.arange(len(norms)), norms[:0]
     else:

@@ -103,6 +103,45 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relati
 
 
 @pytest.mark.thorough(quick=1)
+def random_counts(rng, domain):
+    """A form of zeros and ones: boxes, products of ranges, lines with gaps."""
+    blocks = []
+    for kind in rng.integers(0, 3, 3):
+        names = tuple(name for name in domain.names if rng.random() < 0.7) or domain.names[:1]
+        sizes = [domain[name].size for name in names]
+        ends = np.stack([rng.integers(0, size + 1, (2, 12)) for size in sizes], axis=1)
+        starts, stops = np.sort(ends, axis=0)
+        if kind == 0:
+            blocks.append(Boxes(names, sizes, starts, stops, np.ones(12)))
+        elif kind == 1:
+            blocks.append(Kronecker(names, [Prefix(size) for size in sizes]))
+        else:
+            lines = [Weights(rng.integers(0, 2, (1, size))) for size in sizes]
+            blocks.append(Kronecker(names, lines))
+    return LinearForm(domain, blocks)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_columns_seen_from_a_point_bound_all_pairs(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    limited(monkeypatch, "PAIR_LIMIT", int(rng.integers(1, 20)))
+    domain = Domain(*(Integer(name, 1, int(rng.integers(1, 7))) for name in "abc"))
+    form = random_counts(rng, domain)
+    for neighbors, outside in RELATIONS:
+        compare(form, neighbors, outside)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+def test_columns_that_are_all_alike_are_far_from_that_of_the_outside(pairs, monkeypatch):
+    limited(monkeypatch, "PAIR_LIMIT", pairs)
+    domain, ends = Domain(Integer("a", 0, 4)), np.zeros((1, 9), dtype=np.int64)
+    stops = ends + 5
+    stops[0, 0] = 4
+    form = LinearForm(domain, [Boxes(domain.names, domain.shape, ends, stops, np.ones(9))])
+    for neighbors, outside in RELATIONS:
+        compare(form, neighbors, outside)
+
+
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
 def test_a_thousand_rectangles_are_searched_exactly_and_soon(neighbors, outside):
     """Point 32: their price took two seconds."""

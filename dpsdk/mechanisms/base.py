@@ -250,8 +250,8 @@ class TablesMechanism(DistributionMechanism):
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 
-class HypothesisStrategy(DistributionStrategy, Protocol):
-    """A strategy whose distribution moves."""
+class _Moves(Protocol):
+    """What has a distribution that moves."""
 
     @property
     def distribution(self) -> Hypothesis:
@@ -262,6 +262,10 @@ class HypothesisStrategy(DistributionStrategy, Protocol):
     def hypothesis(self) -> Hypothesis:
         """The distribution as it stands. Later answers do not change what was given out."""
         ...
+
+
+class HypothesisStrategy(_Moves, DistributionStrategy, Protocol):
+    """A strategy whose distribution moves."""
 
 
 class HypothesisMechanism(DistributionMechanism):
@@ -274,21 +278,11 @@ class HypothesisMechanism(DistributionMechanism):
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 
-class ModelsStrategy(Strategy[LinearForm | ConvexForm], Protocol):
+class ModelsStrategy(_Moves, Strategy[LinearForm | ConvexForm], Protocol):
     """A strategy whose distribution moves, and that answers convex minimisations itself.
 
     Of a model the raw numbers are its θ, and after it the certified gap of the solver.
     """
-
-    @property
-    def distribution(self) -> Hypothesis:
-        """The same as `hypothesis`."""
-        ...
-
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The distribution as it stands. Later answers do not change what was given out."""
-        ...
 
 
 class ModelsMechanism(Mechanism[LinearForm | ConvexForm]):

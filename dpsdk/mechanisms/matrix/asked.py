@@ -27,21 +27,14 @@ _PRODUCTS = 2**34
 
 @frozen(eq=False)
 class Line:
-    """The weights of some functions along one attribute, by what a strategy for it needs.
-
-    Parameters
-    ----------
-    squares
-        The sum of the squared weights: one number for all functions, or one for each.
-    gram
-        WᵀW for a batch of functions that is a product, of up to 2^8 cells.
-    rows
-        Instead: the weights of single functions, shape (functions, cells).
-    """
+    """The weights of some functions along one attribute, by what a strategy for it needs."""
 
     squares: Floats
+    """The sum of the squared weights: one number for all functions, or one for each."""
     gram: Floats | None = None
+    """WᵀW for a batch of functions that is a product, of up to 2^8 cells."""
     rows: Floats | None = None
+    """Instead: the weights of single functions, shape (functions, cells)."""
 
     def traces(self, inverse: Floats | None) -> Floats:
         """W V wᵀ, in all or for each function; None stands for the identity."""

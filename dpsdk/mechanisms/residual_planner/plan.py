@@ -133,24 +133,16 @@ _STEPS = 2000
 
 @frozen(eq=False)
 class Problem:
-    """Which marginals are wanted, which residuals they are made of, and what these cost.
-
-    Parameters
-    ----------
-    prices
-        a_T of each residual; 0 where it is free, and known exactly.
-    weights
-        p_T of each residual; 0 where an attribute has one cell.
-    marginals, residuals, shares
-        Triples: marginal number i has residual number j in it, spread over cells, and its square
-        share is 1 / n_(S-T)².
-    """
+    """Which marginals are wanted, which residuals they are made of, and what these cost."""
 
     prices: Floats
+    """a_T of each residual; 0 where it is free, and known exactly."""
     weights: Floats
+    """p_T of each residual; 0 where an attribute has one cell."""
     marginals: Ints
     residuals: Ints
     shares: Floats
+    """Triples: a marginal has a residual in it, spread over cells, of square share 1 / n_(S-T)²."""
     count: int
     """How many marginals there are."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import cached_property
-from typing import Self, TypeVar
+from functools import cached_property, lru_cache
+from typing import Self, TypeVar, cast
 
 from attrs import field, frozen
 
@@ -329,9 +329,20 @@ _KNOWN = frozenset(
 )
 
 
+@lru_cache(4096)
+def _first_equal(guarantee: Guarantee) -> Guarantee:
+    return guarantee
+
+
 def check_guarantee(guarantee: G) -> G:
-    """Give a guarantee back if theorems speak of its very class."""
+    """Give a guarantee back, or the equal one that came first, whose prices are found sooner.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        For any class that no theorem speaks of, also one below a known one.
+    """
     if type(guarantee) not in _KNOWN:
         name = type(guarantee).__name__
         raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
-    return guarantee
+    return cast("G", _first_equal(guarantee))

@@ -267,7 +267,8 @@ class Kinds:
         """The kind of a name; raises `WireError` if the catalogue has none."""
         kind = self._by_name.get(name) if type(name) is str else None
         if kind is None:
-            raise refused(f"{path}.{_KIND}", "the name of a kind of the catalogue", name)
+            few = f", one of {', '.join(self._by_name)}" if len(self._by_name) < 9 else ""
+            raise refused(f"{path}.{_KIND}", f"the name of a kind of the catalogue{few}", name)
         return kind
 
     def nearest(self, made: type, path: str) -> Kind[object]:

@@ -179,7 +179,7 @@ class Channel(Closable, Generic[F_contra]):
                 return self._put(query, form, label, request, (), ended)
             while True:
                 with reuse.asking(same) as free:
-                    measurement = reuse.find(same, context.payer)
+                    measurement = reuse.find(same, context.payer, context.place.before(using, form))
                     if measurement is not None:
                         return self._reused(query, measurement, label, request, ended)
                     if free:

@@ -334,7 +334,8 @@ class Desk:
         believed.check(context.facts)
         if context.reuse is not None:
             same = question_of(context.place, mechanism, form)
-            known = None if same is None else context.reuse.find(same, context.payer)
+            before = context.place.before(mechanism, form)
+            known = None if same is None else context.reuse.find(same, context.payer, before)
             if known is not None:
                 free = Quote(Cost(), Cost(), known.accuracy)
                 return free.for_query(lifting(query), self.facts, believed)

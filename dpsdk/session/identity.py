@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from typing import TypeAlias, cast
 
@@ -23,6 +24,7 @@ from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.hypothesis.digests import digest_of
 from dpsdk.queries.base import Query
+from dpsdk.session import legacy
 from dpsdk.typing import Array
 
 __all__ = ["BEST", "Best", "Place", "Using", "question_of", "request_of"]
@@ -65,6 +67,10 @@ class Place:
     def part(self, attribute: str, cell: int) -> Place:
         """A part of the table."""
         return Place(self._name, self._facts, (*self._parts, attribute, str(cell)))
+
+    def before(self, using: object, form: Form) -> Callable[[], str | None]:
+        """Compute, when it is called, how dpsdk 0.1 told a question here from others."""
+        return partial(legacy.question_of, self._name, self._facts, self._parts, using, form)
 
     @property
     def digest(self) -> str:

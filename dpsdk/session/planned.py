@@ -176,7 +176,7 @@ class _Best(Channel[F]):
         own = None if not same else question_of(outer.place, plan.mechanism, form)
         if own is None or outer.reuse is None:
             return super()._put(query, form, label, request, same, ended)
-        known = outer.reuse.find(own, outer.payer)
+        known = outer.reuse.find(own, outer.payer, outer.place.before(plan.mechanism, form))
         if known is None:
             return super()._put(query, form, label, request, (*same, own), ended)
         for one in same:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from threading import Lock, local
 
@@ -46,8 +46,10 @@ class Reuse:
         self._asked: dict[str, Lock] = {}
         self._process = os.getpid()
 
-    def find(self, question: str, payer: Odometer) -> Measurement | None:
-        """The answer to a question; None if there is none.
+    def find(
+        self, question: str, payer: Odometer, before: Callable[[], str | None]
+    ) -> Measurement | None:
+        """The answer to a question, which `before` gives as 0.1 told it; None if there is none.
 
         Raises
         ------
@@ -61,7 +63,10 @@ class Reuse:
             return None
         # Somebody may have used this name for another request, and so is none of these answers.
         with suppress(InvalidArgument):
-            return _request(question, payer).stored()
+            found = _request(question, payer).stored()
+            if found is None and (old := before()) is not None:
+                found = _request(old, payer).stored()
+            return found
         return None
 
     def keep(self, question: str, payer: Odometer, measurement: Measurement) -> None:

@@ -11,7 +11,7 @@ from dpsdk.forms.blocks import Block
 from dpsdk.forms.diameter import Columns, by_signs, central_distances, diameter, few_signs
 from dpsdk.forms.factors import PAIR_LIMIT, WEIGHT_LIMIT
 from dpsdk.forms.move import Move, pair_bound
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["search"]
 
@@ -152,7 +152,7 @@ def _split(norms: Floats, width: int) -> tuple[Ints, Floats]:
     return places[np.argsort(-norms[places], kind="stable")], np.delete(norms, places)
 
 
-def _longest(columns: Floats) -> float:
+def _longest(columns: Array) -> float:
     """The largest squared distance of two columns."""
     own, width = np.einsum("ij,ij->j", columns, columns), columns.shape[1]
     step = _PRODUCT // max(columns.size, 1)
@@ -168,7 +168,7 @@ def _longest(columns: Floats) -> float:
     return best
 
 
-def _products(columns: Floats) -> Floats:
+def _products(columns: Array) -> Array:
     """The products of all pairs of columns."""
     width = columns.shape[1]
     if width > _NARROW:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
+from functools import cached_property
 
 from attrs import field, frozen
 
@@ -101,8 +102,12 @@ class Laplace(_Independent):
 
     epsilon: Fraction = field(converter=to_epsilon)
 
-    def _noise(self) -> Noise:
+    @cached_property
+    def _laplace(self) -> LaplaceNoise:
         return LaplaceNoise(self.epsilon)
+
+    def _noise(self) -> Noise:
+        return self._laplace
 
     @property
     def _given(self) -> dict[str, Fraction | None]:

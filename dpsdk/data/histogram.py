@@ -5,52 +5,20 @@ Only the kernel and the modules of this package may import this one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from threading import RLock
-from typing import final
 
 import numpy as np
 
+from dpsdk.data.counts import CachedCounts
 from dpsdk.domain import Domain
-from dpsdk.errors import Redacted
 from dpsdk.forms.blocks import numbered, tally
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Histogram", "TableCache", "narrow", "tallied"]
-
-_CELLS = 2**24
-"""Cached tables have no more cells than this together: 128 MiB."""
+__all__ = ["Histogram", "narrow", "tallied"]
 
 _TALLIED = 2**22
 """Records are counted together in a table of at most so many cells: 32 MiB."""
-
-
-@final
-class TableCache:
-    """Read-only tables by their names, as many as fit; the oldest ones go first."""
-
-    __slots__ = ("_cells", "_lock", "_tables", "get")
-
-    def __init__(self) -> None:
-        self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
-        self._cells = 0
-        # A finaliser that runs meanwhile may read a table, too.
-        self._lock = RLock()
-        self.get: Callable[[tuple[str, ...]], Floats | None] = self._tables.get
-
-    def keep(self, names: tuple[str, ...], table: Floats) -> Floats:
-        """Keep a table, and return it; it is read-only from now on."""
-        table.flags.writeable = False
-        with self._lock:
-            if names not in self._tables:
-                self._tables[names] = table
-                self._cells += table.size
-            while self._cells > _CELLS and len(self._tables) > 1:
-                _, oldest = self._tables.popitem(last=False)
-                self._cells -= oldest.size
-        return table
 
 
 def tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
@@ -78,13 +46,13 @@ def tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
     }, counts[found].astype(np.float64)
 
 
-class Histogram:
+class Histogram(CachedCounts):
     """Counts of the records inside a domain, and of those in the extra cell outside it.
 
-    Its arrays are read-only. Marginal tables are cached.
+    Its arrays are read-only.
     """
 
-    __slots__ = ("_codes", "_counts", "_outside", "_sizes", "_tables")
+    __slots__ = ("_codes", "_counts", "_outside", "_sizes")
 
     def __init__(
         self,
@@ -93,19 +61,13 @@ class Histogram:
         counts: Floats,
         outside: int,
     ) -> None:
+        super().__init__()
         if isinstance(sizes, Domain):
             sizes = {name: sizes[name].size for name in codes}
         self._sizes = sizes
         self._codes = {name: _frozen(narrow(code, sizes[name])) for name, code in codes.items()}
         self._counts = _frozen(counts)
         self._outside = outside
-        self._tables = TableCache()
-
-    def __repr__(self) -> str:
-        return "Histogram(private)"
-
-    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        raise Redacted("pickling or copying")
 
     @property
     def process(self) -> None:
@@ -117,7 +79,6 @@ class Histogram:
         return int(self._counts.sum()) + self._outside
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Histogram:
-        """Return the records in one cell of an attribute; the others are outside, or gone."""
         chosen = self._codes[name] == cell
         codes = {other: code[chosen] for other, code in self._codes.items()}
         counts = self._counts[chosen]
@@ -125,19 +86,9 @@ class Histogram:
         return Histogram(self._sizes, codes, counts, outside)
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
-        """Return cell numbers along each named attribute, and the count of each such record."""
         return [_frozen(self._codes[name].astype(np.int64)) for name in names], self._counts
 
-    def table(self, names: tuple[str, ...]) -> Floats:
-        """Return counts on the cells of the named attributes, read-only, one axis a name."""
-        known = self._tables.get(names)
-        return self._tables.keep(names, self.counted(names)) if known is None else known
-
-    def counted(self, names: tuple[str, ...]) -> Floats:
-        """Return the same, but do not keep it: for very many tables that are read once."""
-        known = self._tables.get(names)
-        if known is not None:
-            return known
+    def _count(self, names: tuple[str, ...]) -> Floats:
         shape = tuple([self._sizes[name] for name in names])
         cells = numbered((self._codes[name] for name in names), shape, len(self._counts))
         return tally(cells, self._counts, shape)

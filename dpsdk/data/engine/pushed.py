@@ -13,11 +13,11 @@ from typing import Any, final
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from dpsdk.data.counts import CachedCounts
 from dpsdk.data.engine.rows import code_name
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
-from dpsdk.data.histogram import TableCache
 from dpsdk.data.matcher import Matcher
-from dpsdk.errors import Closed, InvalidArgument, Redacted
+from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Pushed", "pushed_of_codes"]
@@ -29,7 +29,7 @@ _KEY_LIMIT = 2**62
 
 
 @final
-class Pushed:
+class Pushed(CachedCounts):
     """Counts of the rows of a snapshot, or of those in chosen cells of some attributes.
 
     What is asked of an engine follows from the names that are read, and from nothing private: one
@@ -56,7 +56,6 @@ class Pushed:
         "_rows",
         "_sizes",
         "_snapshot",
-        "_tables",
     )
 
     def __init__(
@@ -66,19 +65,13 @@ class Pushed:
         counted: tuple[int | None, int | None] | None = None,
         cells: tuple[tuple[str, int], ...] = (),
     ) -> None:
+        super().__init__()
         self._sizes = dict(sizes)
         self._places = {name: place for place, name in enumerate(sizes)}
         self._snapshot = snapshot
         self._cells = cells
         self._process = os.getpid()
-        self._tables = TableCache()
         self._rows, self._inside = _whole(snapshot) if counted is None else counted
-
-    def __repr__(self) -> str:
-        return "Pushed(private)"
-
-    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        raise Redacted("pickling or copying")
 
     @property
     def process(self) -> int:
@@ -87,7 +80,6 @@ class Pushed:
 
     @property
     def rows(self) -> int:
-        """The number of rows, outside ones included. Private unless the relation says otherwise."""
         return self._counted_inside() if self._rows is None else self._rows
 
     @property
@@ -96,14 +88,12 @@ class Pushed:
         return self.rows - self._counted_inside()
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Pushed:
-        """The records in one cell of an attribute, of the same snapshot; nothing is read for it."""
         counted = (self._rows if keep_rows else None), None
         part = Pushed(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
         part._process = self._process
         return part
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
-        """Cell numbers along each named attribute, and the count of each such record."""
         if not names:
             return [], np.array([float(self._counted_inside())])
         runs = _runs([self._sizes[name] for name in names])
@@ -116,16 +106,7 @@ class Pushed:
             codes.extend(code.astype(np.int64) for code in np.unravel_index(key[order], shape))
         return codes, counts[order]
 
-    def table(self, names: tuple[str, ...]) -> Floats:
-        """Counts on the cells of the named attributes; read-only, one axis a name."""
-        known = self._tables.get(names)
-        return self._tables.keep(names, self.counted(names)) if known is None else known
-
-    def counted(self, names: tuple[str, ...]) -> Floats:
-        """The same, but not kept: for very many tables that are read once."""
-        known = self._tables.get(names)
-        if known is not None:
-            return known
+    def _count(self, names: tuple[str, ...]) -> Floats:
         shape = tuple([self._sizes[name] for name in names])
         flat = np.zeros(math.prod(shape))
         if names:

@@ -16,7 +16,7 @@ import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk._locks import ExclusiveLock
-from dpsdk.data import histogram
+from dpsdk.data import counts as counts_module
 from dpsdk.data.engine import pushed
 from dpsdk.data.engine.pushed import Pushed
 from dpsdk.data.engine.snapshot import Snapshot, snapshot_of
@@ -118,7 +118,7 @@ def test_tables_are_read_only_and_read_once(asked):
 
 
 def test_the_oldest_tables_go_when_they_have_too_many_cells(asked, monkeypatch):
-    monkeypatch.setattr(histogram, "_CELLS", 25)
+    monkeypatch.setattr(counts_module, "_CELLS", 25)
     engine = open_histogram(loaded())
     asked.clear()
     for names in (("age",), ("age", "sex"), ("age", "sex"), ("age",), ("sex",)):

@@ -88,7 +88,9 @@ def moment_reader(form: str) -> Callable[[str], Moment | None]:
     InvalidArgument
         If it is no such form.
     """
-    parts = re.findall("%.|[^%]|%$", form, re.DOTALL) if isinstance(form, str) else []
+    parts: list[str] = []
+    if isinstance(form, str):
+        parts = re.findall("%.|[^%]|%$", form, re.DOTALL)
     used = [part for part in parts if part[0] == "%" and part != "%%"]
     whole = {"%d", "%m"} <= {*used} and len({"%Y", "%y"} & {*used}) == 1
     if not whole or len(set(used)) < len(used) or not {*used} <= {*_DIRECTIVES}:
@@ -96,7 +98,8 @@ def moment_reader(form: str) -> Callable[[str], Moment | None]:
             "a form of dates of %d, %m and %Y, such as '%d.%m.%Y'; also %y, %H, %M, %S, %f, %z"
         )
         raise InvalidArgument("dates", expected, shown(form))
-    pattern = re.compile("".join(_DIRECTIVES.get(part, re.escape(part)) for part in parts))
+    pieces = [_DIRECTIVES[part] if part in _DIRECTIVES else re.escape(part) for part in parts]
+    pattern = re.compile("".join(pieces))
     return lambda text: _moment(pattern.fullmatch(text))
 
 

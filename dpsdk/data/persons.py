@@ -97,8 +97,10 @@ class PersonMatcher(Matcher):
         super().__init__(column, 2**62, texts)
         # None is a field that a line does not have. New texts get the next number.
         nobody: dict[str | None, int] = dict.fromkeys([None, *MISSING], -1)
-        self._numbers = defaultdict(count().__next__, nobody)
-        self._memo = _Stripped(self._numbers) if texts.strip else self._numbers
+        self._numbers: defaultdict[str | None, int] = defaultdict(count().__next__, nobody)
+        self._memo: dict[str | None, int] = (
+            _Stripped(self._numbers) if texts.strip else self._numbers
+        )
         self._distinct: Ints | None = None
         """The identifiers, where a column of integers holds them."""
 
@@ -106,8 +108,8 @@ class PersonMatcher(Matcher):
         """Return the written forms of some persons. Private."""
         if self._distinct is not None:
             return list(map(str, self._distinct[persons].tolist()))
-        forms = list(self._numbers)[1 + len(MISSING) :]
-        return [str(forms[person]) for person in persons.tolist()]
+        forms, places = list(self._numbers)[1 + len(MISSING) :], cast("list[int]", persons.tolist())
+        return [str(forms[place]) for place in places]
 
     def memo(self) -> dict[str | None, int]:
         return self._memo

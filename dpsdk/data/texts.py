@@ -192,8 +192,8 @@ _SCALARS = frozenset(np.sctypeDict.values())
 def _scalar(value: np.generic) -> Number | bool | str | None:
     if type(value) not in _SCALARS:
         return None
-    if isinstance(value, np.floating):
-        number = printed_decimal(value)
+    if issubclass(type(value), np.floating):
+        number = printed_decimal(cast("np.floating", value))
         return None if number.is_nan() else number
     if isinstance(value, np.bool_ | np.str_) or (
         isinstance(value, np.integer) and not isinstance(value, np.timedelta64)

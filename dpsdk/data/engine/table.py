@@ -119,7 +119,7 @@ def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Ta
     if library in {"pandas", "pyarrow", "modin", "cudf"} and hasattr(native, "columns"):
         # These may repeat a name.
         held = list(getattr(native, "column_names", native.columns))
-        levels = list(getattr(getattr(native, "index", None), "names", ()))
+        levels: list[object] = list(getattr(getattr(native, "index", None), "names", ()))
         for name in names:
             if name in levels and name not in held:
                 reason = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -245,12 +245,27 @@ class _Table:
         if len(table) != block.count(_FEED) + (not block.endswith(_FEED)):
             return None
         codes: list[Ints] = []
-        for memo, place in zip(self._memos, self._places, strict=True):
+        for matcher, memo, place in zip(self._matchers, self._memos, self._places, strict=True):
             column = table.column(str(place)).combine_chunks().dictionary_encode()
             chunk = column.chunk(0) if isinstance(column, arrow.ChunkedArray) else column
-            known = [memo[text] for text in chunk.dictionary.to_pylist()]
-            codes.append(np.array(known, dtype=np.int64)[chunk.indices.to_numpy()])
+            known = _codes_of(matcher, memo, chunk.dictionary)
+            codes.append(known[chunk.indices.to_numpy()])
         return codes
+
+
+def _codes_of(matcher: Matcher, memo: Mapping[str | None, int], texts: Any) -> Ints:
+    """Return the cells of an array of texts of pyarrow, whole numbers among them at once."""
+    codes = np.empty(len(texts), dtype=np.int64)
+    digits = np.zeros(len(texts), dtype=bool)
+    if matcher.reads_digits:
+        from pyarrow import compute  # noqa: PLC0415  # an extra
+
+        found = cast("Any", compute).match_substring_regex(texts, r"\A-?[0-9]{1,18}\z")
+        digits = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+        codes[digits] = matcher.integers(texts.filter(found).cast("int64").to_numpy())
+        texts = texts.filter(cast("Any", compute).invert(found))
+    codes[~digits] = [memo[text] for text in texts.to_pylist()]
+    return codes
 
 
 def lone_field_hint(titles: Sequence[str]) -> str:

@@ -58,6 +58,8 @@ class Matcher(ABC):
 
     clips: bool = False
     """Whether numbers beyond the bounds are moved to them."""
+    reads_digits: bool = False
+    """Whether every text of digits is read as the integer that it spells."""
 
     def __init__(self, name: str, size: int, texts: TextFormat) -> None:
         self.name: str = name

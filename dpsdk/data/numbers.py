@@ -18,6 +18,8 @@ __all__ = ["BinnedMatcher", "IntegerMatcher", "first_float_from"]
 
 
 class _NumericMatcher(Matcher):
+    reads_digits = True
+
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
         self.clips = clip

@@ -186,12 +186,11 @@ def _read(text: str, make: Callable[[Any], T], write: Callable[[T], str]) -> T:
     """What a text says, which is written in one way only."""
     try:
         found = make(parsed(text, scale=_SCALE))
-        same = write(found) == text
+        if write(found) == text:
+            return found
     except (TypeError, ValueError, LookupError, AttributeError):
-        same = False
-    if not same:
-        raise RecordError("Books", "written as books are", "written otherwise")
-    return found
+        pass
+    raise RecordError("Books", "written as books are", "written otherwise")
 
 
 def _head_of(plain: Any) -> tuple[Binding, int]:

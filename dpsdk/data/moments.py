@@ -172,14 +172,7 @@ def _of_pandas(pandas: Any, value: Any) -> Moment | None:
 def moment_column(values: Array, missing: Bools | None, kind: Kind | None = None) -> Column:
     """Return an array of datetime64, or of objects of a known kind, as a column of seconds.
 
-    Parameters
-    ----------
-    values
-        Where these are objects, those of another kind than `kind` count as missing.
-    missing
-        Where there is none; NaT is added.
-    kind
-        What they are, if that is not what their dtype says.
+    Objects of another kind than `kind` count as missing.
     """
     if values.dtype.kind == "M":
         seconds, nothing = _seconds(values)

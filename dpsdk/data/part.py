@@ -16,17 +16,7 @@ __all__ = ["Parts"]
 
 @frozen(eq=False)
 class Parts:
-    """A table that falls into parts by the cells of one attribute, each known by its cell.
-
-    Parameters
-    ----------
-    data
-        The whole table.
-    attribute
-        What labels are looked up in.
-    moves
-        Whether a row may move from one part to another.
-    """
+    """A table that falls into parts by the cells of one attribute, each known by its cell."""
 
     data: PrivateData
     attribute: Attribute

@@ -222,19 +222,7 @@ def kept(
     codes: Sequence[Ints],
     unit: PrivacyUnit,
 ) -> Bools:
-    """Return which rows stay, of a table whose persons and cells are known.
-
-    Parameters
-    ----------
-    persons
-        The number of each row's person, from 0 on; -1 for rows of nobody, which do not stay.
-    written
-        Gives the identifiers of some persons.
-    codes
-        The cell of each row along each attribute; all of them -1 where it lies outside.
-    unit
-        How many rows, and whether cells count once.
-    """
+    """Return which rows stay; those of nobody, whose person is -1, do not."""
     stays = persons >= 0
     if not stays.any():
         return stays

@@ -173,15 +173,6 @@ def kept_rows(
 ) -> Rows:
     """Return the rows that are kept of persons.
 
-    Parameters
-    ----------
-    table, keys
-        Among its columns is that of the identifiers.
-    person, unit
-        What reads the identifiers, and how many rows of a person are kept.
-    complete
-        Whether every row must lie inside the domain, whosever it is.
-
     Raises
     ------
     DataError
@@ -234,21 +225,7 @@ def bounded(
     *,
     strip: bool = False,
 ) -> nw.LazyFrame[Any]:
-    """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1.
-
-    Parameters
-    ----------
-    frame
-        Cell numbers, as `coded` makes them, beside the column of identifiers.
-    names
-        The columns of cell numbers.
-    column
-        That of the identifiers, of integers or texts.
-    unit
-        How many rows of a person are kept, and whether cells count once.
-    strip
-        Whether white space around identifiers is dropped.
-    """
+    """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1."""
     outside = nw.any_horizontal(*(nw.col(name) < 0 for name in names), ignore_nulls=False)
     cells = [
         nw.when(outside).then(nw.lit(-1)).otherwise(nw.col(name)).cast(nw.Int64).alias(name)

@@ -90,15 +90,7 @@ class Snapshot:
 
 
 def snapshot_of(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> Snapshot | None:
-    """A snapshot of a frame of cell numbers; None where its engine can hold none.
-
-    Parameters
-    ----------
-    coded
-        Columns as `coded` names them, in which a row is outside where it is outside in any.
-    sizes
-        The number of cells along each attribute.
-    """
+    """A snapshot of a frame of cell numbers; None where its engine can hold none."""
     table = _narrowed(coded, sizes)
     engine = coded.implementation
     if engine.is_polars() or engine.is_pandas_like() or engine.is_pyarrow():

@@ -151,7 +151,7 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
             "--categorical",
             ("NAME", "LABEL"),
             "+",
-            "one of these labels; one that begins with a dash in double quotes, as '\"--x\"'",
+            "one of these labels; one that begins with a dash in double quotes, as '\"-x\"'",
         ),
         ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
     ):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         HypothesisChannel,
         TablesChannel,
     )
-    from dpsdk.session.stopped import Stopped
+    from dpsdk.session.opening import Stopped
 else:
     from dpsdk._lazy import lazy_names
 
@@ -53,7 +53,7 @@ else:
             "release": "Quote Release",
             "session": "Session",
             "session.channel": "Channel DistributionChannel HypothesisChannel TablesChannel",
-            "session.stopped": "Stopped",
+            "session.opening": "Stopped",
         },
     )
 

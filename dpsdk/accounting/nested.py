@@ -66,7 +66,7 @@ class ScopeOdometer(Odometer):
         self._outer = outer
         self._composition = outer._composition
         self._anytime = None
-        self._name = name
+        self.scope = name
         self._ledger = outer._ledger
         self._session = outer._session
         self._numbers = outer._numbers
@@ -135,7 +135,7 @@ class ScopeOdometer(Odometer):
         seen._outer = outer
         seen._composition = outer._composition
         seen._anytime = None
-        seen._name = account.name
+        seen.scope = account.name
         seen._ledger = outer._ledger
         seen._session = outer._session
         seen._numbers = outer._numbers
@@ -149,7 +149,7 @@ class ScopeOdometer(Odometer):
         account = self._account(books)
         spent, remaining, over = self._spent(books), self._remaining(books), self._over(books)
         left = without_runs(remaining) if over else remaining
-        return ScopeStatement(self._name, self._cap, spent, left, account.reserve, over)
+        return ScopeStatement(self.scope, self._cap, spent, left, account.reserve, over)
 
     @property
     def cap(self) -> str:
@@ -160,11 +160,6 @@ class ScopeOdometer(Odometer):
     def outer(self) -> Odometer:
         """The odometer that pays."""
         return self._outer
-
-    @property
-    def scope(self) -> str:
-        """The name of the scope."""
-        return self._name
 
     def close(self) -> None:
         """Charge nothing more, and give back what was reserved and not spent.
@@ -178,7 +173,7 @@ class ScopeOdometer(Odometer):
 
     @property
     def _title(self) -> str:
-        return f"scope {shown(self._name)} ({self._cap})"
+        return f"scope {shown(self.scope)} ({self._cap})"
 
     def _account(self, books: Books) -> Account:
         account = books.accounts.get(self._payer.accounts[0])

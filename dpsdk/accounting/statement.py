@@ -45,6 +45,9 @@ class Statement:
     _payer: Payer
     _session: int
 
+    scope: str = ""
+    """The name of the scope that it pays for; empty for a session itself."""
+
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
@@ -79,11 +82,6 @@ class Statement:
     def durable(self) -> bool:
         """Whether its ledger outlives the process."""
         return self._ledger.durable
-
-    @property
-    def scope(self) -> str:
-        """The name of the scope that it pays for; empty for a session itself."""
-        return ""
 
     @property
     def spent(self) -> Spent:

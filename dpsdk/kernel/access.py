@@ -39,6 +39,8 @@ __all__ = ["Access", "HasAccess", "access_of", "dataset_of"]
 
 R = TypeVar("R")
 
+_FORKED = "a kernel in a forked process"
+
 
 @frozen(eq=False)
 class _Shared:
@@ -244,14 +246,11 @@ class Access:
 
         A process that was forked would spend what was paid once a second time.
         """
-        self._check_process()
+        if os.getpid() != self._shared.process:
+            raise Closed(_FORKED)
         check_not_lent()
         if self._question is not None:
             self._question.check()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._shared.process:
-            raise Closed("a kernel in a forked process")
 
     def _tell(self, event: Event) -> None:
         """Keep an event until the question is over, when no lock is held; else tell it now."""
@@ -269,7 +268,8 @@ class Access:
         result, stop = self._attempt(work)
         # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
         # may be another.
-        self._check_process()
+        if os.getpid() != self._shared.process:
+            raise Closed(_FORKED)
         if stop is not None:
             raise stop
         if result is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
-from functools import cached_property
 
 from attrs import field, frozen
 
@@ -37,9 +36,8 @@ class _Independent(OneShot[LinearForm]):
 
     __slots__ = ()
 
-    @abstractmethod
-    def _noise(self) -> Noise:
-        """The noise of an answer."""
+    noise: Noise
+    """The noise of an answer."""
 
     @property
     @abstractmethod
@@ -73,7 +71,7 @@ class _Independent(OneShot[LinearForm]):
 
     def _request(self, form: LinearForm) -> Measure:
         check_linear(form, type(self).__name__)
-        return Measure(form, self._noise())
+        return Measure(form, self.noise)
 
     def __repr__(self) -> str:
         shown = [f"{name}={float(v):g}" for name, v in self._given.items() if v is not None]
@@ -102,12 +100,12 @@ class Laplace(_Independent):
 
     epsilon: Fraction = field(converter=to_epsilon)
 
-    @cached_property
-    def _laplace(self) -> LaplaceNoise:
-        return LaplaceNoise(self.epsilon)
+    noise: LaplaceNoise = field(init=False, eq=False)
+    """The noise of an answer."""
 
-    def _noise(self) -> Noise:
-        return self._laplace
+    @noise.default
+    def _default_noise(self) -> LaplaceNoise:
+        return LaplaceNoise(self.epsilon)
 
     @property
     def _given(self) -> dict[str, Fraction | None]:
@@ -150,9 +148,6 @@ class Gaussian(_Independent):
             expected = "given as rho alone, or as epsilon and delta together"
             raise InvalidArgument("Gaussian", expected, ", ".join(names) or "nothing")
         object.__setattr__(self, "noise", noise)
-
-    def _noise(self) -> Noise:
-        return self.noise
 
     @property
     def _given(self) -> dict[str, Fraction | None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from typing_extensions import override
@@ -48,18 +48,24 @@ A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 
+class Paid(NamedTuple):
+    """What an answer cost, which scope paid, by which mechanism and on whose word."""
+
+    cost: Cost
+    scope: str
+    mechanism: str
+    trusted: tuple[str, ...] = ()
+
+
 class Given(NamedTuple, Generic[A]):
-    """An answer, of what it was made, what its query calls itself, and what it cost."""
+    """An answer, of what it was made, what its query calls itself, and how to find who paid."""
 
     value: A
     measurement: Measurement
     label: str
-    cost: Callable[[], Cost]
+    paid: Callable[[], Paid]
     reused: bool = False
     around: Around | None = None
-    account: Callable[[], str] | None = None
-    trusted: Callable[[], Iterable[str]] | None = None
-    by: Callable[[], str] | None = None
 
 
 class Channel(Closable, Generic[F_contra]):
@@ -119,41 +125,33 @@ class Channel(Closable, Generic[F_contra]):
     def _released(
         self, query: Query[A, F_contra], given: Given[A], because: tuple[Reason, ...] = ()
     ) -> Release[A]:
-        context, measurement = self._context, given.measurement
-        account = context.payer.scope if given.account is None else given.account()
-        trusted = self._trusted(given)
-        name = self._called(given)
-        name = naming(name, [one.name for one in trusted]) if trusted else name
-        by, around = context.by, given.around
+        context, measurement, paid = self._context, given.measurement, given.paid()
+        trusted = self._trusted(paid.trusted)
+        table, by = title_of(context.data), context.by
         return Release(
             given.value,
             given.label,
-            name,
-            given.cost(),
+            naming(paid.mechanism, [one.name for one in trusted]) if trusted else paid.mechanism,
+            paid.cost,
             measurement.source,
             context.noise.private,
             measurement,
             lifting(query),
             context.facts,
             query,
-            context.history.payment(title_of(context.data), account, by, around, trusted),
+            context.history.payment(table, paid.scope, by, given.around, trusted),
             reused=given.reused,
             because=because,
         )
 
-    def _trusted(self, given: Given[A]) -> tuple[Trusted, ...]:
+    def _trusted(self, named: tuple[str, ...]) -> tuple[Trusted, ...]:
         """Whose word an answer rests on, beside that of the package."""
         relied = self._access.relied
-        if given.trusted is None:
+        if not named:
             return relied
         known = {one.name: one for one in (*self._context.trust.names, *relied)}
-        names = {*given.trusted(), *[one.name for one in relied]}
+        names = {*named, *[one.name for one in relied]}
         return tuple([known.get(name) or Trusted(name) for name in sorted(names)])
-
-    def _called(self, given: Given[A]) -> str:
-        """What the mechanism calls itself that gave an answer."""
-        del given
-        return self._name
 
     def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:
         """An answer, which may have been given before if it is one of a one-shot mechanism."""
@@ -187,7 +185,8 @@ class Channel(Closable, Generic[F_contra]):
         finally:
             # When nobody waits any more for the answer.
             for question in ended:
-                context.history.tell(question)
+                if question.events:
+                    context.history.tell(question)
 
     def _put(
         self,
@@ -240,24 +239,35 @@ class Channel(Closable, Generic[F_contra]):
         finally:
             history.ended(question, done)
             ended.append(question)
-        return Given(value, measurement, label, partial(history.cost, question), around=around)
+        return Given(value, measurement, label, partial(self._paid, question), around=around)
 
     def _again(
         self, query: Query[A, F_contra], known: Measurement, label: str, request: Request
     ) -> Given[A]:
         """The stored answer to a request."""
         value = query.lift(known.values.copy(), self._context.forms.facts)
-        charges = cache(request.charges)
-        return Given(
-            value,
-            known,
-            label,
-            lambda: Cost([one.guarantee for one in charges()]),
+
+        def paid() -> Paid:
+            charges = request.charges()
+            if not charges:
+                return self._paid()
             # Who paid, which need not be who asks again.
-            account=lambda: next((one.scope for one in charges()), self._context.payer.scope),
-            trusted=lambda: [name for one in charges() for name in named(one.mechanism)[1]],
-            by=lambda: next((named(one.mechanism)[0] for one in charges()), self._name),
-        )
+            cost, scope = Cost([one.guarantee for one in charges]), charges[0].scope
+            trusted = tuple([name for one in charges for name in named(one.mechanism)[1]])
+            return Paid(cost, scope, self._called(named(charges[0].mechanism)[0]), trusted)
+
+        return Given(value, known, label, paid)
+
+    def _paid(self, question: Question | None = None) -> Paid:
+        """What was charged for a question to the channel; nothing was for none."""
+        context = self._context
+        cost = Cost() if question is None else context.history.cost(question)
+        return Paid(cost, context.payer.scope, self._name)
+
+    def _called(self, charged: str) -> str:
+        """The mechanism of an answer that is given again."""
+        del charged
+        return self._name
 
     def _reused(
         self,
@@ -283,7 +293,7 @@ class Channel(Closable, Generic[F_contra]):
         finally:
             history.ended(question, done)
             ended.append(question)
-        return Given(value, measurement, label, Cost, reused=True)
+        return Given(value, measurement, label, self._paid, reused=True)
 
     def _question(self, label: str, request: Request | None) -> Question:
         """A new question of whoever pays, which names the request that it is for."""

@@ -12,7 +12,6 @@ from typing_extensions import deprecated
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Budget, Remaining, Spent
-from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.domain import Domain
 from dpsdk.errors import (
     AlreadyCharged,
@@ -35,6 +34,7 @@ from dpsdk.mechanisms.base import (
     OneShot,
     TablesMechanism,
 )
+from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
 from dpsdk.observe import Event, Opened, Progress
 from dpsdk.planner.plan import Plan
 from dpsdk.queries.base import Query, lifting
@@ -51,10 +51,8 @@ from dpsdk.session.channel import (
 from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
-from dpsdk.session.opening import channel_to, kept
-from dpsdk.session.parameters import alike, key_of
+from dpsdk.session.opening import Stopped, channel_to
 from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
-from dpsdk.session.stopped import Stopped
 
 if TYPE_CHECKING:
     from dpsdk.kernel import Limits
@@ -70,6 +68,9 @@ Stop: TypeAlias = Callable[[Progress], object]
 
 _KEPT_CHANNELS = 256
 
+_PLAIN = frozenset({Laplace, Gaussian})
+"""Mechanisms whose channels are kept: values that are equal where they do the same."""
+
 _PAYS_AGAIN = (Reason("pays-again", "opened for this answer alone; a second call pays again"),)
 
 
@@ -80,8 +81,8 @@ class Desk:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._channels: dict[object, object] = {}
-        self._requests: dict[str, tuple[object, Channel[Any]]] = {}
+        self._channels: dict[object, Channel[Any]] = {}
+        self._requests: dict[str, tuple[Using, Channel[Any]]] = {}
         self._room = _KEPT_CHANNELS
 
     @property
@@ -244,18 +245,19 @@ class Desk:
         if stop is not None and not callable(stop):
             raise InvalidArgument("stop", "something to call with a Progress", shown(stop))
         name = called(described(mechanism.name))
+        opened = Using(name, mechanism, self.domain)
         request = None if request_id is None else to_name("request_id", request_id)
         if request is not None:
             before = self._requests.get(request)
             if before is not None and not before[1].closed:
-                return self._same(request, before, mechanism)
+                return _same(request, before, opened)
         lifetime = Lifetime(f"the channel to {name}", outer.lifetime)
-        context = outer.asking(kept(mechanism), lifetime)
+        context = outer.asking(mechanism, lifetime)
         scope = context.payer.scope
         question = context.history.ask("", name, context.lifetime, scope=scope, request=request)
         question.stop, question.thread = stop, get_ident()
         done: Event | None = None
-        access, opened = context.access(name), Using(name, mechanism, self.domain)
+        access = context.access(name)
         try:
             kernel = Kernel.over(access.on(question))
             with context.history.working(f"opening {name}"):
@@ -265,7 +267,7 @@ class Desk:
             scope, named, now = whose(question.asked)
             done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
-                self._opened(request, mechanism, channel)
+                self._opened(request, opened, channel)
         except AlreadyCharged as error:
             if request is None or error.request_id != request:
                 raise
@@ -280,7 +282,7 @@ class Desk:
             raise Stopped(channel, context.history.cost(question), ended)
         return channel
 
-    def _opened(self, request: str, mechanism: object, channel: Channel[Any]) -> None:
+    def _opened(self, request: str, opened: Using, channel: Channel[Any]) -> None:
         """Keep the channel of a request while it is open; those that were closed are let go of."""
         kept = self._requests
         if len(kept) >= self._room:
@@ -288,18 +290,7 @@ class Desk:
                 if one.closed:
                     kept.pop(name, None)
             self._room = max(_KEPT_CHANNELS, 2 * len(kept))
-        kept[request] = mechanism, channel
-
-    def _same(
-        self, request: str, before: tuple[object, Channel[Any]], mechanism: Mechanism[F]
-    ) -> Channel[F]:
-        """The channel of a request that was opened, if for the same mechanism."""
-        known, channel = before
-        if not alike(known, mechanism):
-            expected = "the name of no other opening"
-            kept = f"{shown(request)}, which opened {shown(known)}; this is {shown(mechanism)}"
-            raise InvalidArgument("request_id", expected, kept)
-        return channel
+        kept[request] = opened, channel
 
     def quote(
         self,
@@ -345,9 +336,7 @@ class Desk:
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         quote = quoting(given, mechanism)
-        at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
-        own = Quote(at_open, at_most, quote.accuracy)
-        return own.for_query(lifting(query), self.facts, believed)
+        return quote.for_query(lifting(query), self.facts, believed)
 
     @overload
     def plan(
@@ -481,11 +470,11 @@ class Desk:
         return released(self._channel(mechanism), query, request_id, mechanism, because)
 
     def _channel(self, using: OneShot[F] | Channel[F]) -> Channel[F]:
-        self._context.lifetime.check()
-        key = key_of(using)
-        known = None if key is None else self._channels.get(key)
+        plain = type(using) in _PLAIN
+        known = self._channels.get(using) if plain else None
         if known is not None:
-            return known  # type: ignore[return-value]  # opened for the same parameters
+            return known
+        self._context.lifetime.check()
         if isinstance(using, Channel):
             if not using.belongs_to(self._context):
                 raise InvalidArgument(
@@ -498,15 +487,21 @@ class Desk:
             )
             raise InvalidArgument("using", expected, shown(using))
         channel = self.open(using)
-        if key is not None:
+        if plain:
             if len(self._channels) >= _KEPT_CHANNELS:
                 self._channels.clear()
-            self._channels[key] = channel
+            self._channels[using] = channel
         return channel
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")
 
 
-def _rebuilt(cost: Cost) -> Cost:
-    return Cost(tuple((check_guarantee(run), count) for run, count in cost.runs))
+def _same(request: str, before: tuple[Using, Channel[Any]], asked: Using) -> Channel[Any]:
+    """The channel of a request that was opened, if for the same mechanism."""
+    known, channel = before
+    if known.digest != asked.digest:
+        expected = "the name of no other opening"
+        kept = f"{shown(request)}, which opened {shown(known.mechanism)}"
+        raise InvalidArgument("request_id", expected, f"{kept}; this is {shown(asked.mechanism)}")
+    return channel

@@ -7,6 +7,7 @@ from typing import NoReturn, get_args
 import numpy as np
 
 from dpsdk._checks import described
+from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy
 from dpsdk.errors import InvalidArgument, MeasurementRefused
 from dpsdk.forms import Form, LinearForm
@@ -65,6 +66,9 @@ def quoting(given: object, mechanism: object) -> Quote:
     if not known or any(type(cost) is not Cost for cost in costs):
         expected = "a mechanism whose quote has two costs and an accuracy of dpsdk.release"
         raise InvalidArgument("using", expected, f"{described(mechanism)}, whose quote has others")
+    for cost in (given.at_open, given.at_most):
+        for run, _ in cost.runs:
+            check_guarantee(run)
     return given
 
 

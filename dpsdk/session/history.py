@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from fractions import Fraction
 from itertools import count
@@ -22,7 +22,7 @@ from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.question import Question
 from dpsdk.kernel.trust import named, naming
 from dpsdk.observe import Event, Observer, Progress, Refused
-from dpsdk.progress import Bars, working
+from dpsdk.progress import Bars
 from dpsdk.release import Cost
 
 __all__ = ["History", "Receipt", "Receipts"]
@@ -152,7 +152,7 @@ class History:
         Where the progress of what lasts is shown, if it is.
     """
 
-    __slots__ = ("_asked", "_bars", "_numbers", "_observer", "_odometer", "_rules")
+    __slots__ = ("_asked", "_bars", "_numbers", "_observer", "_odometer", "_rules", "working")
 
     def __init__(
         self, odometer: Odometer, observer: Observer | None, bars: Bars | None = None
@@ -160,14 +160,13 @@ class History:
         self._odometer = odometer
         self._observer = observer
         self._bars = bars
+        self.working: Callable[[str], AbstractContextManager[object]]
+        """Makes a block of work of this thread, which is shown once it has lasted."""
+        self.working = nullcontext if bars is None else bars.working
         # Copies, which releases hold.
         self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
-
-    def working(self, what: str) -> AbstractContextManager[object]:
-        """A block of work of this thread, which is shown once it has lasted."""
-        return working(self._bars, what)
 
     def ask(
         self,
@@ -257,9 +256,6 @@ class History:
             else:
                 with suppress(Exception):  # what was paid for must not be lost
                     observer(event)
-
-    def __len__(self) -> int:
-        return len(self.receipts)
 
     @property
     def receipts(self) -> Receipts:

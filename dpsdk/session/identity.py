@@ -95,13 +95,13 @@ class Using:
         Its identity, if that was settled before.
     """
 
-    __slots__ = ("_digest", "_domain", "_mechanism", "name")
+    __slots__ = ("_digest", "_domain", "mechanism", "name")
 
     def __init__(
         self, name: str, mechanism: object, domain: Domain, digest: str | None = None
     ) -> None:
         self.name: str = name
-        self._mechanism = mechanism
+        self.mechanism: object = mechanism
         self._domain = domain
         self._digest = digest
 
@@ -109,7 +109,7 @@ class Using:
     def digest(self) -> str:
         """Its identity, computed when it is first asked for."""
         if self._digest is None:
-            self._digest = digest([self.name, told(self._mechanism, self._domain)])
+            self._digest = digest([self.name, told(self.mechanism, self._domain)])
         return self._digest
 
 

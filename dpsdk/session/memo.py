@@ -31,19 +31,15 @@ class FormMemo:
     one that holds such a part, is lowered each time: its attributes may change.
     """
 
-    __slots__ = ("_facts", "_known")
+    __slots__ = ("_known", "facts")
 
     _KEPT = 256
     _KEPT_BYTES = 2**26
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        self._known: IdentityMap[tuple[object, str]] = IdentityMap(self._KEPT, self._KEPT_BYTES)
-
-    @property
-    def facts(self) -> Facts:
+        self.facts: Facts = facts
         """The public facts that the forms are made for."""
-        return self._facts
+        self._known: IdentityMap[tuple[object, str]] = IdentityMap(self._KEPT, self._KEPT_BYTES)
 
     def form(self, query: Query[A, F]) -> F:
         """The form of a query, checked against the facts.
@@ -62,8 +58,8 @@ class FormMemo:
             return cast("tuple[F, str]", known)
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
-        query.check(self._facts)
-        form, label = query.lower(self._facts.domain), described(query)
+        query.check(self.facts)
+        form, label = query.lower(self.facts.domain), described(query)
         if _is_packaged(query):
             self._known.keep(query, (form, label), _size(form))
         return form, label

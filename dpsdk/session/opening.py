@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Generic, TypeVar, cast
 
-from attrs import frozen
+from attrs import define, frozen
 
 from dpsdk._checks import described
 from dpsdk._lifetime import Lifetime
+from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, access_of
@@ -36,19 +36,32 @@ from dpsdk.session.channel import (
 from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using
-from dpsdk.session.stopped import Stopped
 
-__all__ = ["Opening", "channel_to", "kept", "opening_of"]
+__all__ = ["Opening", "Stopped", "channel_to", "opening_of"]
 
 F = TypeVar("F", bound=Form)
 
 
-def kept(mechanism: Mechanism[F]) -> Mechanism[F]:
-    """What releases say was asked: a copy, since a frozen value may be initialised again.
+@define(str=False, eq=False)
+class Stopped(DpsdkError):
+    """An opening ended before its work was done. What was paid is not lost.
 
-    One of another author is kept as it is.
+    Parameters
+    ----------
+    channel
+        Open, and answers from what was learnt so far; close it, or use it in a `with`.
+    paid
+        What the opening was charged so far, which stays charged.
+    why
+        What ended it: "stop", "interrupt" or "budget".
     """
-    return copy(mechanism) if type(mechanism).__module__.startswith("dpsdk.") else mechanism
+
+    channel: DistributionChannel
+    paid: Cost
+    why: WhyStopped
+
+    def __str__(self) -> str:
+        return f"{self.channel!r} was ended early ({self.why}) at a cost of {self.paid}"
 
 
 def channel_to(
@@ -136,6 +149,6 @@ def opening_of(mechanism: Mechanism[F], outer: Context, digest: str | None = Non
         Tells what was asked from all else, if that is not the mechanism.
     """
     name = called(described(mechanism.name))
-    context = outer.asking(kept(mechanism), Lifetime(f"the answer by {name}", outer.lifetime))
+    context = outer.asking(mechanism, Lifetime(f"the answer by {name}", outer.lifetime))
     using = Using(name, mechanism, outer.facts.domain, digest)
     return Opening(mechanism, using, context.access(name), context)

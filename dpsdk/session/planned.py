@@ -22,8 +22,7 @@ from dpsdk.release.release import Reason
 from dpsdk.session.channel import Channel, Given, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
-from dpsdk.session.opening import opening_of
-from dpsdk.session.stopped import Stopped
+from dpsdk.session.opening import Stopped, opening_of
 from dpsdk.session.stored import Request
 
 if TYPE_CHECKING:
@@ -184,5 +183,5 @@ class _Best(Channel[F]):
         return self._reused(query, known, label, request, ended)
 
     @override
-    def _called(self, given: Given[A]) -> str:
-        return self._name if given.by is None else given.by()
+    def _called(self, charged: str) -> str:
+        return charged

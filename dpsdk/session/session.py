@@ -284,9 +284,9 @@ class Session(Desk, Closable):
         )
 
     def __repr__(self) -> str:
-        count = len(self.history)
-        receipts = f"{count:,} receipt{'' if count == 1 else 's'}"
-        state = "closed" if self._context.lifetime.over else receipts
+        count = self._context.payer.count
+        charges = f"{count:,} charge{'' if count == 1 else 's'}"
+        state = "closed" if self._context.lifetime.over else charges
         names = ", ".join(one.name for one in self.trusted)
         trust = f"\n  trusting   {names}" if names else ""
         mark = "" if self._context.noise.private else "\n  NOT PRIVATE: seeded noise"

@@ -48,7 +48,7 @@ from dpsdk.release import Cost, Quote, Release
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel
 from dpsdk.session.desk import Desk
-from dpsdk.session.stopped import Stopped
+from dpsdk.session.opening import Stopped
 from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.conformance.costs import (
     AMPLE,

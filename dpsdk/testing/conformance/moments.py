@@ -13,7 +13,7 @@ from dpsdk.errors import BudgetExceeded, Closed, DpsdkError
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.release import Cost, Release
-from dpsdk.session.stopped import Stopped
+from dpsdk.session.opening import Stopped
 from dpsdk.testing.conformance.bench import (
     AMPLE,
     Bench,

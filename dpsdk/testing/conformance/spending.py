@@ -17,7 +17,7 @@ from dpsdk.queries import Count
 from dpsdk.release import Cost
 from dpsdk.session import Session
 from dpsdk.session.desk import Desk
-from dpsdk.session.stopped import Stopped
+from dpsdk.session.opening import Stopped
 from dpsdk.testing.conformance.bench import (
     ANY,
     TINY,

@@ -303,7 +303,7 @@ def test_a_session_prints_what_was_spent_and_what_is_left():
     session = opened(1)
     session.answer(Count(), using=TENTH)
     text = repr(session)
-    assert "1 receipt)" in text
+    assert "1 charge)" in text
     assert "epsilon 0.1" in text
     assert "0.9" in text
     assert "NOT PRIVATE" in text

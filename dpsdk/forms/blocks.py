@@ -233,6 +233,12 @@ class Kronecker(Block):
     names: tuple[str, ...] = field(converter=to_names)
     factors: tuple[Factor, ...] = field(converter=_to_factors)
     scale: float = field(default=1.0, converter=float)
+    shape: tuple[int, ...] = field(init=False, eq=False, repr=False)
+    """The sizes of the factors."""
+
+    @shape.default
+    def _default_shape(self) -> tuple[int, ...]:
+        return tuple([factor.size for factor in self.factors])
 
     @classmethod
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
@@ -243,10 +249,6 @@ class Kronecker(Block):
                 expected = f"as many weights as attribute {name!r} has cells"
                 raise InvalidArgument("factors", expected, str(factors[name].size))
         return cls(names, tuple(factors[name] for name in names))
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return tuple([factor.size for factor in self.factors])
 
     @property
     def nbytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Generic, TypeVar, cast
 
 import numpy as np
@@ -180,8 +181,10 @@ class CountingQuery(LinearQuery[A_co]):
             )
 
     def scale(self, facts: Facts, /) -> float:
-        self.check(facts)
-        return 1.0 / facts.rows if self.normalized and facts.rows is not None else 1.0
+        if self.normalized:
+            self.check(facts)
+            return 1.0 if facts.rows is None else 1.0 / facts.rows
+        return 1.0
 
     def constrained(
         self, constraint: Constraint, raw: Floats, facts: Facts, /
@@ -214,6 +217,7 @@ def lifting(query: Query[A_co, F_co]) -> Lifting[A_co] | None:
     return query if isinstance(query, Lifting) else None
 
 
+@lru_cache(1024)
 def settles(kind: type) -> bool:
     """Whether queries of this class look for numbers that tell nothing."""
     own: object = getattr(kind, "settled", _UNSETTLED)

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._arrays import Lasting, kept, same_numbers
+from dpsdk._arrays import Lasting, same_numbers
 from dpsdk.accuracy import Accuracy
 from dpsdk.typing import Floats
 
@@ -28,7 +28,10 @@ off a "hypothesis", a public distribution that moves, or that a model was fitted
 
 def _still(values: Floats) -> Floats:
     # Of another author's strategy it may be anything, which is refused later.
-    return kept(values) if type(values) is np.ndarray and values.dtype == _FLOAT else values
+    if type(values) is np.ndarray and values.dtype == _FLOAT:
+        values = np.array(values, order="C")
+        values.flags.writeable = False
+    return values
 
 
 @frozen

@@ -161,7 +161,8 @@ class AnyOf(Composition):
             leaks += prices_of(guarantee).leak_steps
             if leaks > state.limit[0]:
                 return None
-            guarantee = leakless(guarantee)
+            if type(guarantee) is ApproximateGuarantee:
+                guarantee = leakless(guarantee)
         parts: list[State | None] = []
         accepted = guarantee.free
         unpriced: UnsupportedGuarantee | None = None

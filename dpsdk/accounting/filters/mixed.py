@@ -76,7 +76,8 @@ class MixedComposition(Composition):
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         if guarantee.free:
             return state
-        self._check(guarantee)
+        if not self.leak_share:
+            self._check(guarantee)
         place, part = self._place(state)
         return _with(state, place, _FILTERS[place].charge(part, guarantee))
 

@@ -56,6 +56,14 @@ MEANT: list[Meant] = [
         kind="plan",
         key="plan of .*",
     ),
+    Meant(
+        name="one possible answer",
+        reason="a bound of nought is not vacuous where no two answers differ, as of one bin",
+        kind="session|channel",
+        key=".*, bound",
+        old='"error": "0.0".*"vacuous": true',
+        new='"error": "0.0".*"vacuous": false',
+    ),
 ]
 
 

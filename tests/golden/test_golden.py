@@ -84,13 +84,14 @@ def test_stored_answers_are_given_again_and_the_ledger_goes_on(quick_disk):
     spent = session.spent
     assert (spent.charges, spent.rho) == (told["spent"]["charges"], Fraction(told["spent"]["rho"]))
     for name, (query, using) in generate.ONE_SHOT.items():
-        release = session.release(query, using=using)
-        assert release.reused, name
+        release = session.release(query, using=using, request_id=name)
         assert generate.facts(release)["value"] == told[name]["value"]
         # Of some bounds 0.1.0 keeps no more than that there was one.
         assert generate.facts(release)["error"] in (told[name]["error"], "inf")
     assert session.spent.charges == spent.charges
-    session.release(Count(), using=Laplace("0.01"))
+    # What had no name is asked and paid anew: questions are told apart by other digests.
+    for again in (False, True):
+        assert session.release(Count({"sex": "M"}), using=Laplace("0.1")).reused == again
     assert session.spent.charges == spent.charges + 1
     with pytest.raises(BudgetExceeded):
         session.release(Count(), using=Laplace(10_000))

@@ -10,7 +10,7 @@ from typing import Any, cast
 from attrs import evolve, fields
 
 from dpsdk._checks import cut, shown
-from dpsdk.cli.contents import contents
+from dpsdk.cli.files import contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 from dpsdk.publication import About
@@ -31,28 +31,13 @@ _FIELDS = tuple([field.name for field in fields(About)])
 
 
 def about_of(path: Path | None, name: str | None) -> About:
-    """What a TOML file says, with the fields of `About`; `name` where it says none.
-
-    Parameters
-    ----------
-    path
-        The file, None if there is none.
-    name
-        What the table is called, if it was said.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is no such file; it names the field.
-    OSError
-        If it cannot be read.
-    """
+    """Read a TOML file with the fields of `About`; `name` is that of the table if it has none."""
     found = About() if path is None else _read(path)
     return evolve(found, name=name) if found.name is None else found
 
 
 def said_by(path: Path, about: About) -> str:
-    """Which fields a file fills in, and which it leaves out, for people."""
+    """Tell people which fields a file fills in, and which it leaves out."""
     said = [name for name in _FIELDS if getattr(about, name)]
     left = [name for name in _FIELDS if name not in said]
     more = f"; it leaves out {', '.join(left)}" if left else ""
@@ -80,29 +65,25 @@ def _read(path: Path) -> About:
 
 
 def _tables(path: Path, file: str) -> dict[str, object]:
-    """What TOML makes of the file, where it is TOML."""
     read = contents("--about", path, most=_LONGEST)
+    expected, got = "a file of TOML", file
     try:
         # Some editors begin a text with a mark of their own.
         return cast("dict[str, object]", tomllib.loads(read.decode("utf-8-sig")))
     except UnicodeDecodeError:
-        raise InvalidArgument("--about", "a text in utf-8", file) from None
+        expected = "a text in utf-8"
     except tomllib.TOMLDecodeError as error:
-        told = cut(str(error), _MOST_WORDS)
-        raise InvalidArgument("--about", "a file of TOML", f"{file}: {told}") from None
+        got = f"{file}: {cut(str(error), _MOST_WORDS)}"
     except ValueError:
         # Python makes no integer of thousands of digits, and tomllib says no more of it.
         expected = "a file of TOML without numbers of thousands of digits"
-        raise InvalidArgument("--about", expected, file) from None
     except RecursionError:
-        raise InvalidArgument("--about", "a file of TOML that is not deep", file) from None
+        expected = "a file of TOML that is not deep"
+    raise InvalidArgument("--about", expected, got)
 
 
 def _check_days(name: str, value: object, file: str) -> None:
-    """Refuse a day or a time where none belongs, and what is no day where one does.
-
-    As TOML spells it, since nobody who writes that file knows how Python does.
-    """
+    """Refuse a day where none belongs and what is no day where one does, as TOML spells it."""
     if name == "published":
         if isinstance(value, str):
             expected = "a date without quotes, such as 2026-07-01"
@@ -123,7 +104,7 @@ def _check_days(name: str, value: object, file: str) -> None:
 def _dotted(
     details: dict[str, object], file: str, before: str = "", deep: int = 1
 ) -> dict[str, object]:
-    """The details by the names that the registry has: tables within tables have dots between."""
+    """Flatten tables within tables to the names of the registry, which have dots between."""
     if deep > _DEEPEST:
         expected = f"tables at most {_DEEPEST} deep"
         raise InvalidArgument(f"details in {file}", expected, shown(before.removesuffix(".")))

@@ -1,20 +1,20 @@
-"""What `python -m dpsdk domain` does: make the file of a domain, or say what is wrong with one."""
+"""The command `domain`: make the file of a domain, or say what is wrong with one."""
 
 from __future__ import annotations
 
 import gzip
 from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 from attrs import frozen
 
 from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
-from dpsdk.cli.contents import contents
+from dpsdk.cli.files import contents
 from dpsdk.cli.words import printable
 from dpsdk.codec import Codebook
 from dpsdk.data.delimited import FileFormat, lone_field_hint
@@ -24,7 +24,9 @@ from dpsdk.domain.dates import END
 from dpsdk.domain.product import decoded
 from dpsdk.errors import DataError, DomainError, InvalidArgument, WireError
 
-__all__ = ["Declared", "Header", "column_names", "declare", "described", "load"]
+__all__ = ["Declared", "column_names", "declare", "described", "load"]
+
+N = TypeVar("N")
 
 _HEADER_LIMIT = 2**20
 """The line that names the columns is no longer than this, in bytes."""
@@ -38,26 +40,8 @@ class Declared:
     words: tuple[str, ...]
 
 
-@frozen
-class Header:
-    """Where the names of a table's columns are read. Nothing after its first line is."""
-
-    table: Path
-    wanted: FileFormat
-
-
 def load(path: Path, option: str = "--domain") -> Domain:
-    """The domain of a file; an error names the file.
-
-    Raises
-    ------
-    DomainError
-        If the file is not a domain.
-    InvalidArgument
-        If it is no file on a disk, or too long; it names the option that has the path.
-    OSError
-        If it cannot be read.
-    """
+    """Return the domain of a file; an error names the file, or the option that has its path."""
     read = contents(option, path)
     try:
         return Domain.from_json(decoded(read))
@@ -67,13 +51,7 @@ def load(path: Path, option: str = "--domain") -> Domain:
 
 
 def declare(attributes: Sequence[Declared]) -> Domain:
-    """The domain that the command line declares, attribute by attribute.
-
-    Raises
-    ------
-    InvalidArgument
-        If a declaration lacks something, or is out of range.
-    """
+    """Return the domain that the command line declares, attribute by attribute."""
     made: list[Attribute] = []
     for declared in attributes:
         name, *words = declared.words
@@ -93,10 +71,11 @@ def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
         if kind == "boolean":
             return Boolean(name)
         if kind == "integer":
-            low, high = (_whole("bounds", word) for word in words)
+            low, high = (_number("bounds", "whole numbers", read_whole, word) for word in words)
             return Integer(name, low, high)
         if kind == "binned":
-            return Binned(name, [_number("edges", word) for word in words])
+            edges = [_number("edges", "numbers", read_decimal, word) for word in words]
+            return Binned(name, list(map(float, edges)))
         if kind == "date":
             return _date(name, words)
         return Categorical(name, words)
@@ -125,46 +104,29 @@ def _end(parameter: str, word: str) -> date:
         raise InvalidArgument(parameter, expected, shown(word)) from None
 
 
+def _number(parameter: str, expected: str, read: Callable[[str], N | None], text: str) -> N:
+    number = read(text)
+    if number is None:
+        raise InvalidArgument(parameter, expected, shown(text))
+    return number
+
+
 def _with_other(last: Attribute | None, label: str) -> Categorical:
     if not isinstance(last, Categorical):
         raise InvalidArgument("--other", "given right after a --categorical", shown(label))
     return Categorical(last.name, last.values, other=label)
 
 
-class _LoneReturn(Exception):
-    """A carriage return ends the first line, without the line feed that lines end with."""
-
-
-def _whole(parameter: str, text: str) -> int:
-    number = read_whole(text)
-    if number is None:
-        raise InvalidArgument(parameter, "whole numbers", shown(text))
-    return number
-
-
-def _number(parameter: str, text: str) -> float:
-    number = read_decimal(text)
-    if number is None:
-        raise InvalidArgument(parameter, "numbers", shown(text))
-    return float(number)
-
-
-def described(domain: Domain, header: Header | None) -> str:
-    """What a domain declares, for people, held against the names of a table's columns.
-
-    Raises
-    ------
-    DataError
-        If the table lacks a declared column, or has it twice.
-    """
+def described(domain: Domain, table: Path | None, wanted: FileFormat) -> str:
+    """Tell people what a domain declares, held against the columns of a table if there is one."""
     lines = [f"{len(domain.names)} attributes, {domain.size:,} cells"]
     width = max(map(len, domain.names))
     lines += [
         f"  {attribute.name:<{width}}  {attribute.kind:<11}  {_range(attribute)}"
         for attribute in domain.attributes
     ]
-    if header is not None:
-        lines.append(_held_against(domain, header))
+    if table is not None:
+        lines.append(_held_against(domain, table, wanted))
     return "\n".join(map(printable, lines))
 
 
@@ -184,9 +146,8 @@ def _range(attribute: Attribute) -> str:
     return f"{', '.join(labels)}{more}"
 
 
-def _held_against(domain: Domain, header: Header) -> str:
-    source = printable(header.table)
-    names = column_names(header)
+def _held_against(domain: Domain, table: Path, wanted: FileFormat) -> str:
+    source, names = printable(table), column_names(table, wanted)
     counts = Counter(names)
     missing = [shown(name) for name in domain.names if not counts[name]]
     twice = [shown(name) for name in domain.names if counts[name] > 1]
@@ -200,28 +161,31 @@ def _held_against(domain: Domain, header: Header) -> str:
     return f"{source} has these columns{unused if other else ''}"
 
 
-def column_names(header: Header) -> list[str]:
-    """The names in the first line of a table; no row is read."""
-    source = printable(header.table)
-    opened = gzip.open if header.table.name.endswith(".gz") else open
+class _LoneReturn(Exception):
+    """A carriage return ends the first line, without the line feed that lines end with."""
+
+
+def column_names(table: Path, wanted: FileFormat) -> list[str]:
+    """Return the names in the first line of a table; no row is read."""
+    source = printable(table)
+    opened = gzip.open if table.name.endswith(".gz") else open
     try:
-        with opened(header.table, "rb") as file:
-            line = _first_line(cast("BinaryIO", file), header.wanted.encoding)
+        with opened(table, "rb") as file:
+            line = _first_line(cast("BinaryIO", file), wanted.encoding)
     except (EOFError, gzip.BadGzipFile):
         raise DataError(source, "is not a whole gzip file") from None
     except _LoneReturn:
         raise DataError(source, "its lines end with a carriage return and no line feed") from None
     except ValueError:
         raise DataError(source, "its first line is not text in this encoding") from None
-    strip = header.wanted.strip
-    names = splitter(header.wanted.delimiter, strip=strip)(line)
+    names = splitter(wanted.delimiter, strip=wanted.strip)(line)
     if names is None:
         raise DataError(source, "the first line has a quote that does not close")
-    return [name.strip() for name in names] if strip else names
+    return [name.strip() for name in names] if wanted.strip else names
 
 
 def _first_line(file: BinaryIO, encoding: str) -> str:
-    """A line, decoded byte by byte: not even whether the next one is text makes a difference."""
+    """Decode a line byte by byte: not even whether the next one is text makes a difference."""
     decoder = getincrementaldecoder(encoding)("surrogateescape")
     read: list[str] = []
     returned = False

@@ -19,30 +19,26 @@ from dpsdk.queries import Count, Marginal, Mean, Threshold, Workload
 
 __all__ = ["demo"]
 
+_INTRODUCTION = """
+The table holds 48,842 people of the census of 1994 (UCI Adult). Noise is fresh, so
+numbers differ from run to run; the truth is within ± of them in 95% of all runs. Prices
+are an epsilon, or a rho where noise is Gaussian; the session adds them up.
+"""
+
 
 def demo(noise: NoiseSource | None = None) -> None:
-    """Put a few questions to the example table, and print each with its answer.
-
-    Parameters
-    ----------
-    noise
-        Where randomness comes from; by default the operating system.
-    """
+    """Put a few questions to the example table, and print each with its answer."""
     session = Session(examples.adult(), Budget(epsilon=1, delta=1e-6), noise=noise)
-    _write(_strong("dpsdk: one private table, one budget, many typed answers"))
-    _write("\nThe table holds 48,842 people of the census of 1994 (UCI Adult). Noise is fresh, so")
-    _write(
-        "numbers differ from run to run; the truth is within ± of them in 95% of all runs. Prices"
-    )
-    _write("are an epsilon, or a rho where noise is Gaussian; the session adds them up.\n")
-    _write(_code("session = Session(examples.adult(), Budget(epsilon=1, delta=1e-6))"))
+    say(_strong("dpsdk: one private table, one budget, many typed answers"))
+    say(_INTRODUCTION)
+    say(_code("session = Session(examples.adult(), Budget(epsilon=1, delta=1e-6))"))
     for number, (title, step) in enumerate(_STEPS.items(), start=1):
-        _write(f"\n{_strong(f'{number}. {title}')}")
-        _write(_code(_body(step)))
+        say(f"\n{_strong(f'{number}. {title}')}")
+        say(_code(textwrap.dedent("".join(inspect.getsourcelines(step)[0][1:]))))
         printed = StringIO()
         with redirect_stdout(printed):
             step(session)
-        _write(_output(printed.getvalue()))
+        say(_output(printed.getvalue()))
 
 
 def _thresholds(session: Session) -> None:
@@ -106,11 +102,6 @@ _STEPS: dict[str, Callable[[Session], None]] = {
 }
 
 
-def _body(step: Callable[[Session], None]) -> str:
-    lines = inspect.getsource(step).splitlines()
-    return textwrap.dedent("\n".join(lines[1:]))
-
-
 def _output(text: str) -> str:
     wrapper = textwrap.TextWrapper(100, initial_indent="  ", subsequent_indent="      ")
     lines = (f"  {line}" for line in text.splitlines())
@@ -128,7 +119,3 @@ def _strong(text: str) -> str:
 
 def _code(text: str) -> str:
     return "\n".join(_styled(f"  > {line}", "36") for line in text.splitlines())
-
-
-def _write(text: str) -> None:
-    say(text)

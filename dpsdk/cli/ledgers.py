@@ -1,4 +1,4 @@
-"""What `python -m dpsdk ledger` does: show what a ledger holds, and hold it against its codes."""
+"""The command `ledger`: show what a ledger holds, and hold it against its codes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from attrs import frozen
 
 from dpsdk.accounting import (
     AnyOf,
-    Books,
     Charge,
     Composition,
     FileAnchor,
     PostgresLedger,
     SQLiteLedger,
 )
-from dpsdk.accounting.ledger.books import concerned
+from dpsdk.accounting.ledger.books import Account, concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers.steps import from_steps
-from dpsdk.cli.contents import check_kept, contents
+from dpsdk.cli.files import check_no_device, contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 
@@ -42,20 +41,10 @@ _Kept: TypeAlias = SQLiteLedger | PostgresLedger
 
 @frozen(kw_only=True)
 class LedgerOptions:
-    """Which ledger, and with what it is opened.
+    """A ledger, and how it is opened: by its key, its anchor, and as the library takes the rest.
 
-    Parameters
-    ----------
-    place
-        The file of an `SQLiteLedger`, or how the server of a `PostgresLedger` is reached.
-    key
-        A file whose bytes are the key; None without one.
-    anchor
-        The file of a `FileAnchor`; None without one.
-    allow_network
-        As for `SQLiteLedger`.
-    schema
-        As for `PostgresLedger`.
+    `place` is the file of an `SQLiteLedger`, or the address of the server of a `PostgresLedger`;
+    `key` a file whose bytes are the key, `anchor` the file of a `FileAnchor`.
     """
 
     place: str
@@ -65,12 +54,12 @@ class LedgerOptions:
     schema: str | None = None
 
     def open(self, *, made: bool) -> _Kept:
-        """The ledger. One that is not there yet is made only for who wants to spend."""
+        """Open the ledger. One that is not there yet is made only for who wants to spend."""
         self._check()
         key = None if self.key is None else contents("--key", self.key, most=_LONGEST_KEY)
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
         if self.anchor is not None and self.anchor.exists():
-            check_kept("--anchor", self.anchor)
+            check_no_device("--anchor", self.anchor)
         store = self._store()
         if not made and not store.there():
             if isinstance(store, LedgerServer):
@@ -84,15 +73,7 @@ class LedgerOptions:
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
     def there(self) -> bool:
-        """Whether somebody has made it already. Makes nothing.
-
-        Raises
-        ------
-        InvalidArgument
-            If the options do not go together.
-        OSError
-            If it is not there, and cannot be made where it should be or with this key.
-        """
+        """Return whether somebody has made it already, and refuse what cannot be. Makes nothing."""
         self._check()
         store = self._store()
         if store.there():
@@ -105,7 +86,7 @@ class LedgerOptions:
         return False
 
     def _store(self) -> LedgerServer | LedgerFile:
-        """Where it is kept, to look whether it is there."""
+        """Return where it is kept, to look whether it is there."""
         if self.place.startswith(_SERVERS):
             return LedgerServer(self.place, self._schema, b"")
         return LedgerFile(Path(os.path.realpath(self.place)), b"")
@@ -123,43 +104,34 @@ class LedgerOptions:
 
     @property
     def label(self) -> str:
-        """What the ledger is called in the output, never by a password."""
+        """The name of the ledger in the output, never with a password."""
         if not self.place.startswith(_SERVERS):
             return printable(self.place)
         return LedgerServer(self.place, self._schema, b"").name
 
 
 def show(options: LedgerOptions) -> str:
-    """What was spent of each table's budget, and every charge. All of it is public."""
+    """Tell what was spent of each table's budget, and every charge. All of it is public."""
     ledger = options.open(made=False)
     shown = [_shown(ledger.dataset(name)) for name in ledger.datasets]
     return "\n".join(shown) or "The ledger is empty."
 
 
 def verify(options: LedgerOptions) -> str:
-    """Read all of a ledger, and say that it is as it was written, and on what that rests.
-
-    Raises
-    ------
-    LedgerDamaged
-        If it is not.
-    """
+    """Read all of a ledger, and tell that it is as it was written, and on what that rests."""
     ledger = options.open(made=False)
     count = ledger.verify()
-    keyed = (
-        "with a key: who does not know it has changed nothing"
-        if options.key is not None
-        else "without a key: nothing was damaged by accident; edits on purpose cannot be told"
-    )
-    anchored = (
-        "with an anchor: it is no older copy"
-        if options.anchor is not None
-        else "without an anchor: whether it is an older copy cannot be told"
-    )
+    keyed = "with a key: who does not know it has changed nothing"
+    if options.key is None:
+        keyed = "without a key: nothing was damaged by accident; edits on purpose cannot be told"
+    anchored = "with an anchor: it is no older copy"
+    if options.anchor is None:
+        anchored = "without an anchor: whether it is an older copy cannot be told"
     tables = len(ledger.datasets)
+    plural = "" if tables == 1 else "s"
     return (
-        f"{options.label}: {count:,} entries of {tables:,} table"
-        f"{'' if tables == 1 else 's'}, as they were written\n  {keyed}\n  {anchored}"
+        f"{options.label}: {count:,} entries of {tables:,} table{plural}, as they were written\n"
+        f"  {keyed}\n  {anchored}"
     )
 
 
@@ -182,14 +154,14 @@ def _shown(ledger: _Kept) -> str:
         f"  spent        {100 * composition.fraction(line.state):.7g}%{pure}",
         f"  sessions     {books.sessions:,}",
         f"  charges      {books.runs:,}",
-        *_scopes(books),
+        *map(_scope, books.accounts.values()),
         *map(_charge, charges),
     ]
     return "\n".join(printable(line) for line in lines)
 
 
 def _words(composition: Composition) -> str:
-    """A composition as people call it."""
+    """Tell a composition as people call it."""
     kept = Fraction(getattr(composition, "leak_share", 0))
     leaks = f", {_percent(kept)} of delta kept for leaks" if kept else ""
     if not isinstance(composition, AnyOf):
@@ -210,12 +182,10 @@ def _percent(share: Fraction) -> str:
     return f"{float(100 * share):.4g}%"
 
 
-def _scopes(books: Books) -> list[str]:
-    return [
-        f"  scope {account.name!r}: {account.runs:,} charges"
-        f"{', reserved' if account.reserve else ''}{', closed' if account.closed else ''}"
-        for account in books.accounts.values()
-    ]
+def _scope(account: Account) -> str:
+    reserved = ", reserved" if account.reserve else ""
+    closed = ", closed" if account.closed else ""
+    return f"  scope {account.name!r}: {account.runs:,} charges{reserved}{closed}"
 
 
 def _charge(charge: Charge) -> str:

@@ -1,4 +1,4 @@
-"""The options that the command line takes."""
+"""The options that the command line takes, as a parser of argparse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLACE = "the file, or the address of the server as postgresql://user@host/datab
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, as all refusals do; how a command is used, --help says."""
+    """A parser that refuses in one line, as all refusals are; --help says how a command is used."""
 
     @override
     def __init__(self, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Declare(argparse.Action):
-    """Keeps declarations in the order in which they were given."""
+    """An action that keeps declarations in the order in which they were given."""
 
     @override
     def __call__(
@@ -63,14 +63,14 @@ class _Declare(argparse.Action):
 
 
 def _path(text: str) -> Path:
-    """The path that a text is. An empty one, as of a variable that is not set, is no directory."""
+    """Read a path. An empty text, as of a variable that is not set, is no directory."""
     if not text:
         raise argparse.ArgumentTypeError("must be a path; got ''")
     return Path(text)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Make the parser of all commands."""
     made = _Parser(
         prog=called(),
         description="Privacy-accounted queries: one private table, one budget, many typed answers.",
@@ -78,49 +78,48 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"dpsdk {installed_version()}")
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser(
+
+    def command(name: str, brief: str, description: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=brief, description=description, allow_abbrev=False)
+
+    command(
         "demo",
-        help="a short tour on census data, with real noise",
-        description="Ask a few questions of an example table, and show the code that asks them.",
-        allow_abbrev=False,
+        "a short tour on census data, with real noise",
+        "Ask a few questions of an example table, and show the code that asks them.",
     )
-    domain = commands.add_parser(
+    domain = command(
         "domain",
-        help="make the file of a domain, or say what is wrong with one",
-        description="Make the JSON file of a domain from declared columns, or check a file. Bounds "
+        "make the file of a domain, or say what is wrong with one",
+        "Make the JSON file of a domain from declared columns, or check a file. Bounds "
         "and labels are declared, from public knowledge; of a table only the first line is read, "
         "which names its columns.",
-        allow_abbrev=False,
     )
-    _add_domain_arguments(domain)
-    release = commands.add_parser(
+    _add_domain_arguments(domain.add_argument)
+    release = command(
         "release",
-        help="write tables of a file, for one budget or for one error",
-        description="Release all tables of K attributes of a private file as one workload, for as "
+        "write tables of a file, for one budget or for one error",
+        "Release all tables of K attributes of a private file as one workload, for as "
         "much of the budget as one run can spend: with Laplace noise all of it, where delta is 0; "
         "else with Gaussian noise nearly all, and report.txt says how much. Or, with --error, for "
         "as little as gives that error. Writes one file per table, release.json and report.txt, "
         "all of them or none. Without --ledger nothing is remembered between runs: each run spends "
         "a budget of its own.",
-        allow_abbrev=False,
     )
     _add_release_arguments(release)
-    ledger = commands.add_parser(
+    ledger = command(
         "ledger",
-        help="show what a ledger holds, or verify it",
-        description="Show budgets, scopes and charges of all tables of a ledger (show), or read "
+        "show what a ledger holds, or verify it",
+        "Show budgets, scopes and charges of all tables of a ledger (show), or read "
         "all of it and say whether it is as it was written (verify). Nothing is charged.",
-        allow_abbrev=False,
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
     _add_ledger_arguments(ledger.add_argument)
-    commands.add_parser(
+    command(
         "plugins",
-        help="list what other distributions offer",
-        description="List the mechanisms, queries and kinds of written forms that installed "
+        "list what other distributions offer",
+        "List the mechanisms, queries and kinds of written forms that installed "
         "distributions offer by entry points, and why some are refused. None of them is imported.",
-        allow_abbrev=False,
     )
     return made
 
@@ -136,34 +135,38 @@ def _add_ledger_arguments(add: _Add) -> None:
     add("--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)")
 
 
-def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
-    for option, names, words, what in (
-        ("--boolean", ("NAME",), 1, "an attribute that is true or false"),
-        ("--integer", ("NAME", "LOW", "HIGH"), 3, "whole numbers, both ends included"),
-        ("--binned", ("NAME", "EDGE"), "+", "reals, cut into bins at these edges"),
-        (
-            "--date",
-            ("NAME", "WORD"),
-            "+",
-            "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
-        ),
-        (
-            "--categorical",
-            ("NAME", "LABEL"),
-            "+",
-            "one of these labels; one that begins with a dash in double quotes, as '\"-x\"'",
-        ),
-        ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
-    ):
-        domain.add_argument(
-            option, action=_Declare, dest="declared", nargs=words, metavar=names, help=what
+def _add_domain_arguments(add: _Add) -> None:
+    def declare(option: str, metavar: str, what: str, *, words: str | int | None = None) -> None:
+        names = tuple(metavar.split())
+        add(
+            option,
+            action=_Declare,
+            dest="declared",
+            nargs=len(names) if words is None else words,
+            metavar=names,
+            help=what,
         )
-    domain.add_argument("--out", type=_path, metavar="DOMAIN.json", help="a new file to write")
-    domain.add_argument("--check", type=_path, metavar="DOMAIN.json", help="a file to check")
-    domain.add_argument(
-        "--table", type=_path, metavar="TABLE.csv", help="a table whose column names to check"
+
+    declare("--boolean", "NAME", "an attribute that is true or false")
+    declare("--integer", "NAME LOW HIGH", "whole numbers, both ends included")
+    declare("--binned", "NAME EDGE", "reals, cut into bins at these edges", words="+")
+    declare(
+        "--date",
+        "NAME WORD",
+        "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
+        words="+",
     )
-    _add_text_arguments(domain.add_argument)
+    declare(
+        "--categorical",
+        "NAME LABEL",
+        "one of these labels; one that begins with a dash in double quotes, as '\"-x\"'",
+        words="+",
+    )
+    declare("--other", "LABEL", "what all other values of the categorical before it become")
+    add("--out", type=_path, metavar="DOMAIN.json", help="a new file to write")
+    add("--check", type=_path, metavar="DOMAIN.json", help="a file to check")
+    add("--table", type=_path, metavar="TABLE.csv", help="a table whose column names to check")
+    _add_text_arguments(add)
 
 
 def _add_text_arguments(add: _Add) -> None:

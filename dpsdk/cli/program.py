@@ -1,4 +1,4 @@
-"""The command line's options, and the one place where its errors end."""
+"""The entry of the command line: from options to arguments of the library, and errors to a line."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import argparse
 import csv
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import groupby
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_fraction, read_whole, shown, to_count
-from dpsdk.cli.declare import Declared, Header, declare, described, load
+from dpsdk.cli.declare import declare, described, load
 from dpsdk.cli.demo import demo
+from dpsdk.cli.files import write_new
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
 from dpsdk.cli.options import parser
-from dpsdk.cli.plugins import plugins
 from dpsdk.cli.release import release_tables
 from dpsdk.cli.request import USUAL, Request, Wanted
-from dpsdk.cli.staged import write_new
 from dpsdk.cli.words import Remark, complain, printable, problem, say
 from dpsdk.data.delimited import FileFormat
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
+from dpsdk.plugins import listed
 
 __all__ = ["main"]
 
@@ -42,13 +43,10 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
         elif arguments.command == "domain":
             _domain(arguments)
         elif arguments.command == "plugins":
-            say(plugins())
+            say(_plugins())
         elif arguments.command == "ledger":
-            say(
-                (show if arguments.action == "show" else verify)(
-                    _options(arguments.file, arguments)
-                )
-            )
+            run = show if arguments.action == "show" else verify
+            say(run(_ledger_at(arguments.file, arguments)))
         else:
             _release(_request(arguments), noise)
     except KeyboardInterrupt as error:
@@ -63,30 +61,51 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
 
 
 def _of_options(error: Exception, arguments: argparse.Namespace) -> Exception:
-    """The same error, with a parameter that is an option here called as it was given."""
+    """Return the same error, with a parameter that is an option here called as it was given."""
     if not isinstance(error, InvalidArgument) or error.parameter not in vars(arguments):
         return error
-    option = f"--{error.parameter.replace('_', '-')}"
-    return InvalidArgument(option, error.expected, error.got)
+    return InvalidArgument(_option(error.parameter), error.expected, error.got)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _domain(arguments: argparse.Namespace) -> None:
-    declared: list[Declared] = arguments.declared or []
-    if arguments.check is not None and declared:
+    if arguments.check is not None and arguments.declared:
         raise InvalidArgument("--check", "given alone, or not at all", "declarations beside it")
-    domain = declare(declared) if arguments.check is None else load(arguments.check, "--check")
-    header = None
-    if arguments.table is not None:
-        wanted = FileFormat(
-            delimiter=_character(arguments.delimiter or ","),
-            encoding=arguments.encoding or "utf-8",
-            strip=arguments.strip,
-        )
-        header = Header(arguments.table, wanted)
-    text = described(domain, header)
+    if arguments.check is None:
+        domain = declare(arguments.declared or [])
+    else:
+        domain = load(arguments.check, "--check")
+    delimiter = _character(arguments.delimiter) or ","
+    wanted = FileFormat(delimiter, arguments.encoding or "utf-8", strip=arguments.strip)
+    text = described(domain, arguments.table, wanted)
     if arguments.out is not None:
         write_new(arguments.out, f"{domain.to_json()}\n")
     say(text if arguments.check is not None or arguments.out is not None else domain.to_json())
+
+
+def _plugins() -> str:
+    """Tell of all plugins that are installed. None of them is imported."""
+    found = listed()
+    if not found:
+        return "No installed distribution offers anything in a group of entry points of dpsdk."
+    parts: list[str] = []
+    for (distribution, version), offers in groupby(
+        found, key=lambda one: (one.distribution, one.version)
+    ):
+        plugins = list(offers)
+        groups = max(len(one.group) for one in plugins)
+        names = max(len(one.name) for one in plugins)
+        lines = [f"{distribution or 'a distribution without a name'} {version}".rstrip()]
+        for one in plugins:
+            lines.append(f"  {one.group:<{groups}}  {one.name:<{names}}  {one.where}".rstrip())
+            if one.refused:
+                lines.append(f"    refused: it {one.refused}")
+        parts.append("\n".join(lines))
+    refused = sum(bool(one.refused) for one in found)
+    return "\n\n".join([*parts, f"{len(found)} in all, {refused} refused; nothing was imported"])
 
 
 def _release(request: Request, noise: NoiseSource | None) -> None:
@@ -108,19 +127,19 @@ def _request(arguments: argparse.Namespace) -> Request:
         budget=_budget(arguments),
         marginals=_optional("--marginals", arguments.marginals),
         attributes=tuple(arguments.attributes or ()),
-        tables=tuple(map(_names, arguments.tables or ())),
+        tables=tuple([_names("--tables", text) for text in arguments.tables or ()]),
         neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
         outside=arguments.outside,
         max_rows=_optional("--max-rows", arguments.max_rows),
         unit_rows=_whole("--unit-rows", arguments.unit_rows),
         unit=_unit(arguments),
         encoding=arguments.encoding,
-        delimiter=None if arguments.delimiter is None else _character(arguments.delimiter),
+        delimiter=_character(arguments.delimiter),
         strip=arguments.strip,
         decimal=arguments.decimal,
         header=_header(arguments),
         dates=arguments.dates,
-        thousands=None if arguments.thousands is None else _character(arguments.thousands),
+        thousands=_character(arguments.thousands),
         counts=arguments.counts,
         beta=_beta(arguments.beta),
         name=arguments.name,
@@ -152,11 +171,11 @@ def _header(arguments: argparse.Namespace) -> tuple[str, ...] | None:
         return () if arguments.no_header else None
     if not arguments.no_header:
         raise InvalidArgument("--columns", "given with --no-header", shown(arguments.columns))
-    return _names(arguments.columns, "--columns")
+    return _names("--columns", arguments.columns)
 
 
-def _names(text: str, option: str = "--tables") -> tuple[str, ...]:
-    """The names of a table's attributes, between commas as in a line of a CSV file."""
+def _names(option: str, text: str) -> tuple[str, ...]:
+    """Read names between commas as in a line of a CSV file."""
     if not text or any(character in text for character in "\r\n"):
         raise InvalidArgument(option, "names of attributes between commas", shown(text))
     try:
@@ -204,15 +223,14 @@ def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
 
 def _ledger(arguments: argparse.Namespace) -> LedgerOptions | None:
     if arguments.ledger is not None:
-        return _options(arguments.ledger, arguments)
-    for option in ("key", "anchor", "schema", "allow_network"):
-        if getattr(arguments, option):
-            name = f"--{option.replace('_', '-')}"
-            raise InvalidArgument(name, "given with --ledger", "no --ledger")
+        return _ledger_at(arguments.ledger, arguments)
+    for name in ("key", "anchor", "schema", "allow_network"):
+        if getattr(arguments, name):
+            raise InvalidArgument(_option(name), "given with --ledger", "no --ledger")
     return None
 
 
-def _options(place: str, arguments: argparse.Namespace) -> LedgerOptions:
+def _ledger_at(place: str, arguments: argparse.Namespace) -> LedgerOptions:
     return LedgerOptions(
         place=place,
         key=arguments.key,
@@ -248,6 +266,6 @@ def _beta(text: str) -> Fraction:
     return beta
 
 
-def _character(text: str) -> str:
-    """A character that is given as itself, or by its name if shells make it hard to type."""
-    return {"tab": "\t", "\\t": "\t", "space": " "}.get(text, text)
+def _character(text: str | None) -> str | None:
+    """Read a character that is given as itself, or by its name if shells make it hard to type."""
+    return None if text is None else {"tab": "\t", "\\t": "\t", "space": " "}.get(text, text)

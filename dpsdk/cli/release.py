@@ -1,24 +1,28 @@
-"""What `dpsdk release` does: tables of a file, written out as files."""
+"""The command `release`: tables of a file, written out as files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.about import about_of
 from dpsdk.cli.declare import load
-from dpsdk.cli.descriptions import description_names, descriptions_of
-from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for
-from dpsdk.cli.outline import outlined
-from dpsdk.cli.place import check_place
-from dpsdk.cli.report import SUMMARY, about_table, report_of, summary_of
+from dpsdk.cli.dryrun import outlined
+from dpsdk.cli.files import check_place, staged
+from dpsdk.cli.prices import asked_of, check_left, made_of, mechanism_for, priced
+from dpsdk.cli.report import (
+    SUMMARY,
+    about_table,
+    description_names,
+    descriptions_of,
+    report_of,
+    summary_of,
+)
 from dpsdk.cli.request import Request, asked_tables, check_request
-from dpsdk.cli.staged import staged
-from dpsdk.cli.tables import file_names, write_csv, write_parquet
-from dpsdk.cli.wanted import priced
+from dpsdk.cli.tables import file_names, step_of, write_csv, write_parquet
 from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
 
@@ -33,20 +37,14 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     Every check that can fail, fails before the budget is spent. The files appear together once
     they are complete; if anything fails, nothing is left behind. A dry run reads no row, charges
     and writes nothing, and returns what it would do.
-
-    Raises
-    ------
-    DpsdkError
-        If the request, the domain or the table is not as expected. Nothing was released.
-    OSError
-        If a file cannot be read or written.
     """
     check_request(request)
     domain = load(request.domain)
     tables = asked_tables(request, domain)
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))
-    check_place(request, [*names, *beside])
+    out, files = request.out, request.files()
+    check_place(out, [*names, *beside], request.table, files, force=request.force)
     about = about_of(request.about, request.name)
     if request.dry:
         return outlined(request, domain, dict(zip(names, tables, strict=True)), beside, about)
@@ -60,7 +58,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     check_left(session)
     with (
         _charges_told(request, session),
-        staged(request.out, SUMMARY, alone=not request.force) as folder,
+        staged(out, SUMMARY, alone=not request.force) as folder,
     ):
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
@@ -73,19 +71,18 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
             else:
                 write_csv(folder / name, table, step)
         described = descriptions_of(request, made, names, steps, about)
-        for name, description in described.items():
-            (folder / name).write_text(description.to_json(), encoding="utf-8")
-        report = report_of(request, session, made, described)
-        (folder / _REPORT).write_text(report, encoding="utf-8")
+        texts = {name: description.to_json() for name, description in described.items()}
+        report = texts[_REPORT] = report_of(request, session, made, described)
         summary = summary_of(request, session, made, names, steps, described)
-        text = json.dumps(summary, indent=1, ensure_ascii=False)
-        (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
+        texts[SUMMARY] = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
     return report
 
 
 @contextmanager
 def _charges_told(request: Request, session: Session) -> Generator[None]:
-    """Whoever fails after the ledger was charged says so: a charge stays."""
+    """Add to an error after the ledger was charged that the charge stays."""
     before = session.spent.charges
     try:
         yield
@@ -97,35 +94,25 @@ def _charges_told(request: Request, session: Session) -> Generator[None]:
 
 
 def _loaded(request: Request, domain: Domain) -> PrivateData:
+    declared: dict[str, Any] = {
+        "name": request.label,
+        "neighbors": request.neighbors,
+        "outside": request.outside,
+        "max_rows": request.max_rows,
+        "unit_rows": request.unit_rows,
+        "unit": request.unit,
+        "strip": request.strip,
+        "decimal": request.decimal,
+        "thousands": request.thousands,
+        "dates": request.dates,
+    }
     if request.parquet:
-        return PrivateData.from_parquet(
-            request.table,
-            domain,
-            name=request.label,
-            neighbors=request.neighbors,
-            outside=request.outside,
-            max_rows=request.max_rows,
-            unit_rows=request.unit_rows,
-            unit=request.unit,
-            strip=request.strip,
-            decimal=request.decimal,
-            thousands=request.thousands,
-            dates=request.dates,
-        )
+        return PrivateData.from_parquet(request.table, domain, **declared)
     return PrivateData.from_csv(
         request.table,
         domain,
-        name=request.label,
-        neighbors=request.neighbors,
-        outside=request.outside,
-        max_rows=request.max_rows,
-        unit_rows=request.unit_rows,
-        unit=request.unit,
-        encoding=request.encoding or "utf-8",
-        delimiter="," if request.delimiter is None else request.delimiter,
-        strip=request.strip,
-        decimal=request.decimal,
-        thousands=request.thousands,
-        dates=request.dates,
+        encoding=request.text_format.encoding,
+        delimiter=request.text_format.delimiter,
         header=None if request.header is None else request.header or domain.names,
+        **declared,
     )

@@ -1,22 +1,31 @@
-"""What is told of a release: a report for people, and a summary for programs."""
+"""A report of a release for people, a summary for programs, and descriptions for hosts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 
 from dpsdk import Session
 from dpsdk.accounting.numbers.display import as_bound, certainty
-from dpsdk.cli.digits import Step, step_of
-from dpsdk.cli.made import Made
+from dpsdk.cli.prices import Made
 from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.tables import Step, TableFormat, header_of, step_of
 from dpsdk.cli.words import printable
-from dpsdk.publication import Described
+from dpsdk.publication import About, Described, TableFile
 from dpsdk.release import Bound
 
-__all__ = ["SUMMARY", "about_table", "bounded", "installed_version", "report_of", "summary_of"]
+__all__ = [
+    "SUMMARY",
+    "about_table",
+    "bounded",
+    "description_names",
+    "descriptions_of",
+    "installed_version",
+    "report_of",
+    "summary_of",
+]
 
 FORMAT = "dpsdk.tables"
 VERSION = 1
@@ -24,32 +33,63 @@ VERSION = 1
 SUMMARY = "release.json"
 """The file that says that all others are complete."""
 
+REGISTRY, CSVW, PACKAGE = "metadata.json", "csv-metadata.json", "datapackage.json"
+
+_COVERS = "all entries of all tables at once"
+
+_ROUNDED = (
+    "Values are rounded to a power of ten that is a tenth of their error at the most; the errors "
+    "in the files include that."
+)
+
 
 def installed_version() -> str:
-    """The version of the installed package."""
+    """Return the version of the installed package."""
     try:
         return version("dpsdk")
     except PackageNotFoundError:
         return "of a source tree"
 
 
-def _exact(number: Fraction) -> dict[str, float | str]:
-    return {"value": float(number), "exact": str(number)}
+def description_names(kind: TableFormat) -> tuple[str, ...]:
+    """Return what the files are called that describe tables of a format."""
+    return (REGISTRY, CSVW, PACKAGE) if kind == "csv" else (REGISTRY, PACKAGE)
 
 
-def _unit(request: Request) -> str:
-    return "rows" if request.counts else "share of the rows"
+def descriptions_of(
+    request: Request, made: Made, names: Sequence[str], steps: Sequence[Step], about: About
+) -> dict[str, Described]:
+    """Return descriptions for the registry and of the tables, by the names of their files.
+
+    `names` and `steps` are the file of each table, and the grid on which its numbers are written.
+    """
+    metadata = made.release.metadata(float(request.beta))
+    guards = request.kind == "csv"
+    files = [
+        TableFile(name, ("value", "error"), tuple(header_of(table, guards=guards)), guards=guards)
+        for name, table in zip(names, made.release.value, strict=True)
+    ]
+    notes = () if all(step.places is None for step in steps) else (_ROUNDED,)
+    # What a release says of its tables it says by itself.
+    unit = f"Values and errors are {'numbers of rows' if request.counts else 'shares of the rows'}."
+    described = {
+        REGISTRY: metadata.to_registry(about, notes=(unit, *notes)),
+        PACKAGE: metadata.to_datapackage(*files, about=about, notes=notes),
+    }
+    if request.kind == "csv":
+        described[CSVW] = metadata.to_csvw(*files, about=about, notes=notes)
+    return described
 
 
 def summary_of(
     request: Request,
     session: Session,
     made: Made,
-    names: list[str],
-    steps: list[Step],
+    names: Sequence[str],
+    steps: Sequence[Step],
     described: Mapping[str, Described],
 ) -> dict[str, object]:
-    """All that was released, with values as they are; as plain data."""
+    """Return all that was released, with values as they are, as plain data."""
     facts, bound, release = session.facts, made.bound, made.release
     wanted = request.budget if isinstance(request.budget, Wanted) else None
     return {
@@ -77,7 +117,7 @@ def summary_of(
         "error": {
             "bound": bound.error,
             "beta": bound.beta,
-            "covers": "all entries of all tables at once",
+            "covers": _COVERS,
             "kind": bound.kind,
             "proven": bound.proven,
             "vacuous": bound.vacuous,
@@ -100,8 +140,16 @@ def summary_of(
     }
 
 
+def _exact(number: Fraction) -> dict[str, float | str]:
+    return {"value": float(number), "exact": str(number)}
+
+
+def _unit(request: Request) -> str:
+    return "rows" if request.counts else "share of the rows"
+
+
 def _rested(made: Made, place: int) -> dict[str, object]:
-    """What one table rests on, where each has bounds of its own."""
+    """Return what one table rests on, where each has bounds of its own."""
     if made.listed is None:
         return {}
     one = made.listed[place]
@@ -113,7 +161,7 @@ def _rested(made: Made, place: int) -> dict[str, object]:
 
 
 def about_table(request: Request, made: Made, step: Step) -> dict[str, str]:
-    """What a file of one table says of it, by name."""
+    """Return what a file of one table says of it, by name."""
     about = {
         "made_by": f"dpsdk {installed_version()}",
         "private": made.release.private,
@@ -122,14 +170,14 @@ def about_table(request: Request, made: Made, step: Step) -> dict[str, str]:
         "mechanism": made.release.mechanism,
         "cost": str(made.cost),
         "beta": made.bound.beta,
-        "covers": "all entries of all tables at once",
+        "covers": _COVERS,
         "step": float(step.size),
     }
     return {"dpsdk": json.dumps(about, ensure_ascii=False)}
 
 
 def bounded(request: Request, bound: Bound, step: Step, *, verb: str = "is", more: str = "") -> str:
-    """How far off entries are, and how far as they are written on the grid of a step."""
+    """Tell how far off entries are, and how far as they are written on the grid of a step."""
     unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     text = (
@@ -147,13 +195,21 @@ def bounded(request: Request, bound: Bound, step: Step, *, verb: str = "is", mor
 def report_of(
     request: Request, session: Session, made: Made, described: Mapping[str, Described]
 ) -> str:
-    """What was released, how far off it is and what it cost, for people."""
+    """Tell people what was released, how far off it is and what it cost."""
     release, bound = made.release, made.bound
     tables = len(release.value)
     entries = sum(table.values.size for table in release.value)
     step = step_of(bound.error, request.digits, made.unit)
     more = "" if made.listed is None else " or less"
     seeded = "" if release.private else "\nNOT PRIVATE: made with seeded noise."
+    remembered = (
+        "Nothing is remembered between runs: what another run on this table spends comes on top."
+        if request.ledger is None
+        else f"{request.ledger.label} remembers that, for the table {request.label!r}."
+    )
+    # What whoever publishes the tables may say of them, since the release does not know.
+    missing = [f"{len(one.missing)} of {name}" for name, one in described.items() if one.missing]
+    left = f"Fields left for you to fill in, as by --about: {', '.join(missing)}; {SUMMARY} lists"
     return (
         f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
         f"{printable(request.out)}\n"
@@ -162,19 +218,7 @@ def report_of(
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(request, session, made)}\n"
         f"{session!r}{seeded}\n"
-        f"{_remembered(request)}\n"
-        f"{_left_out(described)}"
-    )
-
-
-def _left_out(described: Mapping[str, Described]) -> str:
-    """What whoever publishes the tables may say of them, since the release does not know."""
-    fields = [f"{len(one.missing)} of {name}" for name, one in described.items() if one.missing]
-    if not fields:
-        return ""
-    return (
-        f"Fields left for you to fill in, as by --about: {', '.join(fields)}; {SUMMARY} lists "
-        f"them.\n"
+        f"{remembered}\n" + (f"{left} them.\n" if missing else "")
     )
 
 
@@ -196,15 +240,6 @@ def _variation(made: Made) -> str:
         f"table.\n"
         f"{looser}"
     )
-
-
-def _remembered(request: Request) -> str:
-    if request.ledger is None:
-        return (
-            "Nothing is remembered between runs: what another run on this table spends comes on "
-            "top."
-        )
-    return f"{request.ledger.label} remembers that, for the table {request.label!r}."
 
 
 def _spent(request: Request, session: Session, made: Made) -> str:

@@ -1,9 +1,10 @@
-"""What is to be released of a file, and what of that is checked before the file is read."""
+"""The request for a release, and what of it is checked before the table is read."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -14,11 +15,12 @@ from attrs import frozen
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.accounting.numbers.display import as_text
-from dpsdk.cli.digits import Digits
 from dpsdk.cli.ledgers import LedgerOptions
-from dpsdk.cli.tables import TableFormat, require_parquet
+from dpsdk.cli.tables import Digits, TableFormat, require_parquet
 from dpsdk.cli.words import printable
 from dpsdk.data import Outside
+from dpsdk.data.delimited import FileFormat
+from dpsdk.data.parquet import parquet_files
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
 
 __all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_request"]
@@ -28,24 +30,16 @@ Method: TypeAlias = Literal["auto", "local", "independent"]
 ENTRY_LIMIT = 2**24
 """The tables of one release have no more entries than this together."""
 
-
 USUAL = 10
 """No error takes a larger ε unless that is allowed."""
 
 
 @frozen
 class Wanted:
-    """The least budget whose error is no larger, in place of one that is given.
+    """An error, in the unit of the tables, for the least budget that gives it.
 
-    Parameters
-    ----------
-    error
-        How far off an entry as it is written may be, in the unit of the tables.
-    most
-        What that budget may be at the most; its δ is that of the budget. A slip of the keyboard
-        would else publish a table as it is.
-    stated
-        Whether whoever asks has said so.
+    That budget is `most` at the most, and has its δ: a slip of the keyboard would else publish a
+    table as it is. `stated` says whether whoever asks has named that limit.
     """
 
     error: Fraction
@@ -73,54 +67,11 @@ class Wanted:
 
 @frozen(kw_only=True)
 class Request:
-    """What to release, and where to write it.
+    """A release of tables of a file, as options ask for it; `dpsdk release --help` explains them.
 
-    Parameters
-    ----------
-    table, domain, out
-        The private table, the file of its domain, and the directory for what is released.
-    marginals
-        How many attributes each table has; 2 unless given, or as many as there are.
-    attributes
-        Of these attributes; empty for all of the domain.
-    tables
-        Instead: the attributes of each table.
-    budget
-        As much of it is spent as one run can spend: all of it by Laplace noise. Or the error that
-        is wanted, for as little as it costs.
-    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands, \
-dates
-        As declared for the table; see PrivateData. The encoding and the delimiter are those of
-        texts: utf-8 and a comma unless given.
-    header
-        The names of columns that have none in the file; an empty one for those of the domain.
-    counts
-        Counts of rows instead of shares of them.
-    beta
-        The error bounds hold with probability 1 - beta, for all entries of all tables at once.
-    name
-        What the table is called in the output, by default the name of its file.
-    method
-        "local" fits all tables by LocalMarginals, with a certificate; "independent" adds noise to
-        each of them; "auto" fits them where δ is above 0, no error is wanted, and the universe of
-        their attributes has more than 2^21 cells.
-    kind
-        How tables are written.
-    digits
-        What of each number is written.
-    force
-        Write into a directory that holds other files, over those of the same names.
-    ledger
-        What remembers the budget, by the name of the table; None if nothing does.
-    cap
-        What that budget is in all, of which this run spends `budget` or nothing; None where
-        `budget` is all of it, and this run spends what is left.
-    dry
-        Only say what would be done.
-    rows
-        How many rows the table has, for a dry run, which does not count them.
-    about
-        The file of what whoever publishes the tables knows of them; None if there is none.
+    `budget` is what this run spends, as much of it as one run can, or the error that is wanted for
+    as little as it costs. `cap` is the budget of the table in the ledger, where that is not all.
+    `header` names columns that have no names in the file; an empty one stands for the domain's.
     """
 
     table: Path
@@ -157,7 +108,7 @@ dates
 
     @property
     def label(self) -> str:
-        """What the table is called in the output."""
+        """The name of the table in the output."""
         return printable(self.table.name) if self.name is None else self.name
 
     @property
@@ -166,21 +117,30 @@ dates
         return self.table.suffix.lower() == ".parquet" or self.table.is_dir()
 
     @property
+    def text_format(self) -> FileFormat:
+        """How the text of a table is read that is no Parquet file."""
+        return FileFormat(
+            delimiter="," if self.delimiter is None else self.delimiter,
+            encoding=self.encoding or "utf-8",
+            strip=self.strip,
+        )
+
+    @property
     def delta(self) -> Fraction:
         """The δ of what is spent."""
         return self.budget.delta
 
+    def files(self) -> Iterator[Path]:
+        """List the files that are needed still when tables are written."""
+        yield self.domain
+        yield from map(Path, parquet_files(str(self.table))) if self.parquet else [self.table]
+        ledger = self.ledger
+        mine = () if ledger is None else (Path(ledger.place), ledger.key, ledger.anchor)
+        yield from (file for file in (self.about, *mine) if file is not None)
+
 
 def check_request(request: Request) -> None:
-    """Refuse options that do not go together.
-
-    Raises
-    ------
-    InvalidArgument
-        If some do not.
-    MissingExtra
-        If what writes the files is not installed.
-    """
+    """Refuse options that do not go together, and a format that nothing installed writes."""
     to_beta(float(request.beta))
     hidden = request.neighbors is Neighbors.ADD_REMOVE
     if (hidden or request.unit is not None) and not request.counts:
@@ -190,14 +150,14 @@ def check_request(request: Request) -> None:
     if request.ledger is not None and request.name is None:
         expected = "given with --ledger: it is what the ledger knows the table by"
         raise InvalidArgument("--name", expected, "none")
-    if request.rows is not None and not request.dry:
-        raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
-    if request.rows is not None and (hidden or request.unit is not None):
-        raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
-    if request.rows is not None and request.rows > (request.max_rows or request.rows):
-        raise InvalidArgument(
-            "--rows", f"at most --max-rows, {request.max_rows:,}", f"{request.rows:,}"
-        )
+    if request.rows is not None:
+        if not request.dry:
+            raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
+        if hidden or request.unit is not None:
+            raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
+        if request.rows > (request.max_rows or request.rows):
+            expected = f"at most --max-rows, {request.max_rows:,}"
+            raise InvalidArgument("--rows", expected, f"{request.rows:,}")
     if request.parquet:
         if request.header is not None:
             raise InvalidArgument("--no-header", "left out for Parquet files", "given")
@@ -239,23 +199,11 @@ def _check_cap(request: Request, cap: Budget) -> None:
 
 
 def asked_tables(request: Request, domain: Domain) -> list[tuple[str, ...]]:
-    """The attributes of each table, in the order in which they are released.
-
-    Raises
-    ------
-    InvalidArgument
-        If a table is asked for twice, or there are none of so many attributes.
-    UnknownAttribute
-        If the domain has none of a name.
-    TooLarge
-        If they have too many entries together.
-    DomainError
-        If no text file could hold their labels.
-    """
+    """Return the attributes of each table, in the order in which they are released."""
     _check_writable(request.domain, domain)
     if request.tables:
         _check_tables(request, domain)
-        sizes = [_entries(domain, names) for names in request.tables]
+        sizes = [math.prod(domain[name].size for name in names) for names in request.tables]
         _check_size(sum(sizes), len(sizes), f"{len(sizes):,} tables")
         return list(request.tables)
     chosen = _distinct("--attributes", request.attributes, domain) or domain.names
@@ -296,13 +244,6 @@ def _distinct(option: str, names: tuple[str, ...], domain: Domain) -> tuple[str,
         if name in names[:place]:
             raise InvalidArgument(option, "of attributes named once", f"{shown(name)} twice")
     return names
-
-
-def _entries(domain: Domain, names: tuple[str, ...]) -> int:
-    size = 1
-    for name in names:
-        size *= domain[name].size
-    return size
 
 
 def _check_size(entries: int, tables: int, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What the command line prints: one line an error, in characters that the terminal has."""
+"""Texts as the command line prints them: one line an error, in characters of the terminal."""
 
 from __future__ import annotations
 
@@ -14,29 +14,23 @@ __all__ = ["Remark", "called", "complain", "printable", "problem", "say"]
 
 
 class Remark(str):
-    """What is to be told beside an error, as a note of it, in public words."""
+    """A note of an error in public words, which is told beside it."""
 
     __slots__ = ()
 
 
 def called() -> str:
-    """How the command line was called: as the installed command, or as a module of Python."""
+    """Return how the command line was called: as the installed command, or as a module."""
     return "dpsdk" if Path(sys.argv[0]).stem == "dpsdk" else "python -m dpsdk"
 
 
 def printable(text: str | Path) -> str:
-    """A text that UTF-8 can hold: halves of surrogate pairs, as in odd file names, are escaped."""
+    """Escape halves of surrogate pairs, as in odd file names, which UTF-8 cannot hold."""
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def say(text: str) -> None:
-    """Print a text, and escape what the terminal cannot show. Nobody may be listening any more.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written where somebody is.
-    """
+    """Print a text, and escape what the terminal cannot show. Nobody may be listening any more."""
     _write(text, sys.stdout)
 
 
@@ -60,12 +54,13 @@ def _write(text: str, stream: TextIO | None) -> None:
 
 
 def problem(error: BaseException) -> str:
-    """An error as one line for a terminal, in public words."""
+    """Tell an error as one line for a terminal, in public words."""
     if isinstance(error, DpsdkError):
         text = str(error)
     elif isinstance(error, OSError):
-        reason = error.strerror or type(error).__name__
-        text = reason if error.filename is None else f"{_named(error.filename)}: {reason}"
+        reason, name = error.strerror or type(error).__name__, error.filename
+        named = os.fsdecode(name) if isinstance(name, bytes) else str(name)
+        text = reason if name is None else f"{named}: {reason}"
     elif isinstance(error, KeyboardInterrupt):
         text = "interrupted"
     elif isinstance(error, MemoryError):
@@ -75,7 +70,3 @@ def problem(error: BaseException) -> str:
         text = f"failed in a way that was not foreseen ({type(error).__name__})"
     remarks = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Remark)]
     return " ".join(printable("; ".join([text, *remarks])).split())
-
-
-def _named(filename: object) -> str:
-    return os.fsdecode(filename) if isinstance(filename, bytes) else str(filename)

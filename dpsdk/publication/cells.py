@@ -20,7 +20,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d",
 
 
 def guarded(label: str) -> str:
-    """A label as a spreadsheet may show it, without running it as a formula.
+    """Return a label as a spreadsheet may show it, without running it as a formula.
 
     One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
     one that starts with an apostrophe: who drops one leading apostrophe has the label again.
@@ -31,7 +31,7 @@ def guarded(label: str) -> str:
 
 
 def spellings(values: Floats, spell: Callable[[float], str] = spelled) -> list[str]:
-    """How each of many numbers is spelled."""
+    """Spell each of many numbers."""
     # Noise is on a lattice: of a million numbers few differ. By bits, as a nought may be -0.0.
     bits, places = np.unique(values.view(np.int64), return_inverse=True)
     texts = np.array(list(map(spell, bits.view(np.float64).tolist())), dtype=object)
@@ -39,18 +39,18 @@ def spellings(values: Floats, spell: Callable[[float], str] = spelled) -> list[s
 
 
 def label_cell(label: str) -> str:
-    """A label in quotes, guarded."""
+    """Return a label in quotes, guarded."""
     return quoted(guarded(label))
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, in which nothing but a quote ends it: no semicolon, no line break."""
+    """Return a text in quotes, in which neither a semicolon nor a line break ends it."""
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
 
 
 def label_cells(attributes: Sequence[Attribute]) -> Iterator[str]:
-    """The labels of all cells in C order, as they are written in a file."""
+    """Return the labels of all cells in C order, as they are written in a file."""
     return map(",".join, itertools.product(*map(_own_cells, attributes)))
 
 
@@ -62,5 +62,5 @@ def _own_cells(attribute: Attribute) -> list[str]:
 
 
 def texts_of(attribute: Attribute) -> list[str]:
-    """All labels of an attribute as texts."""
+    """Return all labels of an attribute as texts."""
     return [attribute.text(index) for index in range(attribute.size)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import cast
 
 from attrs import frozen
@@ -43,7 +44,12 @@ class Described:
 
     def to_json(self) -> str:
         """The description as a text in JSON, which ends in a line feed."""
-        return _jsonly(self._text)
+        spelled = json.dumps(self.content, indent=1, ensure_ascii=False)
+        try:
+            spelled.encode("utf-8")
+        except UnicodeEncodeError:  # half of a surrogate pair in somebody's label
+            spelled = json.dumps(self.content, indent=1)
+        return f"{spelled}\n"
 
     def to_yaml(self) -> str:
         """The same as a text in YAML, as the public registry keeps its records.
@@ -61,20 +67,10 @@ class Described:
 def described(
     name: str, content: JSON, missing: list[str], required: frozenset[str] = frozenset()
 ) -> Described:
-    """A description as it is handed out: a value of its own."""
+    """Make a description of plain values, which are copied."""
     text = json.dumps(content, allow_nan=False)
     needed = tuple([one for one in missing if one in required])
     return Described(name, tuple(missing), needed, text)
-
-
-def _jsonly(text: str) -> str:
-    content: object = json.loads(text)
-    spelled = json.dumps(content, indent=1, ensure_ascii=False)
-    try:
-        spelled.encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair in somebody's label
-        spelled = json.dumps(content, indent=1)
-    return spelled + "\n"
 
 
 def _lines(value: Plain, indent: str) -> list[str]:
@@ -109,13 +105,20 @@ def _scalar(value: Plain) -> str:
     return json.dumps(value)
 
 
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"})
+
+_PLAIN = re.compile(r"(?:\w|-(?=[-\w]))[-\w]*")
+_NUMBER_OR_DAY = re.compile(
+    r"-?[\d_]+(?:e[-+]?\d+)?|0[box][\da-f_]+|\d{4}-\d\d?-\d\d?", re.IGNORECASE
+)
+
+
 def _quoted(text: str) -> str:
-    if text.isascii() and text.isidentifier() and text.lower() not in _WORDS:
+    """Return a text in quotes, unless it is of letters, digits and dashes and is nothing else."""
+    typed = text.lower() in _WORDS or _NUMBER_OR_DAY.fullmatch(text)
+    if _PLAIN.fullmatch(text) and not typed:
         return text
     return f'"{"".join(map(_escaped, text))}"'
-
-
-_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"})
 
 
 def _escaped(letter: str) -> str:

@@ -14,9 +14,8 @@ from dpsdk._checks import shown, to_beta
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.forms import Facts, Form
 from dpsdk.publication.about import About
-from dpsdk.publication.csvw import csvw_of
-from dpsdk.publication.datapackage import datapackage_of
 from dpsdk.publication.described import Described
+from dpsdk.publication.descriptors import csvw_of, datapackage_of
 from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.registry import registry_of
 from dpsdk.publication.statement import Statement
@@ -146,10 +145,8 @@ class Metadata(ReleaseRecord):
             If there are not as many files as tables, one of them is no CSV, or an argument is
             another than it should be.
         """
-        tables = self.tables
-        made = _to_files(files, tables)
-        told = self._told(tables, made, _to_notes(notes))
-        return csvw_of(self._statement, tables, made, _to_about(about), told)
+        made, told = self._described(files, notes)
+        return csvw_of(self._statement, self.tables, made, _to_about(about), told)
 
     def to_datapackage(
         self,
@@ -167,29 +164,25 @@ class Metadata(ReleaseRecord):
         InvalidArgument
             As `to_csvw`, but of files of Parquet.
         """
-        tables = self.tables
-        made = _to_files(files, tables)
-        told = self._told(tables, made, _to_notes(notes))
-        return datapackage_of(self._statement, tables, made, _to_about(about), told)
+        made, told = self._described(files, notes)
+        return datapackage_of(self._statement, self.tables, made, _to_about(about), told)
 
-    def _told(
-        self,
-        tables: tuple[PublishedTable, ...],
-        made: tuple[TableFile, ...],
-        notes: tuple[str, ...],
-    ) -> tuple[str, ...]:
-        """Some notes, after one of what the numbers count, where the release knows it."""
+    def _described(
+        self, files: tuple[str | TableFile, ...], notes: Iterable[str]
+    ) -> tuple[tuple[TableFile, ...], tuple[str, ...]]:
+        """Check files and notes, and say first what the numbers count, where that is known."""
+        made, told = _to_files(files, self.tables), _to_notes(notes)
         unit = _unit_of(self._release.asked)
         if not unit:
-            return notes
+            return made, told
         held = {
             number
-            for table, file in zip(tables, made, strict=True)
+            for table, file in zip(self.tables, made, strict=True)
             for number in file.numbers or table.numbers
         }
         words = {"error": "errors", "low": "bounds"}
         named = " and ".join(["Values", *(words[one] for one in words if one in held)])
-        return (f"{named} are {unit}.", *notes)
+        return made, (f"{named} are {unit}.", *told)
 
     @cached_property
     def _statement(self) -> Statement:
@@ -212,7 +205,7 @@ _COUNTING = Conjunction, Count, Interval, Marginal, Rectangles, Threshold
 
 
 def _unit_of(asked: object) -> str:
-    """What all answers to a query are; empty where that is not known, or not the same of all."""
+    """Return what all answers to a query are; empty if not known, or not the same of all."""
     found: set[str] = set()
     left = [asked]
     while left and "" not in found and len(found) < 2:
@@ -247,10 +240,9 @@ def _to_about(value: About) -> About:
 
 
 def _to_notes(value: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidArgument("notes", "a sequence of texts", shown(value))
-    kept = tuple(cast("Iterable[object]", value))
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    kept: tuple[object, ...] = tuple(value) if listed else (None,)
     for one in kept:
         if type(one) is not str:
-            raise InvalidArgument("notes", "a sequence of texts", shown(one))
+            raise InvalidArgument("notes", "a sequence of texts", shown(one if listed else value))
     return cast("tuple[str, ...]", kept)

@@ -7,7 +7,7 @@ https://github.com/opendp/deployments-registry-data, after Nanayakkara, Ghazi an
 from __future__ import annotations
 
 import re
-import unicodedata
+from datetime import date
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -27,7 +27,7 @@ Tier: TypeAlias = Literal[1, 2, 3]
 
 @frozen
 class _Field:
-    """A field of the registry: in which tier it is, and which texts alone it takes."""
+    """A field of the registry: its tier, and the only texts that it takes, if they are listed."""
 
     tier: Tier
     choices: tuple[str, ...] = ()
@@ -103,14 +103,14 @@ _REQUIRED = frozenset(
 
 
 def registry_of(statement: Statement, about: About, notes: tuple[str, ...]) -> Described:
-    """The record of a release for the registry, as a draft."""
+    """Describe a release by a record for the registry, as a draft."""
     check_about(about)
     known = _of_release(statement, notes) | _of_about(about) | dict[str, Plain](about.details)
     if not statement.record.private:  # whatever anybody says of it
         known["basic.description"] = f"{statement.guarantee} {known['basic.description']}"
     deployment: dict[str, dict[str, Plain]] = {}
     missing: list[str] = []
-    slug = None if about.name is None else _slug(about)
+    slug = _slug(about)
     if slug is None:
         missing.append("url_slug")
     for name in _FIELDS:
@@ -125,13 +125,7 @@ def registry_of(statement: Statement, about: About, notes: tuple[str, ...]) -> D
 
 
 def check_about(about: About) -> None:
-    """Refuse what the registry has no place for.
-
-    Raises
-    ------
-    InvalidArgument
-        If it has no such sector, or no such detail.
-    """
+    """Refuse a sector or a detail that the registry does not have."""
     sectors = _FIELDS["basic.data_product_sector"].choices
     if about.sector is not None and about.sector not in sectors:
         raise InvalidArgument("sector", f"one of {', '.join(sectors)}", shown(about.sector))
@@ -149,22 +143,18 @@ def check_about(about: About) -> None:
 
 
 def _of_about(about: About) -> dict[str, Plain]:
-    day = None if about.published is None else about.published.isoformat()
-    given: dict[str, Plain] = {
-        "basic.name": about.name,
-        "basic.description": about.description,
-        "basic.data_curators": list(about.curators) or None,
-        "basic.intended_use": about.intended_use,
-        "basic.data_product_region": about.region,
-        "basic.data_product_sector": about.sector,
-        "basic.publication_date": day,
-        "administrative.registry_authors": list(about.authors) or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    known: dict[str, Plain] = {}
+    for name, parameter in _ELSEWHERE.items():
+        value: str | date | tuple[str, ...] | None = getattr(about, parameter)
+        if isinstance(value, date):
+            known[name] = value.isoformat()
+        elif value:
+            known[name] = list(value) if isinstance(value, tuple) else value
+    return known
 
 
 def _of_release(statement: Statement, notes: tuple[str, ...]) -> dict[str, Plain]:
-    """What the release itself knows of the registry's fields."""
+    """Return what the release itself knows of the registry's fields."""
     record = statement.record
     model = record.answer.stands_for == "model"
     table = "" if record.table is None else f" The table: {record.table!r}."
@@ -259,7 +249,7 @@ def _spoken(attribute: Attribute) -> str:
 
 
 def _tier(known: dict[str, Plain]) -> Tier:
-    """The highest tier whose fields, and those of the tiers below, are all there."""
+    """Return the highest tier whose fields, and those of the tiers below, are all there."""
     needed = {
         name: one.tier
         for name, one in _FIELDS.items()
@@ -273,8 +263,9 @@ def _tier(known: dict[str, Plain]) -> Tier:
 
 
 def _slug(about: About) -> str | None:
-    """A short name for an address, as the registry's own have it: name, curators and year."""
+    """Return the short name for an address by the registry's rule: of name, curators and year."""
+    if about.name is None:
+        return None
     year = "" if about.published is None else str(about.published.year)
-    words = " ".join([about.name or "", *about.curators, year])
-    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or None
+    words = [about.name, "-".join(about.curators), year]
+    return "-".join([re.sub(r"\W+", "_", one.lower()) for one in words if one]).replace("_", "-")

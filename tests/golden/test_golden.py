@@ -53,6 +53,8 @@ def test_a_written_release_says_what_it_said(name):
 def figures(plain: Any) -> Any:
     """Leave out sentences, which may be put better, and the digest of all that a release says."""
     if isinstance(plain, dict):
+        if "base" in plain:  # in 0.1.0 what described a table had no list of its labels
+            return plain["base"]
         kept = plain.keys() - {"release_digest"}
         return {name: figures(plain[name]) for name in kept}
     if isinstance(plain, list):

@@ -15,7 +15,7 @@ import pytest
 
 from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.__main__ import main
-from dpsdk.cli import made as made_module
+from dpsdk.cli import prices
 from dpsdk.mechanisms import Gaussian
 from dpsdk.queries import marginals
 from dpsdk.testing import seeded
@@ -201,7 +201,7 @@ def test_large_universes_are_fitted_unless_noise_is_to_be_independent(folder, mo
     given = ["--epsilon", "1", "--force", "--delta"]
     assert release(folder, *given, "1e-6") == 0
     assert summary(folder)["mechanism"] == "Gaussian"
-    monkeypatch.setattr(made_module, "DENSE_LIMIT", 4)
+    monkeypatch.setattr(prices, "DENSE_LIMIT", 4)
     for options, mechanism in (
         (["1e-6"], "LocalMarginals"),
         (["1e-6", "--method", "independent"], "Gaussian"),

@@ -11,12 +11,12 @@ import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors
 from dpsdk.accounting import Odometer
-from dpsdk.cli.digits import Step, step_of
-from dpsdk.cli.made import Prices, asked_of
+from dpsdk.cli.prices import asked_of, priced
 from dpsdk.cli.request import Request, Wanted
-from dpsdk.cli.wanted import priced
+from dpsdk.cli.tables import Step, step_of
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.planner import Planner
 
 pytestmark = pytest.mark.thorough
 
@@ -127,7 +127,7 @@ def test_the_least_budget_is_the_least(tmp_path, relation, counts, delta, beta):
         asked = asked_of(request(whole * unit), PAIRS)
         budget, using = priced(request(whole * unit), facts, asked)
         price = using.epsilon if isinstance(using, Laplace) else using.rho
-        prices = Prices(facts, Odometer(Budget(1, delta)))
+        prices = Planner.of(facts, Odometer(Budget(1, delta)))
 
         def stated(price, asked=asked, prices=prices, delta=delta):
             noise = Laplace(epsilon=price) if delta == "0" else Gaussian(rho=price)
@@ -147,7 +147,7 @@ def test_the_least_budget_may_be_that_of_noise_on_a_coarser_lattice(tmp_path):
     request = Request(table=tmp_path, domain=tmp_path, out=tmp_path, budget=wanted, counts=True,
                       beta=0.1, digits="full")  # fmt: skip
     asked = asked_of(request, [("age",)])
-    prices = Prices(facts, Odometer(Budget(1, "1e-6")))
+    prices = Planner.of(facts, Odometer(Budget(1, "1e-6")))
 
     def bound(rho: str) -> float:
         return prices.quote(asked, using=Gaussian(rho=rho)).error(0.1)

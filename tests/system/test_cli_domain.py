@@ -110,10 +110,7 @@ def test_a_given_file_is_described_or_its_mistake_is_told(tmp_path, capsys):
     assert "8 attributes, 147,692,160 cells" in printed
     assert "adult.csv.gz has these columns\n" in printed
     for wrong, words in (
-        (
-            path.read_text().replace('"low": 17', '"low": "17"'),
-            "low must be an integer",
-        ),
+        (path.read_text().replace('"low": 17', '"low": "17"'), "low must be an integer"),
         (path.read_text().replace('"kind": "integer"', '"kind": "number"'), "one of boolean"),
         (path.read_text().replace('"high": 90', '"height": 90'), "also 'height'"),
         ("[", "must be JSON"),

@@ -17,8 +17,7 @@ import pytest
 from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, Session
 from dpsdk.__main__ import main
 from dpsdk.accounting import Odometer, SQLiteLedger
-from dpsdk.cli.digits import step_of
-from dpsdk.cli.tables import header_of, write_csv
+from dpsdk.cli.tables import header_of, step_of, write_csv
 from dpsdk.data import PrivateData
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.publication import guarded
@@ -540,7 +539,7 @@ def test_a_dry_run_knows_what_reads_parquet_and_how_a_ledger_is_made(folder, cap
     options = ["--ledger", str(folder / "l.db"), "--schema", "s"]
     assert release(folder, *dry, "--name", "n", *options) == 2
     assert "--schema must be given with the address" in capsys.readouterr().err
-    monkeypatch.setattr("dpsdk.cli.outline.find_spec", lambda _: None)
+    monkeypatch.setattr("dpsdk.cli.dryrun.find_spec", lambda _: None)
     assert release(folder, *dry, table="rows.parquet") == 2
     assert "install dpsdk[frames]" in capsys.readouterr().err
 

@@ -143,7 +143,7 @@ def test_nothing_is_unpickled_or_run_from_text():
     # offers it: no text of a wire.
     imported = ["importlib.import_module"]
     assert touching(CODE) == {"_lazy.py": imported, "plugins/loading.py": imported}
-    assert touching(["dpsdk.plugins"], "plugins", "cli/plugins.py", "__init__.py") == {}
+    assert touching(["dpsdk.plugins"], "plugins", "cli/program.py", "__init__.py") == {}
 
 
 def test_strangers_use_public_names_only():

@@ -580,7 +580,7 @@ def test_a_record_in_yaml_is_spelled_for_all_readers():
     about = About(name="yes", curators=["1e5", "B\N{SNOWMAN}"], details=details)
     release = made_by_hand(Count(), Laplace(1), payment=paid_for(Laplace(1)))
     lines = release.metadata().to_registry(about).to_yaml().splitlines()
-    assert lines[:3] == ['url_slug: "yes-1e5-b"', "status: Draft", "tier: 1"]
+    assert lines[:3] == ["url_slug: yes-1e5-b-", "status: Draft", "tier: 1"]
     for line in (
         '    name: "yes"',
         '      - "1e5"',
@@ -589,6 +589,41 @@ def test_a_record_in_yaml_is_spelled_for_all_readers():
         '    actors: "a \\"b\\"\\n\\\\ \\u0085"',
     ):
         assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "curators", "slug"),
+    [
+        ("Births & deaths", ["Amt f\u00fcr X"], "births-deaths-amt-f\u00fcr-x-2024"),
+        ("Israel's 'Registry'", ["Ministry"], "israel-s-registry--ministry-2024"),
+        ("Notifications", ["Google", "Apple and U.S."], "notifications-google-apple-and-u-s--2024"),
+        ("2020_01 (two)", ["&"], "2020-01-two----2024"),
+        ("&", ["-"], "----2024"),
+    ],
+)
+def test_a_short_name_is_by_the_rule_of_the_registry_and_without_quotes(name, curators, slug):
+    about = About(name=name, curators=curators, published=date(2024, 2, 1))
+    record = made_by_hand(Count(), Laplace(1)).metadata().to_registry(about)
+    assert record.content["url_slug"] == slug
+    assert record.to_yaml().startswith(f"url_slug: {slug}\n")
+
+
+def test_a_label_that_there_is_not_is_refused_by_what_describes_the_tables():
+    codes = Categorical("codes", [3, -7, 20])
+    domain = Domain(Categorical("sex", ["Female", "a.*|b", "(c]", "=d", ""]), codes)
+    data = PrivateData.from_columns({"sex": ["(c]"], "codes": [3]}, domain)
+    release = Session(data, Budget(9), noise=seeded(1)).release(
+        Marginal("sex", "codes"), using=Laplace(1)
+    )
+    (table,) = release.metadata().tables
+    labels = [row[0] for row in csv.reader(io.StringIO(table.to_csv()))][1:]
+    column, codes, *_ = release.metadata().to_csvw().content["tableSchema"]["columns"]
+    assert column["datatype"]["base"] == "string"
+    assert set(labels) == {"Female", "a.*|b", "(c]", "'=d", ""}
+    assert all(re.search(column["datatype"]["format"], label) for label in labels)
+    for wrong in ("Femal", "Females", "a", "aab", "(c", "=d", "Female|a.*"):
+        assert not re.search(column["datatype"]["format"], wrong)
+    assert codes["datatype"] == {"base": "integer", "minimum": -7, "maximum": 20}
 
 
 def test_a_price_that_no_budget_is_known_for_is_told_in_words_alone():

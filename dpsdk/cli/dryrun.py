@@ -1,4 +1,4 @@
-"""What a release would be, told from public facts: no row is read, and nothing is charged."""
+"""Dry runs: what a release would be, told from public facts; no row is read, nothing is charged."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from dpsdk.accounting import MemoryLedger, Odometer
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import Dataset
 from dpsdk.cli.about import said_by
-from dpsdk.cli.declare import Header, column_names, described
-from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import asked_of, check_left, mechanism_for, one_row
+from dpsdk.cli.declare import column_names, described
+from dpsdk.cli.prices import asked_of, check_left, mechanism_for, one_row, priced
 from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
-from dpsdk.cli.wanted import priced
+from dpsdk.cli.tables import step_of
 from dpsdk.cli.words import printable
 from dpsdk.data.columns import require_columns
 from dpsdk.data.declaration import Declaration
-from dpsdk.data.delimited import FileFormat
 from dpsdk.data.parquet import parquet_files
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
@@ -48,27 +46,10 @@ def outlined(
     beside: Sequence[str],
     about: About,
 ) -> str:
-    """What would be released, for what price and how far off, and which files would be written.
+    """Tell what would be released, for what price and how far off, and which files are written.
 
-    Parameters
-    ----------
-    request
-        What is asked for.
-    domain
-        The domain that its file holds.
-    tables
-        The attributes of each table, by the name of its file.
-    beside
-        The names of the other files.
-    about
-        What is said of the tables in those of them that describe them.
-
-    Raises
-    ------
-    DpsdkError
-        As the release itself would, as far as that does not depend on rows.
-    OSError
-        If the table is not there.
+    `tables` has the attributes of each table by the name of its file, `beside` the names of the
+    other files. What the release would refuse, as far as that does not depend on rows, is refused.
     """
     _check_table(request, domain)
     facts = _facts(request, domain)
@@ -82,11 +63,11 @@ def outlined(
     asked = asked_of(request, list(tables.values()))
     budget, using = priced(request, facts, asked)
     payer = _payer(request, facts, budget if request.cap is None else request.cap)
-    prices = Planner.of(facts, payer)
-    check_left(prices)
-    alone = prices if request.cap is None else Planner.of(facts, Odometer(budget))
+    planner = Planner.of(facts, payer)
+    check_left(planner)
+    alone = planner if request.cap is None else Planner.of(facts, Odometer(budget))
     chosen = mechanism_for(request, budget, alone, asked) if using is None else using
-    quote = prices.quote(asked, using=chosen)
+    quote = planner.quote(asked, using=chosen)
     payer.check_all(quote.at_most.runs)
     bound = quote.bound(float(request.beta))
     # What fits tables is told its price when it has been opened.
@@ -99,9 +80,10 @@ def outlined(
         over = "\nAs a share, that is over the number of rows, which --rows tells."
         error = f"{bounded(request, bound, step, verb='would be')}{over if open_ended else ''}"
     entries = sum(prod(domain[name].size for name in names) for names in tables.values())
+    heading = f"{len(tables):,} table{'s' if len(tables) > 1 else ''} with {entries:,} entries"
     lines = [
         "Dry run: no row was read, nothing was charged, and nothing is written.",
-        _heading(len(tables), entries, printable(request.out)),
+        f"{heading} would be in {printable(request.out)}:",
         *(f"  {name}" for name in list(tables)[:_LISTED]),
         *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
         f"  {', '.join(beside)}",
@@ -113,18 +95,11 @@ def outlined(
     return "\n".join(map(printable, lines))
 
 
-def _heading(tables: int, entries: int, place: str) -> str:
-    plural = "s" if tables > 1 else ""
-    return f"{tables:,} table{plural} with {entries:,} entries would be in {place}:"
-
-
 def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
-    wanted = request.budget
-    lines: list[str] = []
+    wanted, lines = request.budget, list[str]()
     if isinstance(wanted, Wanted):
-        lines.append(
-            f"{budget} is the least budget, to six digits, for an error of {wanted.words}."
-        )
+        least = f"{budget} is the least budget, to six digits, for an error of {wanted.words}."
+        lines.append(least)
     elif request.cap is None:
         lines.append(f"The budget is {budget}.")
     if request.ledger is not None:
@@ -155,37 +130,25 @@ def _check_table(request: Request, domain: Domain) -> None:
     """Hold the first line of the table against the domain, if it is a text."""
     TextFormat(request.strip, request.decimal, request.thousands, request.dates)
     if request.parquet:
-        _check_parquet(request)
+        # No file is opened: its end would tell of rows.
+        if find_spec("narwhals") is None:
+            raise MissingExtra("narwhals", "frames")
+        if not any(map(find_spec, ("polars", "duckdb", "pyarrow"))):
+            raise MissingExtra("polars, duckdb or pyarrow")
+        parquet_files(str(request.table))
         return
-    wanted = FileFormat(
-        delimiter="," if request.delimiter is None else request.delimiter,
-        encoding=request.encoding or "utf-8",
-        strip=request.strip,
-    )
-    unit = request.unit
+    source, wanted, unit = printable(request.table), request.text_format, request.unit
     if request.header is not None:
-        wanted_names = [*domain.names, *([] if unit is None else [unit.column])]
-        header_names = request.header or domain.names
-        require_columns(printable(request.table), header_names, wanted_names, " in --columns")
+        needed = [*domain.names, *([] if unit is None else [unit.column])]
+        require_columns(source, request.header or domain.names, needed, " in --columns")
         return
-    header = Header(request.table, wanted)
-    described(domain, header)
-    if unit is not None and unit.column not in column_names(header):
-        source = printable(request.table)
+    described(domain, request.table, wanted)
+    if unit is not None and unit.column not in column_names(request.table, wanted):
         raise DataError(source, f"no column {shown(unit.column)} in the first line")
 
 
-def _check_parquet(request: Request) -> None:
-    """Whether there are files and what reads them. None is opened: a file's end tells of rows."""
-    if find_spec("narwhals") is None:
-        raise MissingExtra("narwhals", "frames")
-    if not any(map(find_spec, ("polars", "duckdb", "pyarrow"))):
-        raise MissingExtra("polars, duckdb or pyarrow")
-    parquet_files(str(request.table))
-
-
 def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:
-    """An odometer that stands where that of the ledger does, and which nothing is written for."""
+    """Return an odometer that stands where that of the ledger does, and writes nothing."""
     options = request.ledger
     if options is None or not options.there():
         return Odometer(whole)

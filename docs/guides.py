@@ -68,6 +68,7 @@ PAGES: Final[dict[str, str]] = {
         release.Lifting forms.Form forms.LinearForm forms.Facts forms.Factor forms.Kronecker
         forms.Weights testing.check_query""",
     "own-mechanism": """mechanisms.Mechanism mechanisms.OneShot mechanisms.OneRun mechanisms.Single
+        mechanisms.MeasuresOnce
         mechanisms.Strategy mechanisms.DistributionMechanism mechanisms.TablesMechanism
         mechanisms.HypothesisMechanism mechanisms.ModelsMechanism kernel.Kernel kernel.Measure
         kernel.Terms kernel.LaplaceNoise kernel.GaussianNoise release.Measurement release.Cost

@@ -1,8 +1,10 @@
-"""Refusals in the caller's words: what was asked, which limit it would pass, and what would fit."""
+"""Refusals in the caller's units: what was asked, what is left, and what would fit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TypeAlias
 
 from dpsdk.accounting.filters.additive import AdditiveComposition
@@ -10,9 +12,16 @@ from dpsdk.accounting.filters.any_of import AnyOf, leakless
 from dpsdk.accounting.filters.composition import Composition, Runs, State, is_open
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
-from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
-from dpsdk.accounting.numbers.display import as_text, texts_apart
+from dpsdk.accounting.guarantee import (
+    ApproximateGuarantee,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    PureGuarantee,
+)
+from dpsdk.accounting.numbers.display import as_room, as_text, percentage
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent
 from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
@@ -22,11 +31,12 @@ __all__ = ["refusal", "worded"]
 _Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
 
 _LEAKS = "the share for leaks"
-_RESERVED = "it would not leave what scopes have reserved"
+
+_NEARLY = Fraction(999, 1000)
 
 
 def worded(runs: Runs) -> str:
-    """Some runs in words. A Gaussian that was asked for by a pair (ε, δ) is called by that pair."""
+    """Say what was asked for, in the parameters of a mechanism."""
     pairs = _pairs(runs)
     first, total = pairs[0][0], sum(times for _, times in pairs)
     if total == 1:
@@ -37,15 +47,23 @@ def worded(runs: Runs) -> str:
 
 
 def _pairs(runs: Runs) -> _Pairs:
-    """Runs, also free ones, each with how many times it is asked for."""
+    """Pair runs, also free ones, with how often each is asked for."""
     return [run if isinstance(run, tuple) else (run, 1) for run in runs]
 
 
-def _named(guarantee: Guarantee) -> str:
-    if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
-        epsilon, delta = guarantee.claim
-        return f"({as_text(epsilon)}, {as_text(delta)})-DP by discrete Gaussian noise"
-    return str(guarantee)
+def _named(run: Guarantee) -> str:
+    if isinstance(run, DiscreteGaussianGuarantee):
+        if run.claim is None:
+            return f"rho {as_text(run.rho, up=True)} by Gaussian noise"
+        epsilon, delta = run.claim
+        return f"epsilon {as_text(epsilon)} and delta {as_text(delta)} by Gaussian noise"
+    if isinstance(run, ApproximateGuarantee):
+        return f"epsilon {as_text(run.epsilon, up=True)} and delta {as_text(run.delta, up=True)}"
+    if isinstance(run, DiscreteLaplaceGuarantee):
+        return f"epsilon {as_text(run.epsilon, up=True)} by Laplace noise"
+    if isinstance(run, PureGuarantee):
+        return f"epsilon {as_text(run.epsilon, up=True)}"
+    return str(run)
 
 
 def refusal(
@@ -58,39 +76,89 @@ def refusal(
     within: str = "",
     reserved: bool = False,
 ) -> BudgetExceeded:
-    """The refusal of runs that do not fit one of these states."""
-    shortages: list[Shortage] = []
-    for state in states:
-        found = _shortages(composition, state, _pairs(runs), within)
-        if found:
-            shortages = found
-            break
-    why = _why(shortages)
+    """Make the refusal of runs that do not fit one of these states."""
+    pairs = _pairs(runs)
+    found = (_shortages(composition, state, pairs, within) for state in states)
+    shortages = next(filter(None, found), [])
+    left = f"{percentage(remaining.fraction)} of {spent.of or spent.guarantee} is left"
     if reserved:
-        why = f"{why}, besides what scopes have reserved" if why else _RESERVED
+        left += ", a part of it reserved by scopes"
+    fits = [_repeated(composition, states, pairs, shortages), _room(pairs, shortages, remaining)]
+    known = ", or ".join(filter(None, fits))
     return BudgetExceeded(
         worded(runs),
         str(spent),
         str(remaining),
-        why,
+        f"{left}, enough for {known}" if known else f"{left}, and no run fits",
         tuple(shortages),
         remaining.epsilon,
         remaining.rho,
     )
 
 
-def _why(shortages: Sequence[Shortage]) -> str:
-    told: list[str] = []
-    for short in shortages:
-        left, cap, *asked = texts_apart(
-            short.left, short.cap, *([] if short.asked is None else [short.asked])
-        )
-        amount = " ".join([short.limit, *asked])
-        has = "has" if short.left == short.cap else f"has left of {cap}"
-        more = "than" if told else "is more than"
-        told.append(f"its {amount} {more} the {left} that {short.within} {has}")
-    *first, last = told or [""]
-    return f"{', '.join(first)}, and {last}" if first else last
+def _repeated(
+    composition: Composition, states: Sequence[State], runs: _Pairs, shortages: Sequence[Shortage]
+) -> str:
+    """Say how many of several equal runs fit; nothing where that is none, or a reserve counts."""
+    run, total = runs[0][0], sum(times for _, times in runs)
+    if total == 1 or not shortages or any(other != run for other, _ in runs):
+        return ""
+    try:
+        rounds = [composition.rounds(state, (run,)) for state in states]
+    except UnsupportedGuarantee:
+        return ""
+    count = min((one for one in rounds if one is not None), default=0)
+    return f"{count:,} of them" if 0 < count < total else ""
+
+
+def _room(runs: _Pairs, shortages: Sequence[Shortage], remaining: Remaining) -> str:
+    """Say which single runs fit, those of the kind that was asked for first."""
+    run = runs[0][0]
+    epsilon, rho = _size("epsilon", remaining.epsilon), _size("rho", remaining.rho)
+    leaks = [short.left for short in shortages if short.limit == "delta"]
+    sizes = [epsilon, rho]
+    if isinstance(run, DiscreteGaussianGuarantee):
+        sizes = [rho, epsilon]
+        if run.claim and rho:
+            claimed = _size("epsilon", _claimed(remaining.rho, *run.claim))
+            sizes = [
+                _with_delta(claimed, (), run.claim[1]),
+                epsilon and f"{epsilon} by Laplace noise",
+            ]
+        elif run.claim:
+            sizes = [_with_delta(epsilon, leaks, run.claim[1])]
+    elif isinstance(run, ApproximateGuarantee):
+        sizes = [_with_delta(epsilon, leaks, run.delta), rho]
+    known = " or of ".join(filter(None, sizes))
+    return f"one run of {known}" if known else ""
+
+
+def _size(name: str, size: Fraction) -> str:
+    return f"{name} up to {as_room(size)}" if size > 0 else ""
+
+
+def _with_delta(size: str, leaks: Sequence[Fraction], delta: Fraction) -> str:
+    if not size or not leaks:
+        return size and f"{size} and delta {as_text(delta)}"
+    return f"{size} and {_size('delta', max(leaks)) or 'delta 0'}"
+
+
+def _claimed(rho: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """An ε below this one whose Gaussian has at most `rho`, nearly the largest, in a few steps."""
+    fits, power, goal = Fraction(0), 2.0, math.log(rho)
+    point, reached = math.log(epsilon), math.log(claim_rho(epsilon, delta))
+    for _ in range(7):
+        after = point + (goal - reached) / power - 1e-4
+        size = Fraction(math.exp(after))
+        known = claim_rho(size, delta)
+        if known <= rho:
+            fits = max(fits, size)
+            if known >= rho * _NEARLY:
+                break
+        growth = math.log(known) - reached
+        power = growth / (after - point) if growth else power
+        point, reached = after, reached + growth
+    return fits
 
 
 def _shortages(composition: Composition, state: State, runs: _Pairs, within: str) -> list[Shortage]:

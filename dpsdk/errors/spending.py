@@ -101,9 +101,9 @@ class BudgetExceeded(DpsdkError):
     asked, spent, remaining
         The request, what is spent and what is left, in words.
     why
-        Which limit did not fit, in words.
+        The share that is left and what would fit it, in the units of the request.
     shortages
-        The same in numbers: one for each count that might have let the request pass.
+        The limits that did not fit: one for each count that might have let the request pass.
     epsilon, rho
         What would fit: the largest ε of one pure run, and a ρ of one discrete Gaussian run.
     charges
@@ -121,8 +121,7 @@ class BudgetExceeded(DpsdkError):
     charges: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        why = f": {self.why}" if self.why else ""
-        return f"asked for {self.asked}{why}; spent {self.spent}; remaining {self.remaining}"
+        return f"asked for {self.asked}, but {self.why or f'what is left is {self.remaining}'}"
 
 
 @define(str=False, eq=False)

@@ -397,7 +397,7 @@ def test_the_demo_shows_its_code_its_answers_and_what_was_spent(capsys):
     printed = capsys.readouterr().out
     for words in (
         '> share = session.answer(Count(where={"hours": range(60, 100)}), using=Laplace(',
-        "BudgetExceeded: asked for 2-DP",
+        "BudgetExceeded: asked for epsilon 2",
         "spent as before: True",
         "% of (1, 1e-6)-DP in 4 charges",
         "Laplace(epsilon=0.1)  Count(where=Conjunction",

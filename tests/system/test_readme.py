@@ -29,7 +29,7 @@ def test_the_first_program_runs_as_printed(monkeypatch, capsys):
     exec(compile(programs[0], "README.md", "exec"), names)  # noqa: S102
     printed = capsys.readouterr().out
     assert isinstance(names["share"], float)
-    assert "asked for 5-DP" in printed
+    assert "asked for epsilon 5" in printed
     assert "in 3 charges" in printed
 
 

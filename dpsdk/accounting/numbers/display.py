@@ -15,7 +15,7 @@ from decimal import (
 )
 from fractions import Fraction
 
-__all__ = ["as_bound", "as_text", "certainty", "confidence", "percentage", "texts_apart"]
+__all__ = ["as_bound", "as_text", "certainty", "confidence", "percentage"]
 
 _EXACT_DIGITS = 10
 _ROUNDED_DIGITS = 5
@@ -43,16 +43,6 @@ def as_text(value: Fraction, *, up: bool = False, down: bool = False) -> str:
         rounding = ROUND_CEILING if up else ROUND_FLOOR if down else ROUND_HALF_EVEN
         quotient, _ = _quotient(value, _ROUNDED_DIGITS, rounding)
     return f"{quotient:f}" if -5 < quotient.adjusted() < 7 else f"{quotient:e}"
-
-
-def texts_apart(*values: Fraction) -> list[str]:
-    """Show numbers in as many digits as it takes to tell the different ones apart."""
-    texts = list(map(as_text, values))
-    digits = 2 * _EXACT_DIGITS
-    while len(set(texts)) < len(set(values)):
-        texts = [f"{_quotient(value, digits)[0]:g}" if value else "0" for value in values]
-        digits *= 2
-    return texts
 
 
 def as_room(value: Fraction) -> str:

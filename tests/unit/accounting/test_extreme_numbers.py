@@ -1,5 +1,6 @@
 """Public figures hold for numbers of any length, and for sums of very many of them."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -20,7 +21,6 @@ from dpsdk.accounting import (
     declare,
 )
 from dpsdk.accounting.declared.runs import optimal_epsilon
-from dpsdk.accounting.numbers.display import texts_apart
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching
 
@@ -94,17 +94,9 @@ def test_a_refusal_tells_the_asked_from_the_left(asked):
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge(PureGuarantee(more), "x")
     text = str(caught.value)
-    told, left = (
-        text.partition("its epsilon ")[2].split()[0],
-        text.partition("than the ")[2].split()[0],
-    )
-    assert told != left
+    told, left = re.findall(r"epsilon (?:up to )?([\d.]+)", text)
     assert Fraction(told) > Fraction(left)
 
 
-def test_equal_numbers_have_equal_texts_and_others_do_not():
-    third, close = Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**40)
-    assert texts_apart(third, third) == ["0.33333", "0.33333"]
-    assert len(set(texts_apart(third, close, Fraction(1, 2)))) == 3
-    assert texts_apart(Fraction(0), Fraction(1, 10**9)) == ["0", "1e-9"]
+def test_the_best_epsilon_of_many_small_runs_is_below_their_sum():
     assert optimal_epsilon("0.1", 10, "1e-6") < 1

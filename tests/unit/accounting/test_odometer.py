@@ -2,6 +2,7 @@ import copy
 import os
 import pickle
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -27,6 +28,7 @@ from dpsdk.accounting import (
     zcdp_rho,
 )
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
+from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, Shortage, UnsupportedGuarantee
 from spending import Spending
 
@@ -74,7 +76,7 @@ def test_refusal_changes_nothing_and_says_what_is_left():
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge(PureGuarantee(3), "too much")
     assert (odometer.state, odometer.charges, odometer.spent) == before
-    assert caught.value.asked == "3-DP"
+    assert caught.value.asked == "epsilon 3"
     assert "(1, 1e-6)-DP in 1 charge" in caught.value.spent
     assert "epsilon up to 0.9" in caught.value.remaining
     odometer.charge(PureGuarantee(0.5), "smaller")
@@ -86,7 +88,7 @@ def test_several_runs_are_charged_all_or_none():
     before = odometer.state, odometer.charges
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge_all([TENTH] * 9, "nine")
-    assert caught.value.asked == "9 runs of 0.1-DP"
+    assert caught.value.asked == "9 runs of epsilon 0.1"
     with pytest.raises(BudgetExceeded):
         odometer.charge_all([TENTH, PureGuarantee(2)], "mixed")
     assert (odometer.state, odometer.charges) == before
@@ -207,8 +209,11 @@ def test_a_refusal_names_the_limit_that_did_not_fit_in_the_callers_words():
     odometer = Odometer(Budget(1, 1e-6), BasicComposition())
     run = DiscreteGaussianGuarantee(100, 1, 1, claim=(0.5, 1e-5))
     error = refused(odometer, run)
-    assert error.asked == "(0.5, 1e-5)-DP by discrete Gaussian noise"
-    assert error.why == "its delta 1e-5 is more than the 1e-6 that basic composition has"
+    assert error.asked == "epsilon 0.5 and delta 1e-5 by Gaussian noise"
+    assert error.why == (
+        "100% of (1, 1e-6)-DP is left, enough for one run of epsilon up to 1 and delta up to 1e-6"
+    )
+    assert str(error) == f"asked for {error.asked}, but {error.why}"
     assert "zCDP" not in str(error)
     assert error.shortages == (
         Shortage(
@@ -222,7 +227,7 @@ def test_a_refusal_names_the_limit_that_did_not_fit_in_the_callers_words():
 def test_a_refusal_by_several_counts_names_each_that_is_open():
     odometer = Odometer(Budget(1, 1e-6), default_composition())
     error = refused(odometer, PureGuarantee("0.6"), PureGuarantee("0.5"))
-    assert error.asked == "2 runs together, the first of 0.6-DP"
+    assert error.asked == "2 runs together, the first of epsilon 0.6"
     assert [(short.limit, short.within) for short in error.shortages] == [
         ("epsilon", "basic composition"),
         ("squared shift", "envelope composition"),
@@ -231,12 +236,49 @@ def test_a_refusal_by_several_counts_names_each_that_is_open():
     assert error.shortages[0].asked == Fraction(11, 10)
     assert error.shortages[0].left == error.shortages[0].cap == 1
     assert error.why.startswith(
-        "its epsilon 1.1 is more than the 1 that basic composition has, its squared shift than the "
+        "100% of (1, 1e-6)-DP is left, enough for one run of epsilon up to 1 or of rho up to 0.0"
     )
-    assert ", and its divergence 1." in error.why
     # Whatever is said to fit does.
     odometer.charge(PureGuarantee(error.epsilon), "fits")
-    assert "the 0 that basic composition has left of 1" in refused(odometer, TENTH).why
+    assert refused(odometer, TENTH).why == "0% of (1, 1e-6)-DP is left, and no run fits"
+
+
+def test_what_a_refusal_says_would_fit_does_in_the_units_of_the_request():
+    def fits(runs: Sequence[Guarantee | tuple[Guarantee, int]], size: str) -> Odometer:
+        odometer = opened()
+        odometer.charge(PureGuarantee("0.25"), "before")
+        start = time.process_time()
+        with pytest.raises(BudgetExceeded) as caught:
+            odometer.check_all(runs)
+        assert time.process_time() - start < 0.1
+        assert size in caught.value.why
+        return odometer
+
+    def claimed(epsilon: str, delta: str) -> Guarantee:
+        claim = Fraction(epsilon), Fraction(delta)
+        return DiscreteGaussianGuarantee(10**8 / (2 * claim_rho(*claim)), 10**8, 10**4, claim)
+
+    laplace, large = PureGuarantee("0.3"), claimed("1.5", "1e-5")
+    fits([PureGuarantee(1)], "epsilon up to 0.75 or of rho up to 0.0050472").check_all(
+        [PureGuarantee("0.75")]
+    )
+    fits([(laplace, 9)], "enough for 2 of them, or one run of epsilon up to 0.75").check_all(
+        [(laplace, 2)]
+    )
+    fits([large], "of epsilon up to 0.34647 and delta 1e-5 or of epsilon up to 0.75").check_all(
+        [claimed("0.34647", "1e-5")]
+    )
+    leaking = ApproximateGuarantee(2, "1e-6")
+    fits([leaking], "of epsilon up to 0.75 and delta up to 2e-9 or of rho").check_all(
+        [ApproximateGuarantee("0.75", "2e-9")]
+    )
+
+
+def test_a_refusal_rounds_what_fits_down_and_what_was_asked_up():
+    odometer = Odometer(Budget(Fraction(1, 3)), BasicComposition())
+    text = str(refused(odometer, PureGuarantee(Fraction(1, 3) + Fraction(1, 10**15))))
+    assert "asked for epsilon 0.33334, but" in text
+    assert text.endswith("one run of epsilon up to 0.33333")
 
 
 def test_a_refusal_by_a_leak_or_a_sum_names_its_axis():
@@ -246,8 +288,8 @@ def test_a_refusal_by_a_leak_or_a_sum_names_its_axis():
     assert error.shortages[0].left == Fraction(1, 2 * 10**6)
     concentrated = Odometer(Budget(1, 1e-6), ZCDPComposition())
     error = refused(concentrated, DiscreteGaussianGuarantee(2, 1, 1))
-    assert error.asked == "0.25-zCDP, discrete Gaussian"
-    assert error.why.startswith("its rho 0.25 is more than the 0.0")
+    assert error.asked == "rho 0.25 by Gaussian noise"
+    assert "is left, enough for one run of rho up to 0.0" in error.why
 
 
 def test_a_refusal_by_the_leaks_of_several_counts_names_their_share():
@@ -258,7 +300,7 @@ def test_a_refusal_by_the_leaks_of_several_counts_names_their_share():
     ]
     short = error.shortages[0]
     assert (short.asked, short.left) == (Fraction(1, 10**7), Fraction(2, 10**9))
-    assert error.why == ("its delta 1e-7 is more than the 2e-9 that the share for leaks has")
+    assert "enough for one run of epsilon up to 1 and delta up to 2e-9 or of rho" in error.why
     odometer.charge(ApproximateGuarantee("0.01", short.left), "all of it")
     assert refused(odometer, ApproximateGuarantee("0.01", "1e-12")).shortages[0].left == 0
     # Where both are too much, both are named; where the leak fits, it is not the reason.
@@ -317,9 +359,9 @@ def test_a_refusal_of_a_composition_that_is_not_known_still_says_what_is_left():
             return ()
 
     error = refused(Odometer(Budget(1), Other()), TENTH)
-    assert error.why == ""
+    assert error.shortages == ()
     assert error.epsilon == Fraction(1, 3)
-    assert str(error).startswith("asked for 0.1-DP; spent 0%")
+    assert str(error).startswith("asked for epsilon 0.1, but 100% of 1-DP is left, enough for one")
 
 
 # Readings

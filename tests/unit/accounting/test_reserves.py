@@ -220,7 +220,7 @@ def test_others_pass_only_while_one_count_can_serve_all_reserves():
         ScopeOdometer(outer, "many", "0.5", reserve=True)
     many = ScopeOdometer(outer, "many", "0.1", reserve=True)
     assert outer.affords(PureGuarantee("0.01")) == 0
-    with pytest.raises(BudgetExceeded, match="besides what scopes have reserved"):
+    with pytest.raises(BudgetExceeded, match="a part of it reserved by scopes"):
         outer.charge(PureGuarantee("0.01"), "other")
     assert many.affords(PureGuarantee("0.01")) == 10
     many.close()

@@ -363,7 +363,7 @@ def test_sentences_quote_the_name_of_a_scope(name: str):
     quoted = shown(name)
     place = refused.value.shortages[0].within
     assert place.startswith("basic composition in scope ")
-    assert f" composition in scope {quoted} (25% of " in str(refused.value)
+    assert f"100% of scope {quoted} (25% of " in str(refused.value)
     assert "), by" not in str(refused.value)
     assert str(scope.spent).count(quoted) == 1
     scope.close()

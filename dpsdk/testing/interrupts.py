@@ -21,10 +21,9 @@ Came: TypeAlias = Literal["no", "out", "swallowed"]
 _Spared: TypeAlias = Callable[[FrameType], bool]
 
 LOCKED = (
-    "turns.py",
+    "counts.py",
     "pool.py",
     "histogram.py",
-    "kept.py",
     "_identity_map.py",
     "_locks.py",
     "primitive.py",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk.plugins.names import fault, line, normalised, ours, skeleton, well_made
 
@@ -48,11 +49,11 @@ class Plugin:
         Why it cannot be used; empty if nothing is wrong that can be seen from here.
     """
 
-    distribution: str
-    version: str
-    group: str
-    name: str
-    where: str
+    distribution: str = field(converter=line)
+    version: str = field(converter=line)
+    group: str = field(converter=line)
+    name: str = field(converter=line)
+    where: str = field(converter=line)
     refused: str = ""
 
 
@@ -72,7 +73,7 @@ def listed() -> tuple[Plugin, ...]:
     places: set[tuple[str, ...]] = set()
     for distribution in distributions():
         offers = offered(distribution)
-        place = (_folder(distribution), *map(str, offers))
+        place = (_text(partial(_folder, distribution)), *map(str, offers))
         if not offers or place in places:  # as where a folder is on the path twice
             continue
         places.add(place)
@@ -86,25 +87,29 @@ def listed() -> tuple[Plugin, ...]:
 
 
 def _folder(distribution: Distribution) -> str:
-    with suppress(Exception):
-        return realpath(str(distribution.locate_file("")))
-    return ""
+    return realpath(str(distribution.locate_file("")))
 
 
 def _found_by(name: str, distribution: Distribution) -> bool:
-    """Whether a distribution is the one that its name leads to."""
+    """Return whether a distribution is the one that its name leads to."""
     first = installed(name)
     with suppress(Exception):  # of damaged files, which are nobody's
-        return first is not None and _texts(first) == _texts(distribution)
+        return first is not None and all(
+            first.read_text(file) == distribution.read_text(file)
+            for file in ("METADATA", "entry_points.txt")
+        )
     return False
 
 
-def _texts(distribution: Distribution) -> tuple[str | None, ...]:
-    return tuple(distribution.read_text(name) for name in ("METADATA", "entry_points.txt"))
+def _text(read: Callable[[], object]) -> str:
+    """Return a text of a distribution's metadata; an empty one where they are damaged."""
+    with suppress(Exception):
+        return str(read() or "")
+    return ""
 
 
 def installed(name: str) -> Distribution | None:
-    """The installed distribution of a normalised name, if there is one."""
+    """Return the installed distribution of a normalised name, if there is one."""
     from importlib.metadata import distribution  # noqa: PLC0415  # which few programs need
 
     if not well_made(name):
@@ -116,12 +121,10 @@ def installed(name: str) -> Distribution | None:
 
 
 def offered(distribution: Distribution) -> list[Plugin]:
-    """What one distribution offers, each judged by what can be seen without running it."""
+    """Return what one distribution offers, judged by what can be seen without running it."""
     entries = _entries(distribution)
-    if not entries:
-        return []
-    called = _called(distribution)
-    name, version = normalised(called), _version(distribution)
+    called = _text(lambda: distribution.metadata["Name"]) if entries else ""
+    name, version = normalised(called), _text(lambda: distribution.version)
     reason = _fault_of(called)
     # One name is one thing in a distribution: a mechanism, a query or nothing else. Kinds belong
     # to what has the same name, so they are counted by themselves.
@@ -134,16 +137,12 @@ def offered(distribution: Distribution) -> list[Plugin]:
             wrong = "has a name that its distribution gives twice"
         place = _PLACE.fullmatch(value)
         where = value if place is None else f"{place[1]}.{place[2]}"
-        found.append(
-            Plugin(
-                line(name), line(version), line(group), line(f"{name}:{own}"), line(where), wrong
-            )
-        )
+        found.append(Plugin(name, version, group, f"{name}:{own}", where, wrong))
     return found
 
 
 def _entries(distribution: Distribution) -> list[tuple[str, str, str]]:
-    """The group, the name and the value of each entry point that is meant for this package."""
+    """Return the group, the name and the value of each entry point meant for this package."""
     try:
         return [
             (entry.group, entry.name, entry.value)
@@ -151,29 +150,8 @@ def _entries(distribution: Distribution) -> list[tuple[str, str, str]]:
             if entry.group.partition(".")[0] == "dpsdk"
         ]
     except Exception:  # noqa: BLE001  # of a damaged file, which is told if it may concern us
-        return list(_unreadable(distribution))
-
-
-def _unreadable(distribution: Distribution) -> Iterator[tuple[str, str, str]]:
-    with suppress(Exception):
-        text = distribution.read_text("entry_points.txt") or ""
-        for group in GROUPS:
-            if f"[{group}]" in text:
-                yield group, "", ""
-
-
-def _called(distribution: Distribution) -> str:
-    with suppress(Exception):
-        metadata = distribution.metadata
-        if "Name" in metadata:
-            return str(metadata["Name"])
-    return ""
-
-
-def _version(distribution: Distribution) -> str:
-    with suppress(Exception):
-        return str(distribution.version or "")
-    return ""
+        text = _text(lambda: distribution.read_text("entry_points.txt"))
+        return [(group, "", "") for group in GROUPS if f"[{group}]" in text]
 
 
 def _fault_of(called: str) -> str:

@@ -62,7 +62,7 @@ def _names(given: Iterable[object]) -> list[str]:
     for one in given:
         if not isinstance(one, str):
             raise InvalidArgument("distributions", "names of distributions", shown(one))
-        names.append(normalised(str.__str__(one)))
+        names.append(normalised(one))
     return list(dict.fromkeys(names))
 
 
@@ -75,6 +75,7 @@ def _near(name: str) -> tuple[str, ...]:
 
 def _plus(catalogue: Catalogue, plugin: Plugin, offers: Iterable[Plugin]) -> Catalogue:
     kind = _kind(plugin)
+    reason = "is a kind of a class that has another kind"
     for one in offers:
         if one.group in _BASES and one.name == plugin.name:
             made = class_of(one, _BASES[one.group])
@@ -84,16 +85,14 @@ def _plus(catalogue: Catalogue, plugin: Plugin, offers: Iterable[Plugin]) -> Cat
     try:
         return catalogue.plus(kind)
     except InvalidArgument:
-        reason = "is a kind of a class that has another kind"
         raise PluginError(plugin.distribution, plugin.name, reason) from None
 
 
 def _kind(plugin: Plugin) -> Kind[object]:
-    found = loaded(plugin)
+    found, wrong = loaded(plugin), ""
     if type(found) is not Kind:
         raise PluginError(plugin.distribution, plugin.name, "is no dpsdk.wire.Kind")
     kind = cast("Kind[object]", found)
-    wrong = ""
     with telling(plugin, "cannot be looked at"):
         if type(kind.name) is not str or kind.name != plugin.name:
             wrong = f"is a kind that is called {shown(kind.name)}"

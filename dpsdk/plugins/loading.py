@@ -6,7 +6,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import isabstract
-from typing import cast
 
 from dpsdk.errors import PluginError
 from dpsdk.plugins.discovery import Plugin
@@ -28,19 +27,12 @@ def telling(plugin: Plugin, what: str, *but: type[Exception]) -> Generator[None,
     except BaseException as error:
         if isinstance(error, but):
             raise
-        kind = line(type.__getattribute__(type(error), "__name__"))[:80]
-        reason = f"{what}: it raised a {kind}"
+        reason = f"{what}: it raised a {line(type(error).__name__)[:80]}"
         raise PluginError(plugin.distribution, plugin.name, reason) from error
 
 
 def loaded(plugin: Plugin) -> object:
-    """What a plugin's place holds. Its module is imported, and nothing of it is called.
-
-    Raises
-    ------
-    PluginError
-        If it is refused, or its module raises, or has nothing there.
-    """
+    """Return what a plugin's place holds. Its module is imported, and nothing of it is called."""
     if plugin.refused:
         raise PluginError(plugin.distribution, plugin.name, plugin.refused)
     module, _, name = plugin.where.rpartition(".")
@@ -50,14 +42,7 @@ def loaded(plugin: Plugin) -> object:
 
 
 def class_of(plugin: Plugin, base: type) -> type:
-    """The class of a plugin, which must be one of the kind that is asked for.
-
-    Raises
-    ------
-    PluginError
-        If it is none: no class, one that does not extend `base`, one that lacks methods, or one
-        of this package.
-    """
+    """Return the class of a plugin, which must extend `base`, lack nothing and be no own one."""
     found = loaded(plugin)
     with telling(plugin, "cannot be looked at"):
         wrong = _fault_in(found, base)
@@ -67,14 +52,10 @@ def class_of(plugin: Plugin, base: type) -> type:
 
 
 def _fault_in(found: object, base: type) -> str:
-    if not issubclass(type(found), type):
+    if not isinstance(found, type):
         return "is no class"
-    # By what its bases are, and not by what it says of itself where it is asked.
-    lineage: tuple[type, ...] = type.__getattribute__(cast("type", found), "__mro__")
-    if base not in lineage[1:]:
+    if base not in found.__mro__[1:]:
         return f"is no class that extends {base.__name__}"
-    if lineage[0].__module__.partition(".")[0] == "dpsdk":
+    if found.__module__.partition(".")[0] == "dpsdk":
         return "is a class of dpsdk itself"
-    if isabstract(lineage[0]):
-        return f"lacks methods of a {base.__name__}"
-    return ""
+    return f"lacks methods of a {base.__name__}" if isabstract(found) else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import Literal, NamedTuple, cast, overload
+from typing import Literal, cast, overload
 
 from attrs import frozen
 
@@ -59,14 +59,14 @@ from dpsdk.queries import (
 )
 from dpsdk.wire import Catalogue
 
-__all__ = ["found", "mechanism", "query"]
+__all__ = ["mechanism", "query"]
 
 _LONGEST = 80
 
 
 @frozen
 class _Room:
-    """One group of entry points, and what its classes are."""
+    """A group of entry points, and the base of its classes."""
 
     what: str
     group: str
@@ -203,27 +203,34 @@ def _built_in(room: _Room) -> Mapping[str, Callable[..., object]]:
 def _made(name: str, room: _Room, given: Mapping[str, object]) -> object:
     if not isinstance(cast("object", name), str):
         raise InvalidArgument("name", f"the name of a {room.what}, a text", shown(name))
-    plain = str.__str__(name)
-    own = _built_in(room).get(plain)
+    name = str(name)  # of a subclass too
+    own = _built_in(room).get(name)
     if own is not None:
-        _check(plain, _wanted(signature(own)), given)
+        needed, more = _parameters(own)
+        _check(name, given, needed, more=more)
         return own(**given)
-    plugin = found(plain, room.group)
+    plugin = _plugin(name, room)
     if plugin is None:
-        raise UnknownName(room.what, shown(plain), _near(plain, room))
-    return _of(plugin, room, given)
+        raise UnknownName(room.what, shown(name), _near(name, room))
+    made = class_of(plugin, room.base)
+    with telling(plugin, "does not say what its parameters are"):
+        needed, more = _parameters(made)
+    _check(plugin.name, given, needed, more=more)
+    # Its constructor says by errors of this package what is wrong with an argument.
+    with telling(plugin, "cannot be made", DpsdkError):
+        value: object = made(**given)
+    if room.base not in type(value).__mro__:
+        reason = f"makes something else than a {room.what}"
+        raise PluginError(plugin.distribution, plugin.name, reason)
+    return value
 
 
-def found(name: str, *groups: str) -> Plugin | None:
-    """The plugin of a name in one of some groups. Nothing is imported."""
+def _plugin(name: str, room: _Room) -> Plugin | None:
+    """Return the plugin of a name. Nothing is imported."""
     prefix, colon, _ = name.partition(":")
     distribution = installed(prefix) if colon else None
-    if distribution is None:
-        return None
-    for plugin in offered(distribution):
-        if plugin.group in groups and plugin.name == name:
-            return plugin
-    return None
+    offers = [] if distribution is None else offered(distribution)
+    return next((one for one in offers if one.group == room.group and one.name == name), None)
 
 
 def _near(name: str, room: _Room) -> tuple[str, ...]:
@@ -235,51 +242,27 @@ def _near(name: str, room: _Room) -> tuple[str, ...]:
     return near(name, [*_built_in(room), *sound])
 
 
-def _of(plugin: Plugin, room: _Room, given: Mapping[str, object]) -> object:
-    made = class_of(plugin, room.base)
-    with telling(plugin, "does not say what its parameters are"):
-        wanted = _wanted(signature(made))
-    _check(plugin.name, wanted, given)
-    # Its constructor says by errors of this package what is wrong with an argument.
-    with telling(plugin, "cannot be made", DpsdkError):
-        value: object = made(**given)
-    if room.base not in type.__getattribute__(type(value), "__mro__"):
-        reason = f"makes something else than a {room.what}"
-        raise PluginError(plugin.distribution, plugin.name, reason)
-    return value
-
-
-class _Wanted(NamedTuple):
-    """Which arguments a class takes."""
-
-    needed: Mapping[str, bool]
-    """By name, whether it must be given."""
-    more: bool
-    """Whether it takes others."""
-
-
-def _wanted(signature: Signature) -> _Wanted:
-    parameters = [*signature.parameters.values()]
+def _parameters(made: Callable[..., object]) -> tuple[dict[str, bool], bool]:
+    """Return the arguments of a class, each with whether it must be given, and if others may be."""
+    parameters = [*signature(made).parameters.values()]
     needed = {
-        str.__str__(one.name): one.default is Parameter.empty
+        one.name: one.default is Parameter.empty
         for one in parameters
         if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         and not one.name.startswith("_")
     }
-    return _Wanted(needed, any(one.kind is Parameter.VAR_KEYWORD for one in parameters))
+    return needed, any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
 
 
-def _check(name: str, wanted: _Wanted, given: Mapping[str, object]) -> None:
+def _check(
+    name: str, given: Mapping[str, object], needed: Mapping[str, bool], *, more: bool
+) -> None:
     """Refuse arguments that a class does not have, and miss those that it must be given."""
-    known = wanted.needed
     for key in given:
-        if key not in known and (not wanted.more or key.startswith("_")):
-            expected = f"a parameter of {name}, which has {', '.join(known) or 'none'}"
-            raise InvalidArgument(_parameter(key), expected, "another name")
-    for key, needed in known.items():
-        if needed and key not in given:
+        if key not in needed and (not more or key.startswith("_")):
+            expected = f"a parameter of {name}, which has {', '.join(needed) or 'none'}"
+            plain = key.isidentifier() and len(key) <= _LONGEST
+            raise InvalidArgument(key if plain else shown(key), expected, "another name")
+    for key, must in needed.items():
+        if must and key not in given:
             raise InvalidArgument(key, f"given to {name}", "nothing")
-
-
-def _parameter(key: str) -> str:
-    return key if key.isidentifier() and len(key) <= _LONGEST else shown(key)

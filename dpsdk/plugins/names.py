@@ -24,17 +24,17 @@ _MOST_SHOWN = 240
 
 
 def normalised(distribution: str) -> str:
-    """The one spelling of a distribution's name, as indices of packages have it (PEP 503)."""
+    """Return the one spelling of a distribution's name, as package indices have it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def well_made(distribution: str) -> bool:
-    """Whether this is the normalised name of a distribution."""
+    """Return whether this is the normalised name of a distribution."""
     return len(distribution) <= LONGEST and _DISTRIBUTION.fullmatch(distribution) is not None
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name where case, marks, spaces, dashes and like characters are one.
+    """Return what is left of a name where case, marks, dashes and like characters are one.
 
     As the Python Package Index tells names apart: "l", "i" and "1" are one, and "o" and "0".
     """
@@ -43,20 +43,20 @@ def skeleton(name: str) -> str:
 
 
 def ours(distribution: str) -> bool:
-    """Whether a distribution is called as this package is, in whatever spelling."""
+    """Return whether a distribution is called as this package is, in whatever spelling."""
     return skeleton(distribution) == skeleton(OWN)
 
 
 @cache
 def _built_in() -> frozenset[str]:
-    """The skeletons of all built-in names, with and without what they are before the dot."""
+    """Return the skeletons of all built-in names, with and without what is before the dot."""
     kinds = [name.partition(".") for name in Catalogue.shipped().kinds]
     named = [(what, name) for what, _, name in kinds if what in ("mechanism", "query")]
     return frozenset(skeleton(text) for what, name in named for text in (name, f"{what}.{name}"))
 
 
 def fault(name: str) -> str:
-    """What is wrong with the name that an entry point has, or nothing."""
+    """Tell what is wrong with the name of an entry point; an empty text is nothing."""
     if skeleton(name) in _built_in():
         return "has the name of a built-in mechanism or query"
     if ":" in name:
@@ -70,7 +70,7 @@ def fault(name: str) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known names that one comes near: other spellings of it first."""
+    """Return the known names that one comes near: other spellings of it first."""
     short, names = name[: 2 * LONGEST], sorted(known)
     alike = [one for one in names if _ending(one) == _ending(short)]
     close = get_close_matches(short.casefold(), names, n=5, cutoff=0.6)
@@ -82,7 +82,7 @@ def _ending(name: str) -> str:
 
 
 def line(text: object) -> str:
-    """A text of a stranger's metadata as one that can be shown: one line, and not too long."""
+    """Return a text of a stranger's metadata as one line that can be shown, and not too long."""
     kept = str(text)[:_MOST_SHOWN]
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in kept

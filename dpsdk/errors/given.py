@@ -197,14 +197,19 @@ class WireError(RecordError):
 
 @define(str=False, eq=False)
 class MissingExtra(DpsdkError, ImportError):
-    """An optional dependency is not installed. `extra` names what installs it, if dpsdk does."""
+    """An optional dependency is not installed. `extra` names what installs it, if dpsdk does.
+
+    `command` is how a package is installed that cannot live with all extras in one environment.
+    """
 
     package: str
     extra: str = ""
+    command: str = ""
 
     def __str__(self) -> str:
         wanted = f"dpsdk[{self.extra}]" if self.extra else self.package
-        return f"{self.package} is not installed; install {wanted}"
+        own = f"in an environment of its own, run {self.command}"
+        return f"{self.package} is not installed; {own if self.command else f'install {wanted}'}"
 
 
 @define(str=False, eq=False)

@@ -1,7 +1,8 @@
 """Declared runs by privacy-loss distributions: nearly exact, for runs that are fixed beforehand.
 
-Needs the extra `pld`. As with every `Declared`, what is said here holds only if no run was chosen
-by earlier answers; docs/explanation/proofs/composition-declared.md says why.
+Needs dp-accounting, which wants an older numpy than the extras do and so an environment of its own:
+`pip install dpsdk dp-accounting`. As with every `Declared`, what is said here holds only if no run
+was chosen by earlier answers; docs/explanation/proofs/composition-declared.md says why.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dpsdk.errors import MissingExtra, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = ["pld_epsilon"]
+
+_COMMAND = "pip install dpsdk dp-accounting"
 
 
 class _Losses(Protocol):
@@ -43,13 +46,13 @@ class _Common(Protocol):
 
 def _library() -> tuple[_Distributions, _Common]:
     try:
-        # An extra, which need not be installed where types are checked.
+        # Not installed where types are checked.
         from dp_accounting.pld import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
             common,  # pyright: ignore[reportUnknownVariableType]
             privacy_loss_distribution,  # pyright: ignore[reportUnknownVariableType]
         )
     except ImportError:
-        raise MissingExtra("dp-accounting", "pld") from None
+        raise MissingExtra("dp-accounting", command=_COMMAND) from None
     return cast("_Distributions", privacy_loss_distribution), cast("_Common", common)
 
 
@@ -80,7 +83,7 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
     InvalidArgument
         If `delta` or `step` is out of range.
     MissingExtra
-        If dp-accounting is not installed.
+        If dp-accounting is not installed; the error names the command.
     UnsupportedGuarantee
         If a discrete Gaussian is too narrow.
 

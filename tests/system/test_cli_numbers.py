@@ -35,8 +35,10 @@ def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return ages
 
 
-@pytest.mark.parametrize("number", NEGATIVE)
-@pytest.mark.parametrize("option", BESIDE)
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [*((option, "-1e3") for option in BESIDE), *(("--epsilon", number) for number in NEGATIVE)],
+)
 def test_a_number_below_nought_is_refused_as_what_it_is(folder, capsys, option, number):
     given = ["release", "table.csv", "--domain", "domain.json", "--out", "out"]
     before = sorted(folder.iterdir())

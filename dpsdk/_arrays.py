@@ -27,7 +27,7 @@ def kept_places(array: Ints) -> Ints:
 
 
 def same_numbers(one: Floats, other: Floats) -> bool:
-    """Whether two arrays hold the same, where what is no number is as another that is none."""
+    """True if two arrays hold the same, where what is no number is as another that is none."""
     return np.array_equal(one, other, equal_nan=True)
 
 

@@ -88,7 +88,7 @@ def shown(value: object) -> str:
 
 
 def _is_outdated(kind: type) -> bool:
-    """Whether a class of the package is of an import before the present one, as after a reload."""
+    """True if a class of the package is of an import before the present one, as after a reload."""
     if kind.__module__.partition(".")[0] != "dpsdk" or "<" in kind.__qualname__:
         return False
     present: object = sys.modules.get(kind.__module__)
@@ -106,7 +106,7 @@ def whole_repr(value: object) -> str:
 
 
 def described(value: object) -> str:
-    """What a public object calls itself, as a plain text of at most 1,000 characters.
+    """The name of a public object by itself, as a plain text of at most 1,000 characters.
 
     Every answer is on record with its query, so that no description may be long.
     """

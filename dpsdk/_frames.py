@@ -36,7 +36,7 @@ __all__ = [
 FrameLibrary: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 
 ColumnKind: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time", "moment"]
-"""What the entries of a column are; a "time" has no zone, and a "moment" is in UTC."""
+"""The kind of the entries of a column; a "time" has no zone, and a "moment" is in UTC."""
 
 _EXACT = 2**53
 

@@ -1,4 +1,4 @@
-"""What notebooks show of a value: static HTML in the colours of the page, every text escaped."""
+"""Static HTML of values for notebooks, in the colours of the page, every text escaped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def table(
 
 
 def pairs(told: Iterable[tuple[str, object]]) -> str:
-    """What is told, each with a name."""
+    """The parts to show, each with a name."""
     lines = [
         f'<tr><th scope="row" style="text-align: left">{said(name)}</th>'
         f'<td style="text-align: left">{said(value)}</td></tr>'

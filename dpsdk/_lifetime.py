@@ -1,4 +1,4 @@
-"""What has an end: closed by hand, by leaving its `with`, or with what it belongs to."""
+"""Objects with an end: closed by hand, by leaving their `with`, or with their owner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Closable", "Lifetime"]
 
 
 class Lifetime:
-    """Whether something was closed: a session, scope, partition or channel, or a question.
+    """True if something was closed: a session, scope, partition or channel, or a question.
 
     It takes no lock, so that finalisers and forked processes may look and close.
 
@@ -33,13 +33,13 @@ class Lifetime:
 
     @property
     def over(self) -> bool:
-        """Whether it was closed, or what it belongs to."""
+        """True if it was closed, or what it belongs to."""
         outer = self._outer
         return self._ended or (outer is not None and outer.over)
 
     @property
     def ended(self) -> bool:
-        """Whether it was closed itself."""
+        """True if it was closed itself."""
         return self._ended
 
     def end(self) -> None:

@@ -77,13 +77,13 @@ _WITHOUT_UNIT = (
 
 
 class _Statement(Lasting, ABC):
-    """What every accuracy says of itself."""
+    """The statements that every accuracy makes of itself."""
 
     __slots__ = ()
     kind: str
-    """What it rests on, in words; where there is no bound, why."""
+    """The basis of the bound in words; where there is no bound, why."""
     standing: Standing
-    """Whether that is a theorem, a promise, a guess or nothing."""
+    """True if that is a theorem, a promise, a guess or nothing."""
 
     @property
     def entries(self) -> int | None:
@@ -96,7 +96,7 @@ class _Statement(Lasting, ABC):
 
     @property
     def proven(self) -> bool:
-        """Whether its bounds, proven or promised, hold by a theorem."""
+        """True if its bounds, proven or promised, hold by a theorem."""
         return self.standing in _BOUNDING
 
     def missing(self, beta: float, /) -> tuple[str, str]:
@@ -138,7 +138,7 @@ class ScalarAccuracy(_Statement):
 
     @abstractmethod
     def error(self, beta: float) -> float:
-        """What is exceeded with probability beta at the most; infinite where nothing is known."""
+        """The error exceeded with probability beta at the most; infinite where nothing is known."""
 
 
 @written(
@@ -171,7 +171,7 @@ SIZES = Checked(PACKED_FLOATS, lambda sizes: bool((sizes >= 0).all()), "numbers 
 
 
 def are_within(places: Ints, low: int, high: int) -> bool:
-    """Whether all numbers are at least `low` and below `high`."""
+    """True if all numbers are at least `low` and below `high`."""
     return not len(places) or bool(low <= int(places.min()) and int(places.max()) < high)
 
 
@@ -253,7 +253,7 @@ class NoiseAccuracy(HalfWidths):
 
 
 Constraint: TypeAlias = Literal["nonnegative", "monotone"]
-"""What noisy answers are moved to have, as the truth does."""
+"""The properties of the truth that noisy answers are moved to have."""
 
 _IN_WORDS: dict[Constraint, str] = {"nonnegative": "made non-negative", "monotone": "made monotone"}
 
@@ -491,7 +491,7 @@ class Bound:
 
     @property
     def proven(self) -> bool:
-        """Whether it holds by a theorem, about this answer or about all of a channel's."""
+        """True if it holds by a theorem, about this answer or about all of a channel's."""
         return self.standing in _BOUNDING
 
     @property

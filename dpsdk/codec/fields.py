@@ -86,7 +86,7 @@ class Field(Protocol[T]):
         ...
 
     def schema(self, codebook: Codebook, /) -> JSON:
-        """What JSON Schema 2020-12 says of a plain form."""
+        """The JSON Schema 2020-12 of a plain form."""
         ...
 
 

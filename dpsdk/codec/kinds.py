@@ -215,7 +215,7 @@ class Kind(Generic[T]):
         return value
 
     def schema(self, codebook: Codebook, *, top: bool = False) -> JSON:
-        """What JSON Schema says of such an object."""
+        """The JSON Schema of such an object."""
         properties: JSON = {}
         if top:
             kinds = {str: "string", int: "integer"}
@@ -283,7 +283,7 @@ class Kinds:
         return tuple([kind for kind in self._by_class.values() if issubclass(kind.made, classes)])
 
     def named(self, digest: str, path: str) -> object:
-        """What a digest in a text stands for; raises `WireError` if nothing was handed in."""
+        """The value that a digest stands for; raises `WireError` if nothing was handed in."""
         expected = "the digest of a distribution that the reader knows, as by knowing()"
         raise WireError(path, expected, shown(digest))
 
@@ -330,13 +330,13 @@ def _class_of(value: object) -> str:
 
 @frozen(eq=False)
 class Codebook:
-    """What writing and reading rest on besides the value: a catalogue, and perhaps a domain."""
+    """The context of writing and reading: a catalogue, and perhaps a domain."""
 
     catalogue: Kinds = OWN
     domain: object = None
     """The domain over which functions are written out, if one was given."""
     definitions: JSON = field(factory=dict[str, Plain])
-    """What a schema in the making defines, by name."""
+    """The definitions of a schema in the making, by name."""
 
 
 class Nested(Generic[T]):

@@ -71,7 +71,7 @@ _DIGITS = re.compile(r"[0-9a-fx]+(?:/[0-9a-fx]+)?")
 
 
 def is_record(plain: object) -> bool:
-    """Whether plain data is such a record."""
+    """True if plain data is such a record."""
     return type(plain) is dict and "tag" in plain
 
 

@@ -134,7 +134,7 @@ _DECODER = json.JSONDecoder(
 
 
 class _Unsound(Exception):
-    """What is wrong with data, and the keys that lead to it, the innermost first."""
+    """A fault of data, and the keys that lead to it, the innermost first."""
 
     def __init__(self, expected: str, got: str) -> None:
         super().__init__(expected, got)
@@ -196,7 +196,7 @@ def _count(value: object, depth: int, count: int, most: int) -> int:
 
 
 def _are_sound_numbers(values: list[object]) -> bool:
-    """Whether all are numbers within the limits, told at once; False also of some that are."""
+    """True if all are numbers within the limits, told at once; False also of some that are."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:

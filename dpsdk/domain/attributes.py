@@ -61,7 +61,7 @@ class Attribute(ABC):
     __slots__ = ()
     kind: ClassVar[str]
     ordered: ClassVar[bool]
-    """Whether "at or below" has a meaning along this attribute."""
+    """True if "at or below" has a meaning along this attribute."""
 
     name: str
 

@@ -122,7 +122,7 @@ class Domain:
         return f"Domain({', '.join(map(repr, self.attributes))})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         return part_of(self)
 
     def position(self, name: str) -> int:

@@ -26,7 +26,7 @@ def to_text(parameter: str, value: str, expected: str) -> str:
 
 
 def printed(text: str) -> str:
-    """What a reader sees of a text: texts that agree in this look alike on a page."""
+    """The text as a reader sees it: texts that agree in this look alike on a page."""
     text = normal(text)
     if not text.isprintable():
         text = normal("".join(filter(_is_seen, text)))

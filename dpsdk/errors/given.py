@@ -150,7 +150,7 @@ class TooLarge(DpsdkError, MemoryError):
     advice: str
 
     def _bytes(self, count: int) -> str:
-        """What so many numbers would take, eight bytes each; nothing for other units."""
+        """The memory of so many numbers, eight bytes each; nothing for other units."""
         if self.unit not in ("cells", "numbers", "weights"):
             return ""
         size, names = 8.0 * count, iter(("bytes", "kB", "MB", "GB", "TB"))

@@ -238,7 +238,7 @@ class ReleaseFailed(DpsdkError):
 
 @define(str=False, eq=False)
 class MeasurementRefused(DpsdkError):
-    """What a mechanism gave for an answer does not fit its question. What was charged stays so.
+    """The numbers of a mechanism do not fit its question. What was charged stays so.
 
     `mechanism` is what it calls itself, and `reason` what is wrong: with types and lengths, and not
     with the numbers.
@@ -317,7 +317,7 @@ class LedgerUnavailable(DpsdkError):
 
 @define(str=False, eq=False)
 class LedgerDamaged(DpsdkError):
-    """What a ledger holds is not what was written: damaged, edited, or an older copy put back.
+    """The content of a ledger is not as written: damaged, edited, or an older copy put back.
 
     Nothing is charged or released on it any more. `ledger` says which, `why` what does not fit.
     """

@@ -1,4 +1,4 @@
-"""What is believed of a private table and not known: it changes no noise and no charge."""
+"""Beliefs about a private table that are not known: they change no noise and no charge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _to_inside(value: Real | None) -> Fraction | None:
 )
 @frozen
 class Assumptions:
-    """What is believed of a table and not known. It changes no noise and no charge.
+    """Beliefs about a table that are not known. They change no noise and no charge.
 
     Bounds that rest on it hold for every table of which it is true, and for no other.
 
@@ -80,7 +80,7 @@ class Assumptions:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing is assumed."""
+        """True if nothing is assumed."""
         return self.rows is None and self.inside is None
 
     def check(self, facts: Facts) -> None:
@@ -120,7 +120,7 @@ class Assumptions:
         return 0 if self.inside is None else math.ceil(self.inside * rows)
 
     def words(self, facts: Facts) -> tuple[str, ...]:
-        """What is assumed, beyond what is known, in words."""
+        """The assumptions beyond what is known, in words."""
         said: list[str] = []
         if self.rows is not None and facts.rows is None:
             said.append(f"there are at least {self.rows:,} rows")

@@ -21,7 +21,7 @@ class Form(Lasting, ABC):
 
     @property
     def identity(self) -> bytes | None:
-        """What tells questions of one kind apart, however they were built; None if nothing does.
+        """A key that tells questions of one kind apart, however built; None if nothing does.
 
         Equal where the same is asked, different where it is not.
         """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Dense", "Kronecker", "numbered", "owned_block", "tally"]
 
 BLOCK_BYTES = 384
-"""What a block takes beside its factors and arrays, roughly."""
+"""The bytes of a block beside its factors and arrays, roughly."""
 
 
 def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
@@ -112,7 +112,7 @@ class Block(Lasting, ABC):
 
     @property
     def integral(self) -> bool:
-        """Whether all weights are integers."""
+        """True if all weights are integers."""
         return self.written().integral
 
     @property
@@ -140,17 +140,17 @@ class Block(Lasting, ABC):
 
     @property
     def partition(self) -> bool:
-        """Whether each record counts once, in exactly one function, as in a plain marginal."""
+        """True if each record counts once, in exactly one function, as in a plain marginal."""
         return False
 
     @property
     def table(self) -> bool:
-        """Whether each cell has a function of its own, which counts its records."""
+        """True if each cell has a function of its own, which counts its records."""
         return self.partition and self.rows == math.prod(self.shape)
 
     @property
     def counting(self) -> bool:
-        """Whether each function is a multiple of the indicator of a product of ranges."""
+        """True if each function is a multiple of the indicator of a product of ranges."""
         return False
 
     @property
@@ -194,7 +194,7 @@ class Block(Lasting, ABC):
 
     @property
     def slack(self) -> float:
-        """What floats may round off where its weights are multiplied out."""
+        """The error of floats where its weights are multiplied out."""
         return 0.0
 
     def row(self, number: int) -> FormBlock:

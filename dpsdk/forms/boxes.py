@@ -101,7 +101,7 @@ class Boxes(Block):
 
     @property
     def whole(self) -> bool:
-        """Whether every cell of every range counts."""
+        """True if every cell of every range counts."""
         return all(line is None for line in self.lines)
 
     @property
@@ -184,7 +184,7 @@ class Boxes(Block):
         return answers
 
     def _along(self, axis: int, codes: Ints) -> Array:
-        """Whether cells along one name count, truth values of shape (codes, boxes)."""
+        """True if cells along one name count, truth values of shape (codes, boxes)."""
         cells = codes[:, None]
         inside: Array = (self.starts[axis] <= cells) & (cells < self.stops[axis])
         line = self.lines[axis]
@@ -342,7 +342,7 @@ class Boxes(Block):
 
 
 FormBlock: TypeAlias = Kronecker | Dense | Boxes
-"""What forms are made of."""
+"""The blocks that forms are made of."""
 
 
 def _spread(line: Floats, axis: int, axes: int) -> Floats:
@@ -350,6 +350,6 @@ def _spread(line: Floats, axis: int, axes: int) -> Floats:
 
 
 def worth_boxing(block: Kronecker) -> bool:
-    """Whether corners are fewer than cells, and few."""
+    """True if corners are fewer than cells, and few."""
     corners = 2 ** len(block.names)
     return block.span is not None and corners <= min(CORNER_LIMIT, math.prod(block.shape))

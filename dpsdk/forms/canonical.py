@@ -37,7 +37,7 @@ Number: TypeAlias = tuple[int, int]
 """A whole number, odd unless it is zero, and the power of two that it is multiplied by."""
 
 Line: TypeAlias = tuple[Number, bytes]
-"""What stands before a line of weights, and the line, empty where all weights are the same."""
+"""The factor before a line of weights, and the line, empty where all weights are the same."""
 
 ZERO: Number = (0, 0)
 ONE: Number = (1, 0)
@@ -80,7 +80,7 @@ def _without(pivot: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 def _is_product(table: Array, lines: Sequence[Array], pivot: int) -> bool:
-    """Whether integers are the product of the lines through one of them that is not zero."""
+    """True if integers are the product of the lines through one of them that is not zero."""
     factor = pivot ** (len(lines) - 1)
     largest = max(int(np.abs(table).max()), 1)
     if largest ** len(lines) < _LIMIT:
@@ -130,7 +130,7 @@ def runs_line(starts: Array, whole: Array, axis: int, size: int) -> bytes:
 
 
 def _changes(flat: Array) -> Array:
-    """Where a line begins, and where it differs from what was before."""
+    """The place where a line begins, and those where it differs from the entry before."""
     return np.concatenate(([0], np.flatnonzero(flat[1:] != flat[:-1]) + 1))
 
 

@@ -34,7 +34,7 @@ WEIGHT_LIMIT = 2**24
 """No gradient or Hessian is written out with more weights than this: 128 MiB."""
 
 _FORM_BYTES = 2048
-"""What a form takes beside its arrays, roughly."""
+"""The bytes of a form beside its arrays, roughly."""
 
 
 class Tables(Protocol):
@@ -145,7 +145,7 @@ class ConvexForm(Form):
 
     @cached_property
     def constants(self) -> Constants:
-        """What bounds the loss of any record and any θ of the set."""
+        """Bounds of the loss of any record and any θ of the set."""
         low, high = self._design.reach(self._set)
         return self.loss.constants(low, high, self.targets.tolist())
 
@@ -387,7 +387,7 @@ class ConvexForm(Form):
     def _told(
         self, what: str, rule: Callable[[Floats, Floats], Floats], theta: Array | Sequence[float]
     ) -> Floats:
-        """What the loss says of every cell, at coefficients."""
+        """Evaluate the loss in every cell, at coefficients."""
         (numbers,) = ask_loss(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
         if not np.abs(numbers).max() < LARGEST:  # nor NaN
             reason = f"{what}() is NaN, or above 1e100, at {shown(theta)}"

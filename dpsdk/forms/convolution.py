@@ -44,7 +44,7 @@ _LOST = 2.0**-50
 
 
 def fits(line: Floats, table: Floats) -> bool:
-    """Whether all are integers and no sum of their products leaves those that floats hold."""
+    """True if all are integers and no sum of their products leaves those that floats hold."""
     if not (line == np.rint(line)).all() or not (table == np.rint(table)).all():
         return False
     sums = np.abs(table).sum(axis=-1).max(initial=0.0)

@@ -49,7 +49,7 @@ class Corners:
 
     @classmethod
     def best(cls, shape: tuple[int, ...], boxes: int) -> Corners | None:
-        """What takes the fewest steps for so many boxes; None where it would take too much room."""
+        """The way with the fewest steps for so many boxes; None where it takes too much room."""
         axes = sorted(range(len(shape)), key=shape.__getitem__)
         cells, corners = math.prod(size + 1 for size in shape), 2 ** len(shape)
         found, least = None, math.inf
@@ -223,7 +223,7 @@ def _packed(flags: Array) -> Bits:
 
 
 def _eights(counts: Floats) -> Floats:
-    """What each choice among eight records in a row counts, shape (bytes, 256)."""
+    """The count of each choice among eight records in a row, shape (bytes, 256)."""
     padded = np.zeros((-(-len(counts) // 8), 8))
     padded.reshape(-1)[: len(counts)] = counts
     choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)

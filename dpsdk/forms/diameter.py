@@ -37,18 +37,18 @@ _PRODUCT = 2**18
 """Longer products are shared out to threads, which on busy machines wait for each other."""
 
 _CALL = 2**13
-"""What a comparison costs beside its arithmetic, in the same unit."""
+"""The cost of a comparison beside its arithmetic, in the same unit."""
 
 _ROUNDS_OF_MEANS = 2**6
 _FEWEST = 2**2
 _STEP = 2**8
-"""What a look at a number costs in turns of a mean, beside a multiplication of two arrays."""
+"""The cost of looking at a number in turns of a mean, beside a multiplication of two arrays."""
 
 _ROUNDED = 1 + 1e-12
 """More than two roots, a sum and a square round off."""
 
 Reach: TypeAlias = Callable[[Floats | float, float], Floats]
-"""What two columns differ by at the most, by how far each is from some point."""
+"""A bound of the difference of two columns, by how far each is from some point."""
 
 
 @frozen(eq=False)
@@ -71,12 +71,12 @@ class Columns:
 
     @cached_property
     def integral(self) -> bool:
-        """Whether all weights are integers."""
+        """True if all weights are integers."""
         return all(block.integral for block in self.blocks)
 
     @property
     def written(self) -> bool:
-        """Whether they are an array already."""
+        """True if they are an array already."""
         return len(self.blocks) == 1 and type(self.blocks[0]) is Dense
 
     def at(self, cells: Ints) -> Floats:
@@ -103,7 +103,7 @@ class Columns:
 
     @cached_property
     def binary(self) -> bool:
-        """Whether all weights are zeros and ones."""
+        """True if all weights are zeros and ones."""
         return all(
             block.integral and block.limits()[0] >= 0 and block.limits()[1] <= 1
             for block in self.blocks
@@ -111,7 +111,7 @@ class Columns:
 
     @cached_property
     def quick(self) -> bool:
-        """Whether blocks that are not written out count zeros and ones by themselves."""
+        """True if blocks that are not written out count zeros and ones by themselves."""
         return self.binary and not self.written
 
     def joined(self, tables: Sequence[Floats]) -> Floats:
@@ -215,7 +215,7 @@ def central_distances(columns: Columns, norms: Floats, work: int) -> Floats | No
 
 
 def few_signs(columns: Columns, most: float = math.inf) -> bool:
-    """Whether there are no more ways to sign the functions than so many, and than are tried."""
+    """True if there are no more ways to sign the functions than so many, and than are tried."""
     signs = 1 << min(columns.rows - 1, 62)
     return signs <= most and signs * columns.rows * columns.cells <= SIGN_LIMIT
 
@@ -256,7 +256,7 @@ class _View:
     point: Floats
     reach: Reach
     widest: float
-    """What it says of the farthest of a few columns."""
+    """The bound from the farthest of a few columns."""
 
 
 @frozen(eq=False)
@@ -274,7 +274,7 @@ class _Task:
 
     @property
     def most(self) -> float:
-        """What two of them differ by at the most."""
+        """A bound of the difference of two of them."""
         return float(self.reach(self.ends[0], self.ends[-1]))
 
 

@@ -91,12 +91,12 @@ class Factor(Lasting, ABC):
 
     @property
     def counting(self) -> bool:
-        """Whether each function is one on a range of cells, and zero elsewhere."""
+        """True if each function is one on a range of cells, and zero elsewhere."""
         return False
 
     @property
     def ranges(self) -> tuple[Ints, Ints] | None:
-        """Where the range of each function starts, and the first cell behind it, if `counting`."""
+        """The first cell of each function's range, and the first cell behind it, if `counting`."""
         return None
 
     @property
@@ -106,12 +106,12 @@ class Factor(Lasting, ABC):
 
     @property
     def partition(self) -> bool:
-        """Whether each cell counts once, in exactly one function."""
+        """True if each cell counts once, in exactly one function."""
         return False
 
     @property
     def integral(self) -> bool:
-        """Whether all weights are integers."""
+        """True if all weights are integers."""
         weights = self.matrix()
         return bool((weights == np.rint(weights)).all())
 
@@ -211,7 +211,7 @@ class Factor(Lasting, ABC):
         return np.unique(self.matrix(), axis=1, return_inverse=True)[1].reshape(-1)
 
     def counts(self, start: int, stop: int) -> bool:
-        """Whether some function is known to be one on these cells, at least one, and else zero."""
+        """True if some function is known to be one on these cells, at least one, and else zero."""
         del start, stop
         return False
 
@@ -269,7 +269,7 @@ OWN: set[type] = set()
 
 
 def is_own(kind: type) -> bool:
-    """Whether a class is one of this package, whose extremes are proven."""
+    """True if a class is one of this package, whose extremes are proven."""
     if kind in OWN:
         return True
     if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:

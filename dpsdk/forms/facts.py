@@ -1,4 +1,4 @@
-"""What is public about a private table, and what counts as a neighbour of it."""
+"""Public facts about a private table, and its neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Facts", "Neighbors", "Setting", "replaces"]
 
 
 class Neighbors(Enum):
-    """Which tables a release must not tell apart: those that differ in the rows of one person.
+    """The tables that a release must not tell apart: those that differ in the rows of one person.
 
     A person has one row, unless more are declared as `Facts.unit_rows`. Where a table was loaded
     with a `PrivacyUnit`, a person may have any number, of which so many are kept.
@@ -28,7 +28,7 @@ class Neighbors(Enum):
 
 
 def replaces(neighbors: Neighbors) -> bool:
-    """Whether a relation is replace-one and not add-remove, by value.
+    """True if a relation is replace-one and not add-remove, by value.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class Setting:
     """
 
     replaced: bool
-    """Whether neighbours exchange rows. Otherwise one of them has more."""
+    """True if neighbours exchange rows. Otherwise one of them has more."""
     outside: bool
     rows: int | None
     row_limit: int
@@ -124,7 +124,7 @@ class Setting:
     person: str | None = None
     """The column that tells persons apart, where rows were cut to so many of each person."""
     distinct: bool = False
-    """Whether no two rows of a person are in one cell."""
+    """True if no two rows of a person are in one cell."""
     sizes: dict[str, int] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -133,7 +133,7 @@ class Setting:
 
     @classmethod
     def of(cls, facts: Facts) -> Setting:
-        """What facts say as they stand."""
+        """Take the facts as they stand."""
         return cls(
             replaces(facts.neighbors),
             bool(facts.outside),

@@ -28,7 +28,7 @@ class Gap(Form):
     __slots__ = ()
 
     numeric: bool
-    """Whether a gap above its threshold is also asked for its size."""
+    """True if a gap above its threshold is also asked for its size."""
 
     @property
     @abstractmethod
@@ -63,7 +63,7 @@ class GapForm(Gap):
     offsets: Floats = field(converter=_to_numbers)
     absolute: bool = True
     numeric: bool = False
-    """Whether a gap above its threshold is also asked for its size."""
+    """True if a gap above its threshold is also asked for its size."""
 
     def __attrs_post_init__(self) -> None:
         low, high = self.form.limits

@@ -1,4 +1,4 @@
-"""What tells linear functions apart: a digest of each, however it was written.
+"""Digests that tell linear functions apart, however they were written.
 
 A linear function of a record is a weight on each cell of a universe. Its weights are taken as the
 exact numbers that floats are, and those of a product as exact products, never rounded. It is then

@@ -39,7 +39,7 @@ _WRITTEN_LIMIT = 2**22
 _WEIGHT_BYTES = 8
 
 _FORM_BYTES = 512
-"""What a form takes beside its blocks, roughly."""
+"""The bytes of a form beside its blocks, roughly."""
 
 Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
@@ -117,7 +117,7 @@ class LinearForm(Form):
 
     @cached_property
     def integral(self) -> bool:
-        """Whether all weights are integers."""
+        """True if all weights are integers."""
         return all(block.integral for block in self.blocks)
 
     @property
@@ -195,7 +195,7 @@ class LinearForm(Form):
 
     @cached_property
     def _slacks(self) -> tuple[float, ...]:
-        """What floats rounded off in those that were multiplied out."""
+        """The errors of floats in the weights that were multiplied out."""
         return tuple(
             0.0 if joined is block else block.slack
             for block, joined in zip(self.blocks, self._joined, strict=True)

@@ -1,4 +1,4 @@
-"""Which linear functions are among those of a workload, however they were written."""
+"""Find linear functions among those of a workload, however they were written."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Members:
 
 
 def _key(block: FormBlock) -> _Key | None:
-    """What tells products of large factors apart; None for other blocks, and for scaled ones."""
+    """A key that tells products of large factors apart; None for other and for scaled blocks."""
     if not isinstance(block, Kronecker) or block.scale != 1.0:
         return None
     # In the order of the attributes of a block its functions come in, which plays no part here.

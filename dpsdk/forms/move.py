@@ -59,7 +59,7 @@ def by_rows(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
 
 
 def pair_bound(first: Floats, second: Floats, power: int, *, signed: bool) -> float:
-    """What a column of norm `first` and one of norm `second` can differ by at the most."""
+    """Bound the difference of a column of norm `first` and one of norm `second`."""
     a, b = float(first.max()), float(second.max())
     if power == 2 and signed:
         return (math.sqrt(a) + math.sqrt(b)) ** 2 * (1 + 1e-12)

@@ -42,15 +42,15 @@ class Point:
     gap: float
     """By how much the value may exceed the least one."""
     doubt: float
-    """What rounding may have done, as far as the gap allows for it."""
+    """The doubt that rounding leaves, as far as the gap allows for it."""
 
     def reached(self, goal: float) -> bool:
-        """Whether the gap is as small as it shall be, or as floats can tell."""
+        """True if the gap is as small as it shall be, or as floats can tell."""
         return self.gap <= max(goal, 2.0 * self.doubt)
 
     @property
     def finite(self) -> bool:
-        """Whether slopes, curvatures, their squares and products are finite here."""
+        """True if slopes, curvatures, their squares and products are finite here."""
         sizes = (_largest(self.gradient), _largest(self.curvatures), self.gap)
         return all(size < LARGEST for size in sizes)  # NaN is not below anything
 
@@ -127,7 +127,7 @@ class Objective:
         )
 
     def value_rounding(self, point: Point) -> float:
-        """What rounding may do to `value`."""
+        """Bound the rounding of `value`."""
         size = self._sum(point.margins, lambda z, y: np.abs(self._value(z, y)))
         mass = self._sum(point.margins, lambda z, y: np.abs(self._slopes(z, y)[0]))
         many = self.weights.size + _OPERATIONS
@@ -144,7 +144,7 @@ class Objective:
         return answers[0], answers[1]
 
     def _rounding(self, mass: float, theta: Floats) -> float:
-        """What rounding may take from a certificate.
+        """Bound the rounding of a certificate.
 
         Sums over n cells are off by n roundings of what they sum at the most, margins by as many as
         there are features. A slope that is a little off is the slope a little further on.

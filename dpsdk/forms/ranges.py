@@ -48,7 +48,7 @@ class Indicators(Factor):
     @property
     @abstractmethod
     def ranges(self) -> tuple[Ints, Ints]:
-        """Where each range starts, and the first cell behind it."""
+        """The first cell of each range, and the first cell behind it."""
 
     @property
     def integral(self) -> bool:

@@ -190,7 +190,7 @@ class Moves:
     squared: int
     maximum: int
     exact: bool
-    """Whether they are attained."""
+    """True if they are attained."""
 
 
 def moves(

@@ -20,10 +20,10 @@ WORK_LIMIT = 2**29
 is written out already, is one. Work on arrays that are there anyway is bounded by these alone."""
 
 LOOK_STEPS = 2**6
-"""What it takes to write out a weight and to look at it, some times."""
+"""The cost of writing out a weight and looking at it some times."""
 
 _LOOKS = 2**22
-"""What it takes to look at columns beside their weights."""
+"""The cost of looking at columns beside their weights."""
 
 _WRITTEN_WORK = 2**32
 """Blocks that are written out already, such as gradients, are worth so many steps."""

@@ -113,7 +113,7 @@ def of_one_function(low: float, high: float, setting: Setting) -> Sensitivity:
 
 
 def _of_unit(one: Sensitivity, setting: Setting) -> Sensitivity:
-    """What all rows of one person can do, from what one row can: proposition 11 of the note."""
+    """Bound the effect of all rows of one person by that of one row: proposition 11 of the note."""
     moved = one.times(setting.unit_rows)
     # A person cannot have more rows than the table, and may have none that are alike.
     alike = setting.unit_rows == 1 or not setting.distinct
@@ -237,7 +237,7 @@ def _residuals(
 
 
 def _shadow(block: Block) -> Boxes | None:
-    """What bounds a block by few of its attributes; None if nothing does."""
+    """A bound of a block by few of its attributes; None if nothing bounds it."""
     if not isinstance(block, Boxes):
         return None
     # Where boxes are few, more cells would take long and hardly tell more of them apart.

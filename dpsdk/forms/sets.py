@@ -67,7 +67,7 @@ class ConvexSet(ABC):
         """
 
     def contains(self, point: Floats, *, tolerance: float = 1e-9) -> bool:
-        """Whether a point is within `tolerance` of the set, relative to its size."""
+        """True if a point is within `tolerance` of the set, relative to its size."""
         point = np.asarray(point, dtype=np.float64)
         self.require(point.size)
         if not np.isfinite(point).all():

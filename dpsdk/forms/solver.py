@@ -32,7 +32,7 @@ GRADIENTS = 1000
 """How many gradients are worked out, at the most, where Newton's steps come to nothing."""
 
 _SUMMED = 2e-13
-"""What 1,000 roundings may do to a sum, in units of the sum of sizes."""
+"""The error of 1,000 roundings in a sum, in units of the sum of sizes."""
 
 _TRIALS = 40
 _NARROWER = 0.125
@@ -248,7 +248,7 @@ def _line_search(
 
 
 def _is_lower(objective: Objective, point: Point, after: Point, slope: float, falls: float) -> bool:
-    """Whether a point past the lowest one of its way is a step forward all the same."""
+    """True if a point past the lowest one of its way is a step forward all the same."""
     if slope > -0.5 * falls:
         return False
     rise = objective.rise(point, after)

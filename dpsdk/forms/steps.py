@@ -183,7 +183,7 @@ class Steps:
         return corner - theta @ weights
 
     def _slack(self, largest: Floats, strength: float) -> float:
-        """What floats may have rounded off, for columns no larger than these, coefficient-wise."""
+        """The errors of floats, for columns no larger than these, coefficient-wise."""
         low, high = self._ends
         sizes = np.abs(self.theta) + np.maximum(np.abs(low), np.abs(high))
         summed = float(sizes @ largest) + 2.0 * strength * float(sizes @ sizes)

@@ -21,7 +21,7 @@ _DOUBT = 1024 * _EPS
 """The total is counted anew before its relative error may exceed this."""
 
 _SURE = 1 / 64
-"""Where less than this is left of a total, it is counted anew."""
+"""Once less than this is left of a total, it is counted anew."""
 
 _SMALL_FACTOR = 0.25
 _ROW = 512
@@ -139,7 +139,7 @@ class Cells:
         return (lowest, highest) if self.logs else (math.log(lowest), math.log(highest))
 
     def zeros(self) -> bool:
-        """Whether some cell has no weight at all."""
+        """True if some cell has no weight at all."""
         zero = -math.inf if self.logs else 0.0
         return self.beyond == zero or any(float(part.min()) == zero for part in self.chunks())
 

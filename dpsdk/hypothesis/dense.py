@@ -139,7 +139,7 @@ class DenseHypothesis(Hypothesis):
 
     @classmethod
     def suits(cls, domain: Domain, /) -> bool:
-        """Whether starts choose this class for a universe: one of at most 2^28 cells."""
+        """True if starts choose this class for a universe: one of at most 2^28 cells."""
         return domain.size <= CELL_LIMIT
 
     @classmethod
@@ -350,7 +350,7 @@ def _reached(table: Floats, ends: Ints, levels: Floats) -> Ints:
 
 
 def _sound(numbers: Floats, *, logs: bool) -> bool:
-    """Whether these are finite weights that are not negative, or logarithms of such."""
+    """True if these are finite weights that are not negative, or logarithms of such."""
     if not numbers.size:
         return True
     low, high = float(numbers.min()), float(numbers.max())

@@ -44,14 +44,14 @@ class Distribution(ABC):
 
     __slots__ = ()
     kind: ClassVar[str] = ""
-    """What files call this kind of distribution; none is kept in files where it is empty."""
+    """The name of this kind of distribution in files; none is kept in files where it is empty."""
     _kinds: ClassVar[dict[str, type[Distribution]]] = {}
 
     domain: Domain
     """The universe."""
 
     outside: bool
-    """Whether there is an extra cell outside the domain."""
+    """True if there is an extra cell outside the domain."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -230,7 +230,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def parts(self) -> tuple[Mapping[str, files.Flag], Mapping[str, Floats | Ints]]:
-        """What a file keeps of this distribution, besides its domain.
+        """The parts that a file keeps of this distribution, besides its domain.
 
         Returns
         -------

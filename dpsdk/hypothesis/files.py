@@ -31,7 +31,7 @@ Arrays: TypeAlias = Mapping[str, Array]
 """Arrays of a file by name, read but not yet checked, apart from their sizes."""
 
 Flag: TypeAlias = bool | int | float | str
-"""What the header of a file says of a distribution, by name."""
+"""The facts of a distribution in the header of a file, by name."""
 
 _ENVELOPE: JSON = {"format": "dpsdk.hypothesis", "version": 1}
 _HEADER = "header.json"
@@ -44,7 +44,7 @@ _PREAMBLE = 2**12
 _ARRAY = re.compile(
     rb"\{'descr': '(<f8|<i8)', 'fortran_order': False, 'shape': \(([0-9]{1,10}),\), \} *\n"
 )
-"""What numpy writes before a plain row of numbers; nothing else is evaluated."""
+"""The text that numpy writes before a plain row of numbers; nothing else is evaluated."""
 
 _NO_ARCHIVE = "it is no archive of plain arrays, or a damaged one"
 

@@ -21,7 +21,7 @@ _DOT = 2**13
 """Longer dot products are shared out to threads, which on busy machines wait for each other."""
 
 _BOX_COST = 2**12
-"""What it takes to sum one box by itself, in cells."""
+"""The cost of summing one box by itself, in cells."""
 
 _KEPT_SHARE = 4
 _KEPT_CELLS = 2**22

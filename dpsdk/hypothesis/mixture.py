@@ -149,7 +149,7 @@ class Mixture(Distribution):
         return self._weights
 
     def shares(self, name: str) -> Floats:
-        """What each component makes of the cells of an attribute: shape (k, size), rows of sum 1.
+        """The share of each component in the cells of an attribute: shape (k, size), rows of sum 1.
 
         Raises
         ------

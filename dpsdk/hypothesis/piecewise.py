@@ -119,7 +119,7 @@ class PiecewiseHypothesis(Hypothesis):
 
     @classmethod
     def suits(cls, domain: Domain, /) -> bool:
-        """Whether starts choose this class: for one ordered attribute of more than 2^20 cells."""
+        """True if starts choose this class: for one ordered attribute of more than 2^20 cells."""
         attributes = domain.attributes
         return len(attributes) == 1 and attributes[0].ordered and domain.size > _PREFERRED_FROM
 

@@ -109,7 +109,7 @@ def seek(
 
 
 def _between(left: float, below: float, right: float, above: float) -> float:
-    """Where a line through two ends crosses zero; their middle, if that is not between them."""
+    """The zero of the line through two ends; their middle, if that is not between them."""
     middle = (left + right) / 2
     if not above > below:
         return middle

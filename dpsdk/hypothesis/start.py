@@ -1,4 +1,4 @@
-"""What a mechanism that learns begins with: one family of frozen public values."""
+"""Starts of mechanisms that learn: one family of frozen public values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _BLEND = 1e-3
-"""What was measured or given keeps so much of the uniform, so that nothing is impossible."""
+"""The share of the uniform in a measured or given start, so that nothing is impossible."""
 
 _LEAST_SHARE = Fraction(1, 10**12)
 _SHARE_BITS = 128
@@ -66,7 +66,7 @@ class _Kind(Protocol):
     """A class of hypotheses, as far as starts choose among them."""
 
     def suits(self, domain: Domain, /) -> bool:
-        """Whether this is the class for such a universe."""
+        """True if this is the class for such a universe."""
         ...
 
     def uniform(self, domain: Domain, *, outside: bool = False) -> Hypothesis:
@@ -98,7 +98,7 @@ class Start(ABC):
 
     @property
     def share(self) -> Fraction:
-        """What part of the mechanism's budget it may take, public; at least 0 and below 1."""
+        """The share of the mechanism's budget that it may take, public; at least 0 and below 1."""
         return Fraction(0)
 
     def check(self, facts: Facts) -> None:
@@ -112,7 +112,7 @@ class Start(ABC):
         del facts
 
     def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
-        """What `open` pays, where noise of this kind is what the share is worth."""
+        """Price the opening, where the share pays for noise of this kind."""
         del noise, terms
         return ()
 
@@ -319,7 +319,7 @@ class Pairs(_Blended):
 
 
 def share_of(start: Start) -> Fraction:
-    """What part of the budget a start may take, as it says, whoever wrote it.
+    """The share of the budget that a start of any author says it may take.
 
     Raises
     ------
@@ -364,7 +364,7 @@ def _to_distribution(distribution: Distribution) -> Distribution:
 
 
 def _same(one: Distribution, other: Distribution) -> bool:
-    """Whether two distributions are of one class and of equal parts."""
+    """True if two distributions are of one class and of equal parts."""
     if one is other:
         return True
     if type(one) is not type(other) or one.domain != other.domain:

@@ -44,7 +44,7 @@ _FORKED = "a kernel in a forked process"
 
 @frozen(eq=False)
 class _Shared:
-    """What all accesses of one channel share."""
+    """State that all accesses of one channel share."""
 
     root: object
     """Tells them from those of another. Allowances show it, so that it must tell nothing else."""
@@ -64,7 +64,7 @@ class _Shared:
 
 @final
 class Access:
-    """What the primitives of one kernel share: a table, an odometer and a source of noise.
+    """The table, odometer and source of noise that the primitives of one kernel share.
 
     It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
     """
@@ -111,12 +111,12 @@ class Access:
 
     @property
     def mechanism(self) -> str:
-        """What the history calls the mechanism."""
+        """The name of the mechanism in the history."""
         return self._shared.mechanism
 
     @property
     def root(self) -> object:
-        """What all accesses of one channel have in common."""
+        """The access that all accesses of one channel come from."""
         return self._shared.root
 
     @property
@@ -131,7 +131,7 @@ class Access:
 
     @property
     def terms(self) -> Terms:
-        """What requests are priced by."""
+        """The public facts and noise by which requests are priced."""
         return self._shared.terms
 
     def public_generator(self) -> PublicGenerator:
@@ -233,7 +233,7 @@ class Access:
             self._tell(Refused(*what, scope=scope, request_id=request, at=now))
 
     def _unasked(self) -> Asked:
-        """What is charged where there is no question."""
+        """Context of a charge outside any question."""
         return Asked("", self._shared.mechanism, scope=self._shared.odometer.scope)
 
     def check(self) -> None:
@@ -299,7 +299,7 @@ class Access:
 
 
 class HasAccess:
-    """What is made over an access, as kernels are."""
+    """Anything made over an access, as kernels are."""
 
     __slots__ = ("_access",)
 
@@ -315,7 +315,7 @@ def access_of(kernel: HasAccess) -> Access:
 
 
 def dataset_of(data: PrivateData) -> Dataset:
-    """What a ledger knows a table by, as it was declared."""
+    """The name of a table in a ledger, as it was declared."""
     setting = setting_of(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
     return Dataset(data.name, relation.value, setting.unit_rows, setting.person or "")

@@ -78,7 +78,7 @@ class Allowance:
 
 
 def _smaller(paid: Guarantee, other: Guarantee) -> bool:
-    """Whether one discrete Gaussian has less ρ than another, though they cover alike."""
+    """True if one discrete Gaussian has less ρ than another, though they cover alike."""
     both = isinstance(paid, DiscreteGaussianGuarantee) and isinstance(
         other, DiscreteGaussianGuarantee
     )

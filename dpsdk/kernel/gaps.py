@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 RoundedForm: TypeAlias = LinearForm | ProximalGapForm
-"""What weights are of that go onto a lattice."""
+"""The forms whose weights go onto a lattice."""
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
@@ -75,7 +75,7 @@ class LatticeGaps(Protocol):
 
     @property
     def numeric(self) -> bool:
-        """Whether a gap above its threshold is also asked for its size."""
+        """True if a gap above its threshold is also asked for its size."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class LatticeGaps(Protocol):
 
     @property
     def source(self) -> object:
-        """What is read. Gaps of one class that have the same object here read the same numbers."""
+        """The object that is read: gaps of one class with the same one read the same numbers."""
         ...
 
     def height(self, threshold: float) -> int:
@@ -162,7 +162,7 @@ def prepare_linear(gap: GapForm, facts: Facts, bits: int) -> LinearGaps:
 
 @frozen(eq=False)
 class ProximalGaps:
-    """What coefficients may gain within a set, by the gradient at them, summed over the rows."""
+    """The gains of coefficients within a set, by the gradient at them, summed over the rows."""
 
     source: LinearForm
     """The gradient in integers of 2**-unit."""
@@ -175,7 +175,7 @@ class ProximalGaps:
     scale: Fraction
     """How many lattice steps a unit of the gap is, exactly."""
     shift: tuple[int, ...] = ()
-    """What every row has besides its gradient, in the same integers; none if empty."""
+    """The part of every row besides its gradient, in the same integers; none if empty."""
     numeric: bool = False
 
     @property

@@ -60,7 +60,7 @@ class PreparedForm:
     _moves: dict[int, Sensitivity] = field(factory=dict[int, Sensitivity], repr=False)
 
     def once(self, key: object, work: Callable[[], V]) -> V:
-        """What some work gives, done once for each key as long as there is room."""
+        """Return the result of some work, done once for each key as long as there is room."""
         known = self._prices.get(key)
         if known is None:
             if len(self._prices) >= self._most:

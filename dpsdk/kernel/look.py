@@ -164,7 +164,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
     bits: int = field(default=12, converter=_to_bits)
 
     def price(self, terms: Terms, /) -> LookPricing:
-        """What looking would do and cost. Public, spends nothing.
+        """Price the look. Public, spends nothing.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
     def guarantee_for(
         attributes: Iterable[Sequence[str]], noise: Noise, terms: Terms, bits: int = 12
     ) -> Guarantee:
-        """What a look at tables of these attributes is charged, before there are any tables.
+        """The charge for a look at tables of these attributes, before there are any tables.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
 
 @frozen(eq=False)
 class LookPricing:
-    """What `look` would do, all public: the grid, the noise, what it guarantees.
+    """The look that `look` would take, all public: the grid, the noise, the guarantee.
 
     `law` is that of the noise of each distance, in steps of 2**-`bits` rows.
     """

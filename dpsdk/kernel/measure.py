@@ -92,7 +92,7 @@ class LaplaceNoise:
 
     @property
     def cover(self) -> Guarantee:
-        """What pays, in an allowance, for any batch that is measured with this noise."""
+        """The guarantee that pays, in an allowance, for any batch measured with this noise."""
         return PureGuarantee(self.epsilon)
 
     def log_scale(self, largest_move: float) -> float:
@@ -116,7 +116,7 @@ class GaussianNoise:
 
     @property
     def cover(self) -> Guarantee:
-        """What pays, in an allowance, for a batch that is measured with this noise.
+        """The guarantee that pays, in an allowance, for a batch that is measured with this noise.
 
         It has a fiftieth of rho more, from a rho of 2 on a nineteenth, since which batch it will be
         may be chosen by answers in between; `covered` has a rho for noise whose cover is given. For
@@ -152,14 +152,14 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
-"""What a measurement of numbers may be blurred with."""
+"""The noise that a measurement of numbers may have."""
 
 _NOISES = frozenset({LaplaceNoise, GaussianNoise})
 
 
 @frozen(eq=False)
 class Pricing(Lasting):
-    """What `measure` would do for a form, all public: the lattice, the noise, what it guarantees.
+    """The plan of `measure` for a form, all public: the lattice, the noise, the guarantee.
 
     Weights are in units of 2**-`bits`; `law` is that of the noise of each number, in such units.
     """
@@ -220,7 +220,7 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
     noise: Noise
 
     def price(self, terms: Terms, /) -> Pricing:
-        """What measuring would do and cost. Public, spends nothing.
+        """Price the measurement. Public, spends nothing.
 
         Raises
         ------

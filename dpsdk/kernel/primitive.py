@@ -40,7 +40,7 @@ class Primitive(Protocol[R_co]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the run satisfies, and is charged for."""
+        """The guarantee that the run satisfies, and is charged for."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Primitive(Protocol[R_co]):
 
 
 class Request(ABC, Generic[R_co]):
-    """What a strategy asks a kernel for, as a frozen public value: `kernel.run(request)`.
+    """A request of a strategy to a kernel, as a frozen public value: `kernel.run(request)`.
 
     The kinds of this package are a closed set. A class of another author runs only in a kernel that
     trusts it by name, with nothing between it and the table. Its objects are made by analysts, whom

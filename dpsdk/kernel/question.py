@@ -33,7 +33,7 @@ behind_wall = _BehindWall()
 
 
 def whose(asked: Asked) -> tuple[str, str, datetime | None]:
-    """What an event says of whom it concerns, and when: scope, request and the time."""
+    """Return the scope, the request id and the time for an event."""
     return asked.scope, asked.request or "", time_of(system_clock)
 
 
@@ -79,7 +79,7 @@ class Question(Lifetime):
         self.request: str | None = asked.request
         """Names the request that the next charge is for; its other charges follow from that one."""
         self.events: list[Event] = []
-        """What an observer is told when it is over, or when it has progressed."""
+        """The events for the observer at the end and at steps of progress."""
         self.listener: Callable[[Question], None] | None = None
         """Tells the observer what there is to tell, in the thread that asked."""
         self.stop: Callable[[Progress], object] | None = None
@@ -117,7 +117,7 @@ class Question(Lifetime):
         return Progress(*what, scope=scope, request_id=request, at=now)
 
     def _advances(self, count: int, most: int | None, unit: str) -> bool:
-        """Whether counts are far enough from those that were told last to be told."""
+        """True if counts are far enough from those that were told last to be told."""
         # Each hundredth of the work or, without a total, each time twice as much.
         step = count.bit_length() if most is None else count * _HUNDREDTHS // most
         last = self.steps.get(unit)

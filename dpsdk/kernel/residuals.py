@@ -159,7 +159,7 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
             raise InvalidArgument("noise", "a GaussianNoise", shown(self.noise))
 
     def price(self, terms: Terms, /) -> ResidualPricing:
-        """What measuring would do and cost. Public, spends nothing.
+        """Price the measurement. Public, spends nothing.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
 
 @frozen(eq=False)
 class ResidualPricing:
-    """What measuring residuals would do and cost, all public.
+    """The plan and price of measuring residuals, all public.
 
     `scales` are what the integer residuals are multiplied by, as asked for or by a power of two
     more.
@@ -213,7 +213,7 @@ class ResidualPricing:
     _sets: tuple[Names, ...] = field(repr=False)
     _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
     _constants: tuple[int | None, ...] = field(repr=False)
-    """What a residual is where no row changes it."""
+    """The values of residuals that no row changes."""
 
     @cached_property
     def _cells(self) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def _penalties(value: Sequence[int] | None) -> tuple[int, ...] | None:
 
 @frozen(eq=False)
 class Select(Request[int]):
-    """Which gap of a batch is the largest, or which group of gaps is in all.
+    """Choose the largest gap of a batch, or the group of gaps with the largest sum.
 
     The options are public: the rows of `gaps`, or the groups. `epsilon` is what the choice costs,
     with bounded range. The answer is the number of an option.
@@ -114,7 +114,7 @@ class Select(Request[int]):
     opposites: bool = field(default=False, converter=bool, kw_only=True)
 
     def price(self, terms: Terms, /) -> SelectPricing:
-        """What choosing would do and cost. Public, spends nothing.
+        """Price the choice. Public, spends nothing.
 
         Raises
         ------
@@ -161,13 +161,13 @@ class ShortfallAccuracy(ScalarAccuracy):
     standing: Standing = field(init=False, default="proven")
 
     def error(self, beta: float) -> float:
-        """What is exceeded with probability beta at the most, in rows."""
+        """The shortfall, in rows, that is exceeded with probability beta at the most."""
         return self.scale * math.log(self.options / beta) + self.rounding
 
 
 @frozen(eq=False)
 class SelectPricing(Lasting):
-    """What `select` costs, and how far from the best its choice may be; all public."""
+    """The price of `select`, and how far from the best its choice may be; all public."""
 
     guarantee: Guarantee
     accuracy: ShortfallAccuracy
@@ -177,7 +177,7 @@ class SelectPricing(Lasting):
     """In lattice steps."""
     _opposites: bool = field(repr=False)
     _rate: Fraction = field(repr=False)
-    """What a step of score is worth, ε over twice what a person moves a score by, in steps."""
+    """The exponent of a step of score: ε over twice what a person moves a score by, in steps."""
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
         """Read, score and choose. Every option is treated alike, whatever its score."""

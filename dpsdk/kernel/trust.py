@@ -1,4 +1,4 @@
-"""Who is trusted: classes of other authors that somebody vouches for, by name or by class."""
+"""Trust in classes of other authors that somebody vouches for, by name or by class."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _name_of(key: object) -> str:
 
 
 def naming(mechanism: str, names: Iterable[str]) -> str:
-    """What a mechanism is called on record if its word is that of trusted classes."""
+    """The name on record of a mechanism that rests on the word of trusted classes."""
     known = sorted(set(names))
     return f"{mechanism}{_AND}{', '.join(known)}" if known else mechanism
 
@@ -59,7 +59,7 @@ def named(mechanism: str) -> tuple[str, tuple[str, ...]]:
 
 
 def called(name: str) -> str:
-    """What a mechanism is called on record: what it calls itself, where that names no trust.
+    """The name of a mechanism on record: its own, where that names no trust.
 
     On a ledger nothing but the name tells whose word was taken, so that it has to be the
     package's to say.
@@ -73,7 +73,7 @@ def _is_dotted(name: str) -> bool:
 
 
 def _loaded(name: str) -> object:
-    """What a name stands for in the modules that are loaded. Nothing is imported or run."""
+    """The object that a name stands for in the loaded modules. Nothing is imported or run."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:cut]))

@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 _FIRST_CHUNK = 256
 _SATURATED = 2**62 - 1
-"""Where a source's draws end."""
+"""The value at which the draws of a source end."""
 
 
 def _threshold(value: Real) -> Fraction:
@@ -80,7 +80,7 @@ class Watching:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What one run satisfies."""
+        """The guarantee of one run."""
         return PureGuarantee(self.threshold_epsilon + (self.tops or 1) * self.query_epsilon)
 
     def threshold_noise(self, facts: Facts, steps: int = 1) -> Geometric:
@@ -102,7 +102,7 @@ class Watching:
         return min(finest(math.log2(max(parts, 1.0))), allowed_bits(facts.row_limit))
 
     def price(self, terms: Terms, /) -> RunPricing:
-        """What one run costs, and how far off it may be. Public, spends nothing.
+        """Price one run and bound its error. Public, spends nothing.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class RunAccuracy(HalfWidths):
 
 @frozen(eq=False)
 class RunPricing:
-    """What one run of a watch costs and how far off it may be, all public."""
+    """The price and the error of one run of a watch, all public."""
 
     guarantee: Guarantee
     accuracy: RunAccuracy
@@ -241,7 +241,7 @@ class _Asked:
 
 @define(eq=False, repr=False)
 class _Secret:
-    """What a watch must not show: the noise of its threshold, and the true numbers last read.
+    """The secrets of a watch: the noise of its threshold, and the true numbers last read.
 
     Only functions behind the wall of `Access.read` hold it under a name, since frames of errors
     show their names.
@@ -300,7 +300,7 @@ class Watch:
 
     @property
     def parameters(self) -> Watching:
-        """What it was made with."""
+        """The parameters it was made with."""
         return self._parameters
 
     def open(self) -> None:
@@ -380,7 +380,7 @@ class Watch:
             raise
 
     def _asked(self, gap: Gap, threshold: float, start: int) -> _Asked:
-        """What is asked, in lattice steps."""
+        """The question in lattice steps."""
         access = self._access
         gaps = prepare_gaps(gap, access.facts, self._bits)
         first = to_integer("start", start)
@@ -442,7 +442,7 @@ class Watch:
         return None
 
     def _numbers(self, gaps: LatticeGaps, opened: Callable[[], Counts]) -> Ints:
-        """What is read for these gaps; once, as long as the same is asked."""
+        """The numbers that are read for these gaps; once, as long as the same is asked."""
         secret = _secrets[self]
         kind, source, numbers = type(gaps), gaps.source, secret.numbers
         if numbers is None or secret.source is not source or secret.kind is not kind:
@@ -473,7 +473,7 @@ def _unbounded(noise: NoiseSource, law: Geometric) -> int:
 
 
 def _reach(noise: NoiseSource, law: Geometric, needed: Ints, level: int) -> Bools:
-    """Whether fresh noise reaches what is needed above a level."""
+    """True if fresh noise reaches what is needed above a level."""
     if level < _SATURATED // 2:
         return noise.reaches(law, needed + level)
     return np.array([_reach_far(noise, law, int(amount) + level) for amount in needed])

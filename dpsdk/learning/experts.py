@@ -52,7 +52,7 @@ class Halving:
         return np.ones(self.experts, dtype=np.bool_)
 
     def predict(self, state: Bools, predictions: Bools) -> bool:
-        """What most of the survivors say; False where they are split evenly."""
+        """The prediction of most survivors; False where they are split evenly."""
         said = _to_predictions(predictions, self.experts)[state]
         return 2 * int(said.sum()) > len(said)
 
@@ -96,7 +96,7 @@ class WeightedMajority:
         return np.zeros(self.experts, dtype=np.int64)
 
     def predict(self, state: Ints, predictions: Bools) -> bool:
-        """What the larger part of the weight says; False where it is split evenly."""
+        """The prediction of the larger part of the weight; False where it is split evenly."""
         said = _to_predictions(predictions, self.experts)
         weights = np.exp2(-(state - state.min()).astype(np.float64))
         return float(weights[said].sum()) > float(weights[~said].sum())

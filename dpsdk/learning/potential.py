@@ -78,5 +78,5 @@ class PotentialMeter:
         self._used += kl_bernoulli(target, start)
 
     def exhausted(self, gap: float, width: float = 1.0) -> bool:
-        """Whether no function can be off by `gap` any more (by Pinsker's inequality)."""
+        """True if no function can be off by `gap` any more (by Pinsker's inequality)."""
         return self.left < 2 * (gap / width) ** 2

@@ -1,4 +1,4 @@
-"""Which tables are worth measuring, and how well: a public plan for the least error in all."""
+"""Choose the tables to measure, and how well: a public plan for the least error in all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOWEST, _HIGHEST = -1.5, 12.0
 """Powers of two between which standard deviations are tried, over that of all ρ for one table."""
 
 _SHRUNK = 0.8
-"""What part of the noise of a cell is left of its error where noise alone decides."""
+"""The part of a cell's noise that is left of its error where noise alone decides."""
 
 _GAIN = 0.01
 """A table is measured if that takes more than this part of its error away."""

@@ -39,7 +39,7 @@ class Cap:
     distances: Floats
 
     def passed(self, tables: Floats, chosen: Ints) -> Bools:
-        """Which of the chosen tables are farther away."""
+        """The chosen tables that are farther away."""
         far: Bools = sums(np.abs(tables - self.reference[chosen])) > self.distances[chosen]
         return far
 

@@ -50,7 +50,7 @@ def hoeffding_step(gap: float, width: float = 1.0) -> float:
 
 
 def hoeffding_drop(gap: float, width: float = 1.0) -> float:
-    """What `hoeffding_step` is proven to lower the potential by: 2·gap² / width²."""
+    """The drop of the potential that `hoeffding_step` is proven to bring: 2·gap² / width²."""
     return 2 * (to_gap("gap", gap) / to_width(width)) ** 2
 
 

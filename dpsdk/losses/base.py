@@ -18,12 +18,12 @@ from dpsdk.typing import Floats
 __all__ = ["Constants", "Loss", "Predicts", "to_smoothing", "to_width"]
 
 Predicts: TypeAlias = Literal["mean", "quantile", "probability", "margin"]
-"""What the numbers are that a fitted model predicts."""
+"""The meaning of the numbers that a fitted model predicts."""
 
 
 @frozen
 class Constants:
-    """What bounds a loss on a span of margins, over some labels; in the units of the loss.
+    """Bounds of a loss on a span of margins, over some labels; in the units of the loss.
 
     Parameters
     ----------
@@ -78,22 +78,22 @@ class Loss(ABC):
 
     @property
     def convex(self) -> bool:
-        """Whether the loss is declared to be convex in the margin. No other is minimised."""
+        """True if the loss is declared to be convex in the margin. No other is minimised."""
         return True
 
     @property
     def signed(self) -> bool:
-        """Whether labels are −1 and +1. Otherwise they are numbers."""
+        """True if labels are −1 and +1. Otherwise they are numbers."""
         return False
 
     @property
     def kinked(self) -> bool:
-        """Whether the derivative jumps anywhere. Curvatures do not tell of a kink."""
+        """True if the derivative jumps anywhere. Curvatures do not tell of a kink."""
         return False
 
     @property
     def predicts(self) -> Predicts:
-        """What `predict` gives."""
+        """The meaning of the numbers of `predict`."""
         return "mean"
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Loss(ABC):
         return self.derivative(z, y), self.curvature(z, y)
 
     def predict(self, z: Floats) -> Floats:
-        """What a model predicts at margins: the number that `predicts` names."""
+        """Predict at margins: the number that `predicts` names."""
         return z.copy()
 
     def reason_against(self, labels: Floats) -> str | None:

@@ -18,7 +18,7 @@ from dpsdk.typing import Floats
 __all__ = ["GLMLoss", "Link"]
 
 Link: TypeAlias = Literal["identity", "logit", "log", "probit"]
-"""What takes the mean of a label to the margin."""
+"""The function from the mean of a label to the margin."""
 
 
 _LINKS: tuple[Link, ...] = ("identity", "logit", "log", "probit")

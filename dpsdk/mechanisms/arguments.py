@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
-"""What a stream does where the budget has no room for another round."""
+"""The behaviour of a stream where the budget has no room for another round."""
 
 _LEAST_SHARE = Fraction(1, 10**12)
 

@@ -1,4 +1,4 @@
-"""What a mechanism is: a frozen public value that opens to a strategy over a kernel."""
+"""The protocol of mechanisms: frozen public values that open to a strategy over a kernel."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Mechanism(ABC, Generic[F_contra]):
     """The name that planner and written forms know it by, as "noisy-histogram"."""
 
     reusable: ClassVar[bool] = False
-    """Whether an answer may be given again to the same question, since nothing else tells on it."""
+    """True if an answer may be given again to the same question, since nothing else tells on it."""
 
     page: ClassVar[str] = ""
     """The page of the documentation that proves what it claims, below `docs`."""
@@ -99,7 +99,7 @@ class Mechanism(ABC, Generic[F_contra]):
 
     @abstractmethod
     def quote(self, form: F_contra, terms: Terms, /) -> Quote:
-        """What answering a form would cost, and how far off the raw numbers would be.
+        """Price answering a form, and bound the errors of the raw numbers.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class DistributionStrategy(Strategy[LinearForm], Protocol):
 
 
 WhyStopped: TypeAlias = Literal["stop", "interrupt", "budget"]
-"""What ended the work of an opening early.
+"""The reason why the work of an opening ended early.
 
 The `stop` that was given to `session.open`, an interrupt from the keyboard, or a budget that had no
 room for the next run.
@@ -197,7 +197,7 @@ class DistributionMechanism(Mechanism[LinearForm]):
 
 @frozen
 class FittedTable:
-    """What one table of a channel rests on. Public, as all that the channel holds.
+    """The origin of one table of a channel. Public, as all that the channel holds.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class TablesStrategy(DistributionStrategy, Protocol):
 
     @property
     def listing(self) -> tuple[FittedTable, ...]:
-        """What each table rests on."""
+        """The origin of each table."""
         ...
 
     def shares(self, names: tuple[str, ...], /) -> Floats:
@@ -251,7 +251,7 @@ class TablesMechanism(DistributionMechanism):
 
 
 class _Moves(Protocol):
-    """What has a distribution that moves."""
+    """A strategy with a distribution that moves."""
 
     @property
     def distribution(self) -> Hypothesis:
@@ -320,7 +320,7 @@ class OneRun(Protocol):
     """A mechanism that answers a form with one run, so that several can be paid for together."""
 
     def single(self, form: LinearForm, terms: Terms, /) -> Single[Any]:
-        """What it would ask the kernel for. Public, spends nothing, and raises as `quote` does."""
+        """The request to the kernel. Public, spends nothing, and raises as `quote` does."""
         ...
 
 

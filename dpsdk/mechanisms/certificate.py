@@ -28,7 +28,7 @@ _SHARE_OF_ROWS = 0.1
 """Of beta, where the number of rows was measured: its noise matters less than that of a look."""
 
 _ROUNDED = 2.0**-40
-"""What floats may round off, relatively, of sums of up to 2^27 positive numbers."""
+"""The relative rounding of sums of up to 2^27 positive numbers."""
 
 Rows: TypeAlias = Measurement[HalfWidths] | int | None
 """A number of rows that was released with proven half-widths, or is public, or is not known."""

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _ROUND = 1 + 1e-9
-"""What floats may round off in a bound."""
+"""The rounding of floats in a bound."""
 
 _SUMMED = 64
 """Of so many noises of one size the tail of the sum is computed, not bounded."""
@@ -72,7 +72,7 @@ _SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 
 _HALVES = np.geomspace(1e-5, 0.5, 96)
 _TILTS: Floats = np.concatenate([_HALVES, 1 - _HALVES[-2::-1]])
-"""Where Chernoff's bound is evaluated, as shares of the inverse scale."""
+"""The points of Chernoff's bound, as shares of the inverse scale."""
 
 
 @frozen
@@ -134,7 +134,7 @@ class Combination(Lasting):
 
 
 class Combines(Protocol):
-    """What knows how the noise of measured numbers adds up in answers."""
+    """A rule by which the noise of measured numbers adds up in answers."""
 
     def combine(self, form: LinearForm, /) -> Combination:
         """The weights of the measured numbers in the answers to a form."""
@@ -287,7 +287,7 @@ class ConsistentAccuracy(HalfWidths):
     step: float
     cells: int
     exactly: bool
-    """Whether possible counts have a known sum."""
+    """True if possible counts have a known sum."""
     combination: Combination
     signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     """One for each answer that has weights of both signs, zero for the others."""
@@ -369,7 +369,7 @@ class MovedAccuracy(HalfWidths):
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere
-        """What it rests on."""
+        """The basis of the bound."""
         if self.projection is None:
             return "bound of the unbiased answer, and its distance from the possible one"
         return f"{self.projection.kind}, and how far it moved them"

@@ -94,11 +94,11 @@ class Stack:
         return LinearForm(domain, [block for part in self.parts for block in part.blocks])
 
     def request(self, noise: Noise) -> Measure:
-        """What is asked of the kernel."""
+        """The request to the kernel."""
         return Measure(self.strategy, noise)
 
     def price(self, noise: Noise, terms: Terms) -> Pricing:
-        """What that costs."""
+        """The price of the request."""
         return self.request(noise).price(terms)
 
     def accuracy(self, noise: NoiseAccuracy, form: LinearForm) -> LinearAccuracy:
@@ -201,14 +201,14 @@ class Priced(Protocol[N_co]):
 
 
 class Measured(Protocol[X, N]):
-    """What is measured once: X are the estimates that follow, N is the accuracy of the numbers."""
+    """A measurement made once: X are the estimates from it, N is the accuracy of its numbers."""
 
     def request(self, noise: Noise, /) -> Request[Measurement[N]]:
-        """What is asked of the kernel."""
+        """The request to the kernel."""
         ...
 
     def price(self, noise: Noise, terms: Terms, /) -> Priced[N]:
-        """What that costs."""
+        """The price of the request."""
         ...
 
     def answerable(self, form: LinearForm, mechanism: str, facts: Facts, /) -> LinearForm:
@@ -275,11 +275,11 @@ class LeastSquares(MeasuresOnce[LinearForm], Generic[X, N, S]):
 
     @abstractmethod
     def _measured(self, terms: Terms, /) -> Measured[X, N]:
-        """What is measured of a table on such terms."""
+        """The measurement of a table on such terms."""
 
     @abstractmethod
     def _strategy(self, estimates: Estimates[X, N], /) -> S:
-        """What answers from the estimates."""
+        """The strategy that answers from the estimates."""
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         measured = self._measured(terms)

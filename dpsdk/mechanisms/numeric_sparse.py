@@ -77,7 +77,7 @@ def on_any_lattice(noise: Noise, facts: Facts) -> float:
 
 
 def fine(form: LinearForm) -> bool:
-    """Whether the lattice of each of these functions is as fine as sums of shares allow."""
+    """True if the lattice of each of these functions is as fine as sums of shares allow."""
     return form.integral or (form.reach <= 1 and form.uneven == 1)
 
 
@@ -91,7 +91,7 @@ def moving_row(form: LinearForm, facts: Facts) -> int:
 
 @frozen
 class NumberPricing:
-    """What measuring one of several functions costs at the most, and how far off it may be."""
+    """The most that measuring one of several functions costs, and its error."""
 
     guarantee: Guarantee
     accuracies: tuple[HalfWidths, ...]
@@ -99,7 +99,7 @@ class NumberPricing:
 
 
 def price_any(form: LinearForm, noise: Noise, terms: Terms) -> NumberPricing:
-    """What measuring one function of a form with weights from 0 to 1 would do. Spends nothing."""
+    """Price measuring one function of a form with weights from 0 to 1. Spends nothing."""
     facts = terms.facts
     most = Measure(form.row(moving_row(form, facts)), noise).price(terms)
     if form.integral or form.rows == 1:

@@ -36,7 +36,7 @@ _Runs: TypeAlias = tuple[Ints, Ints, Floats]
 
 
 class Line(Protocol):
-    """What estimates the cells of one attribute from measured numbers."""
+    """Estimates of the cells of one attribute from measured numbers."""
 
     def runs(self, starts: Ints, stops: Ints, /) -> Combination:
         """The weights of the measured numbers in the counts of runs of cells, none empty.

@@ -53,7 +53,7 @@ def _to_parts(value: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _kind(joint: JointAccuracy) -> str:
-    """What it rests on, of each kind that there is."""
+    """The basis of the bound, of each kind that there is."""
     return "; ".join(sorted({accuracy.kind for accuracy, _ in joint.parts}))
 
 
@@ -244,7 +244,7 @@ def _word(form: LinearForm) -> Word:
 
 
 def _begins(word: Word, start: int, other: Word) -> bool:
-    """Whether a word goes on with another from a place on."""
+    """True if a word goes on with another from a place on."""
     stop = start + len(other)
     return stop <= len(word) and word[start] == other[0] and word[start:stop] == other
 
@@ -271,7 +271,7 @@ def _read(text: Word, words: Sequence[Word]) -> Sequence[Word]:
 
 
 def _told_apart(words: Sequence[Word]) -> bool:
-    """Whether every text of these words, all different, is read in one way.
+    """True if every text of these words, all different, is read in one way.
 
     Sardinas and Patterson (1953): so it is where no word is what one reading of some text is ahead
     of another by.

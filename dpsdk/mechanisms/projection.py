@@ -37,10 +37,10 @@ from dpsdk.typing import Floats, Ints
 __all__ = ["Projection", "ProjectionAccuracy", "TOTAL_BETA", "widest"]
 
 TOTAL_BETA = 1e-9
-"""Where the number of rows is private, the probability that the table has more than is assumed."""
+"""The probability that a table of a private number of rows has more than is assumed."""
 
 _ROUND = 1 + 1e-9
-"""What floats may round off in a bound."""
+"""The rounding of floats in a bound."""
 
 
 def widest(form: LinearForm, facts: Facts) -> float:
@@ -96,7 +96,7 @@ class ProjectionAccuracy(HalfWidths):
     """How far half the squared distance from the noisy answers is above the least, at the most."""
     _moved: tuple[float, ...] | None = field(converter=_to_moved, repr=False)
     counted: bool
-    """Whether the largest number of rows was told by a noisy count, and may be exceeded."""
+    """True if the largest number of rows was told by a noisy count, and may be exceeded."""
     entries: int  # pyright: ignore[reportIncompatibleMethodOverride]  # a field here
     """How many numbers are answers; more may be measured."""
 
@@ -107,7 +107,7 @@ class ProjectionAccuracy(HalfWidths):
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere
-        """What it rests on."""
+        """The basis of the bound."""
         if self._moved is None:
             return "a projection, if it comes as near as it is meant to"
         return "projection of noisy answers on those of possible tables"
@@ -170,8 +170,9 @@ _NEAR = 0.02
 """The search stops where it is so near the projection, as a part of what is proven of its error."""
 
 _FAR = 2.0
-"""Where what is proven of a projection is so many times what is proven of the noise, the search has
-not come near, and answers stay as they were measured."""
+"""The search has not come near where the bound of a projection is this many times that of the
+noise; answers then stay as they were measured.
+"""
 
 _NOMINAL_BETA = 0.05
 """That error at this probability."""
@@ -228,7 +229,7 @@ def _written(block: Block) -> FormBlock:
 
 
 def _asked(form: LinearForm, facts: Facts) -> LinearForm:
-    """What is measured: the form, and the number of rows where that is private."""
+    """The measurement: the form, and the number of rows where that is private."""
     if facts.rows is not None:
         return form
     return LinearForm.stack([form, LinearForm(form.domain, (Kronecker((), ()),))])

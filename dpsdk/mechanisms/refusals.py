@@ -10,7 +10,7 @@ from dpsdk.forms import ConvexForm, GapForm, LinearForm
 __all__ = ["check_convex", "check_gap", "check_linear", "check_shares", "in_words"]
 
 _NOISE = frozenset({"scale", "variance", "threshold_epsilon", "query_epsilon", "threshold", "rho"})
-"""What the kernel calls the parameters that follow from those of a mechanism."""
+"""The kernel's names of the parameters that follow from those of a mechanism."""
 
 
 def in_words(error: InvalidArgument, **given: Fraction | None) -> InvalidArgument:

@@ -148,11 +148,11 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
     def theorem_alpha(
         rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
     ) -> Fraction:
-        """Which error follows from a number of rows: `theorem_rows` solved for alpha."""
+        """The error that a number of rows allows: `theorem_rows` solved for alpha."""
         return theorem_alpha(rows, beta, epsilon, functions=functions, universe=universe)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        """What opening costs, and how far off answers to a form would be.
+        """Price the opening, and bound the errors of answers to a form.
 
         Raises
         ------

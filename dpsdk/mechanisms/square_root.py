@@ -71,7 +71,7 @@ def _inverted(line: Floats) -> Floats:
 
 @lru_cache(4)
 def _running(size: int, bits: int) -> Floats:
-    """What the last threshold weighs of the sums, last to first."""
+    """The weights of the sums in the last threshold, last to first."""
     result = np.cumsum(_coefficients(size, bits)[1])
     result.setflags(write=False)
     return result
@@ -165,7 +165,7 @@ class Root:
 
 @lru_cache(64)
 def _fine(size: int, bits: int) -> bool:
-    """Whether rounded coefficients bring about as little noise as those of the root itself."""
+    """True if rounded coefficients bring about as little noise as those of the root itself."""
     running = _running(size, bits) * 2.0**bits
     best = _exact(size)
     return bool(running @ running <= _COARSE * (best @ best))

@@ -25,7 +25,7 @@ _WRITTEN = 2**21
 
 
 class StrategyMatrix(Protocol):
-    """What is measured of some attributes, and how their cells follow by least squares."""
+    """The numbers measured of some attributes, and their cells by least squares."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -26,11 +26,11 @@ SIZE_LIMIT = 2**22
 """No tree has more leaves."""
 
 Whole: TypeAlias = Literal["known", "measured", "unknown"]
-"""What is known of the count of all rows inside the domain, beside its parts."""
+"""The knowledge of the count of all rows inside the domain, beside its parts."""
 
 
 def whole_of(facts: Facts) -> tuple[Whole, int | None]:
-    """What may be known of the count of all rows inside the domain, and that count if it is.
+    """The public knowledge of the count of rows inside the domain, and the count if known.
 
     Under replace-one two records inside the domain do not move it, and a record that leaves it
     moves as much as one of them, so that measuring it costs nothing.
@@ -237,7 +237,7 @@ class _Level:
         return below.between(places * self.each, self.ends(below, places))[0]
 
     def ends(self, below: _Level, places: Ints) -> Ints:
-        """Where the children of each node end."""
+        """The places where the children of each node end."""
         ends: Ints = np.minimum((places + 1) * self.each, below.nodes)
         return ends
 
@@ -342,7 +342,7 @@ def combine_runs(
 
 
 def _rise(levels: Sequence[_Level], starts: Ints, stops: Ints) -> list[_Cut]:
-    """What runs weigh of the nodes that they begin and end in, level by level.
+    """The weights of the nodes that runs begin and end in, level by level.
 
     By shares: one of a node that lies in a run, zero of one beside it.
     """

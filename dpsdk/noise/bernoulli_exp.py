@@ -51,7 +51,7 @@ def _bernoulli_exp_unit(bits: Bits, x: Fraction) -> bool:
 
 
 def below_exp(bits: Bits, x: Fraction, word: int, length: int) -> bool:
-    """Whether W < exp(-x), for a uniform W whose first `length` bits are those of `word`."""
+    """True if W < exp(-x), for a uniform W whose first `length` bits are those of `word`."""
     while True:
         low, high = exp_bracket(x, length + _MORE)
         if (word + 1) << _MORE <= low:
@@ -87,7 +87,7 @@ def _exp(x: Floats) -> Floats:
 def finish_coins(
     bits: Bits, heads: npt.NDArray[np.uint8], x: Floats, exact: Callable[[int], Fraction]
 ) -> Bools:
-    """Whether W < exp(-x), entry by entry, for uniforms W whose first eight bits are `heads`.
+    """True if W < exp(-x), entry by entry, for uniforms W whose first eight bits are `heads`.
 
     `x` may be off by a relative 2^-50; `exact(i)` is the true exponent of entry i, asked for only
     where the floats cannot tell (less than once in 10^11 entries).

@@ -92,7 +92,7 @@ class _Coin:
         return 0.95 * flat * math.exp(-variance / (2 * self.scale**2))
 
     def keeps(self, source: Exponentials, word: int, z: int) -> bool:
-        """Whether the E of `word` is at least the exponent of z."""
+        """True if the E of `word` is at least the exponent of z."""
         return source.reaches(word, (abs(z) * self._step - self.variance[0]) ** 2, self._over)
 
     def exponents(self, z: Ints) -> tuple[Floats, Floats]:

@@ -96,7 +96,7 @@ class Exponentials:
         return whole - (1 << _UP)
 
     def reaches(self, word: int, numerator: int, denominator: int) -> bool:
-        """Whether E >= numerator / denominator, for the E of an unbounded word."""
+        """True if E >= numerator / denominator, for the E of an unbounded word."""
         precision = self.precision
         while True:
             level = numerator << precision

@@ -80,7 +80,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def _guess(self, probability: float) -> float:
-        """Where the tail falls to `probability`, nearly."""
+        """The point where the tail falls to `probability`, nearly."""
 
     def radius(self, beta: float, entries: int = 1) -> int:
         """The least radius that all of `entries` independent draws exceed with probability <= beta.

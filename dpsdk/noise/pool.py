@@ -32,7 +32,7 @@ class _Pool:
 
     drawn: Ints = field(repr=False)
     parts: list[int]
-    """Where in `drawn` the parts begin that were not given out yet."""
+    """The places in `drawn` of the parts that were not given out yet."""
     born: float
     ahead: int
     """How many parts were made at once."""

@@ -1,4 +1,4 @@
-"""Where noise comes from: the operating system's generator, and nothing that could be repeated."""
+"""Sources of noise: the operating system's generator, and nothing that could be repeated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["NoiseSource", "PublicGenerator", "SystemNoise", "to_size"]
 
 # A text, since naming the class would load its module with the package.
 PublicGenerator: TypeAlias = "np.random.Generator"
-"""What gives public randomness, which hides nothing."""
+"""A generator of public randomness, which hides nothing."""
 
 _LIFETIME = 5.0
 _DRAW_SIZE = "an integer of at least 0"
@@ -44,7 +44,7 @@ class NoiseSource(ABC):
     @property
     @abstractmethod
     def private(self) -> bool:
-        """Whether the noise hides anything. True only of the operating system's generator."""
+        """True if the noise hides anything. True only of the operating system's generator."""
 
     @abstractmethod
     def _bits(self, count: int) -> bytes:
@@ -77,7 +77,7 @@ class NoiseSource(ABC):
         return sample(Exponentials(self._bits), law, to_size(size))
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
-        """Whether independent draws of a law are at or above their levels.
+        """True if independent draws of a law are at or above their levels.
 
         Code that needs no more of a draw than this comparison should ask this, so that an exact
         enumeration has two branches to follow instead of one for every value.

@@ -53,7 +53,7 @@ def shift_for(scale_floor: int) -> int:
 
 
 class Sign(Enum):
-    """What the sixteenth bit does to K."""
+    """The effect of the sixteenth bit on K."""
 
     NONE = "K either way"
     MIRROR = "K or -K"

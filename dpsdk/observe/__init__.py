@@ -1,4 +1,4 @@
-"""What an application can be told of a session while it works: costs and names, never answers."""
+"""Events for the application while a session works: costs and names, never answers."""
 
 from dpsdk.observe.events import (
     Answered,

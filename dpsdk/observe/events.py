@@ -27,7 +27,7 @@ __all__ = [
 
 @frozen(kw_only=True)
 class _Told:
-    """What every event says: of whom, and when.
+    """The context of every event.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Progress(_Told):
 
 
 Event: TypeAlias = Opened | Charged | Refused | Answered | Progress
-"""What an observer is told of; each is public."""
+"""The events for observers; each is public."""
 
 
 class Observer(Protocol):
@@ -152,12 +152,12 @@ class Observers:
 
 
 def kind_of(event: Event) -> str:
-    """What an event is called where there are no classes, as "charged"."""
+    """The name of an event where there are no classes, as "charged"."""
     return type(event).__name__.lower()
 
 
 def fields_of(event: Event) -> dict[str, str | int]:
-    """What an event says, as texts that UTF-8 can hold and integers, without what it leaves empty.
+    """The fields of an event, as texts that UTF-8 can hold and integers, without empty ones.
 
     Halves of surrogate pairs, which the name of a mechanism may hold, would keep whoever writes or
     sends many events at once from all of them.

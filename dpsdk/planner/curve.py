@@ -55,7 +55,7 @@ def _to_points(points: Iterable[Point]) -> tuple[Point, ...]:
 
 @frozen(repr=False)
 class Curve:
-    """What errors cost: for each of the best families a range of amounts, from cheap to dear.
+    """The cost of errors: for each of the best families a range of amounts, in increasing order.
 
     Every error is a bound, and says more than the range of possible answers does.
     """

@@ -79,7 +79,7 @@ _SECONDS = 4e-9
 
 @frozen
 class Effort:
-    """What answering takes of a machine, by a count of passes over the cells of the universe.
+    """The effort of a machine to answer, by a count of passes over the cells of the universe.
 
     Parameters
     ----------

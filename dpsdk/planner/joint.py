@@ -128,7 +128,7 @@ def _to_goals(goals: Iterable[Goal[Any, Any]]) -> list[Goal[Any, Any]]:
 
 
 def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str]:
-    """What tells questions apart, whatever order they come in."""
+    """A key that tells questions apart, whatever their order."""
     try:
         identity = cast("bytes | None", task.form.identity)
     except DpsdkError:  # of blocks of other authors
@@ -282,7 +282,7 @@ def _for_each(
 
 
 def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
-    """What all parts take: their times together, and the memory of the largest."""
+    """The effort of all parts: their times together, and the memory of the largest."""
     seconds = [plan.seconds for plan in plans if plan.seconds is not None]
     sizes = [plan.bytes for plan in plans if plan.bytes is not None]
     known = len(seconds) == len(sizes) == len(plans)
@@ -347,7 +347,7 @@ def _some(family: Family) -> Mechanism[Any] | None:
 
 
 def _assignments(kinds: Sequence[Sequence[_Part]]) -> Iterator[tuple[_Part, ...]]:
-    """Which kind of noise each goal has: every way of few goals, of many the plain ones."""
+    """The kind of noise of each goal: every way of few goals, of many the plain ones."""
     if len(kinds) <= _ASSIGNED:
         yield from product(*kinds)
         return

@@ -161,7 +161,7 @@ class Plan(Generic[F_contra]):
     parts: tuple[Plan[Form], ...] = field(default=())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         told: list[tuple[str, object]] = [("cost", self.cost)]
         if self.share_of_remaining is not None:
             told.append(("of what is left", f"{float(self.share_of_remaining):.3%}"))

@@ -153,12 +153,12 @@ class Planner:
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The whole budget."""
         return self._odometer.budget
 
     @property
     def remaining(self) -> Remaining:
-        """What may still be spent."""
+        """The remaining budget."""
         return self._odometer.remaining
 
     def quote(

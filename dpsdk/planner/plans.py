@@ -83,7 +83,7 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         raise NoMechanism(self.question, tuple(declined))
 
     def curve(self) -> Curve:
-        """What errors cost, at the moment of planning: a few amounts of each of the best families.
+        """The cost of errors at the moment of planning: a few amounts of each of the best families.
 
         Spends nothing and reads nothing. Plans that were pickled or read from a text have no
         points, nor have those of several goals.
@@ -168,7 +168,7 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         return len(self.plans)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         rows = ([*_row(plan)[:1], str(plan.cost), *_row(plan)[1:]] for plan in self.plans)
         header = ["mechanism", "cost", "share", "promised", "expected", "because"]
         return page(f"Plans for {self.question}", table(header, rows, len(self.plans)))

@@ -37,7 +37,8 @@ SENTENCES = MappingProxyType({
     "one-for-all": "one measurement answers all goals",
     "one-for-each": "each goal is measured by itself, with beta/{count} for each",
 })  # fmt: skip
-"""What each code says, with what is filled in. A code stays what it is; sentences may be mended."""
+"""The sentence of each code, with fields to fill in. A code stays what it is; sentences may change.
+"""
 
 
 def reason(code: str, **given: object) -> Reason:

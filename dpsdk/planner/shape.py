@@ -1,4 +1,4 @@
-"""What a linear form looks like, as far as it decides which mechanisms suit it."""
+"""The shape of a linear form, as far as it decides which mechanisms suit it."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Shape:
 
     @cached_property
     def tables(self) -> bool:
-        """Whether every row counts once in each block, as in marginals."""
+        """True if every row counts once in each block, as in marginals."""
         return all(one.partition for one in self.form.blocks)
 
     @property
     def several(self) -> bool:
-        """Whether it has more than one block, or one of functions that have nothing in common."""
+        """True if it has more than one block, or one of functions that have nothing in common."""
         blocks = self.form.blocks
         return len(blocks) > 1 or any(
             one.rows > 1 and not isinstance(one, Kronecker) for one in blocks
@@ -79,12 +79,12 @@ class Shape:
 
     @cached_property
     def runs(self) -> bool:
-        """Whether it counts runs of cells, such as thresholds and intervals, times what it may."""
+        """True if it counts runs of cells, such as thresholds and intervals, times what it may."""
         return all(isinstance(one, Boxes) or one.counting for one in self.form.blocks)
 
     @cached_property
     def shares(self) -> bool:
-        """Whether rows are counted, or weighed from 0 to 1."""
+        """True if rows are counted, or weighed from 0 to 1."""
         low, high = self.form.limits
         return low >= 0 and high <= 1
 

@@ -117,7 +117,7 @@ class Task(Generic[A, F]):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What is believed and not known, in words."""
+        """The assumptions, in words."""
         return self.assumptions.words(self.facts)
 
     @property

@@ -91,7 +91,7 @@ class Trial(Generic[F]):
 
     @property
     def cost(self) -> Cost:
-        """What it would be charged."""
+        """The charge it would have."""
         return Cost() if self.quote is None else self.quote.at_most
 
     @property
@@ -172,7 +172,7 @@ class Trials(Generic[F]):
 
     @cached_property
     def _in_pairs(self) -> bool:
-        """Whether amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
+        """True if amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
         if self.family.unit != "rho" or not self.task.balance.budget.delta:
             return False
         given = self.of(lambda: self.family.at(amount(_MIDDLE)))

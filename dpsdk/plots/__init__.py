@@ -150,7 +150,7 @@ def stream(
     ax: Axes | None = None,
     beta: float = 0.05,
 ) -> Figure:
-    """What was answered over time, and what that has cost so far, in the order of asking.
+    """Draw the answers over time and their cost so far, in the order of asking.
 
     Of an online mechanism, what was paid for are its updates: all else is free. Costs are summed in
     ε where every run has a pure one, else in ρ.
@@ -183,7 +183,7 @@ def stream(
 
 
 def budget(x: Session | Spent, ax: Axes | None = None, beta: float = 0.05) -> Figure:
-    """What a session and its scopes have spent of their caps, and what is left to them.
+    """Draw the spending of a session and its scopes, and what is left to them.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def plan(x: Plans[Any] | Plan[Any], ax: Axes | None = None, beta: float = 0.05) 
 
 
 def audit(x: Audits, ax: Axes | None = None, beta: float = 0.05) -> Figure:
-    """What audits found, against what is claimed.
+    """Draw the findings of audits beside the claims.
 
     Parameters
     ----------

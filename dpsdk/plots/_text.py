@@ -107,7 +107,7 @@ class Entries:
 
     @property
     def barred(self) -> Bools:
-        """Which of them have a bar to draw."""
+        """The entries that have a bar to draw."""
         return np.isfinite(self.values) & ~np.isnan(self.low) & ~np.isnan(self.high)
 
     @property

@@ -39,7 +39,7 @@ class Account:
 
     @property
     def words(self) -> str:
-        """What was spent, and what is left, in words that are exact."""
+        """The spent and the remaining budget, in exact words."""
         charges = format_count(self.spent.charges, "charge")
         parts = [f"{percentage(self.spent.fraction)} spent in {charges}"]
         if self.closed:

@@ -43,7 +43,7 @@ class Mark:
 
     @property
     def heights(self) -> list[float]:
-        """Where it has marks; its number stands at the last of them."""
+        """The heights of its marks; its number stands at the last of them."""
         if self.share is None:
             return []
         median = [] if self.expected is None else [self.expected[0]]

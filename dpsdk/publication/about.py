@@ -1,4 +1,4 @@
-"""What whoever publishes a release knows of it, and the release itself does not."""
+"""The publisher's knowledge of a release, which the release itself does not have."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _to_details(value: Mapping[str, str]) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class About:
-    """What whoever publishes a release knows of it. All of it may be left out.
+    """The publisher's knowledge of a release. All of it may be left out.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Described:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing that the format requires."""
+        """True if nothing is missing that the format requires."""
         return not self.required
 
     def to_json(self) -> str:

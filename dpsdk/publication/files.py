@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 __all__ = ["Number", "TableFile", "file_names"]
 
 Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error", "moved"]
-"""What a column of numbers holds; `TableFile` says what each of them means."""
+"""The meaning of a column of numbers; `TableFile` explains each."""
 
 _NUMBERS: tuple[Number, ...] = ("value", "low", "high", "beta", "joint", "error", "moved")
 
@@ -116,5 +116,5 @@ class TableFile:
 
     @property
     def parquet(self) -> bool:
-        """Whether it is a file of Apache Parquet, by its name. Otherwise it is CSV."""
+        """True if it is a file of Apache Parquet, by its name. Otherwise it is CSV."""
         return self.path.lower().endswith(".parquet")

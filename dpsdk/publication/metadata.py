@@ -42,7 +42,7 @@ _MOST_NUMBERS = 2**20
 
 @frozen(kw_only=True, repr=False)
 class Metadata(ReleaseRecord):
-    """What a release says of itself, for whoever publishes it and whoever reads it.
+    """The description of a release, for its publisher and its readers.
 
     It has every field of `wire.ReleaseRecord`, with the same meaning. `Release.metadata` makes it,
     of the release alone: it costs nothing and reads no private data. Two are equal if their fields
@@ -72,7 +72,7 @@ class Metadata(ReleaseRecord):
 
     @property
     def facts(self) -> Facts:
-        """What is public about the table that was asked."""
+        """The public facts about the table."""
         return self._release.facts
 
     @cached_property
@@ -125,7 +125,7 @@ class Metadata(ReleaseRecord):
         about: About = _NOTHING,
         notes: Iterable[str] = (),
     ) -> Described:
-        """What CSV on the Web says of the tables: a table's description, or a group of them.
+        """Describe the tables by CSV on the Web: a table's description, or a group of them.
 
         By the W3C's "Metadata Vocabulary for Tabular Data" of 2015. It belongs beside the files, as
         "<name of the file>-metadata.json", or "csv-metadata.json" of several.

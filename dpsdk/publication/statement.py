@@ -1,4 +1,4 @@
-"""What is to be said of the privacy and the accuracy of a release, in words and in fields."""
+"""Statements of the privacy and the accuracy of a release, in words and in fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_PRIVATE = "NOT PRIVATE: the noise was seeded, and this release protects nob
 
 @frozen(repr=False)
 class Statement:
-    """What a release claims, each sentence of it no more than the release itself knows."""
+    """The claims of a release, each no more than the release itself knows."""
 
     record: ReleaseRecord
     facts: Facts
@@ -29,12 +29,12 @@ class Statement:
 
     @property
     def protects(self) -> bool:
-        """Whether there is a guarantee to tell of, by private noise and a budget that paid."""
+        """True if there is a guarantee to tell of, by private noise and a budget that paid."""
         return self.record.private and self.record.budget is not None
 
     @property
     def answer(self) -> str:
-        """What was answered, in a sentence."""
+        """The answer in a sentence."""
         count = len(self.asked)
         if count < 2:
             return f"The answer to {self.record.query}."
@@ -61,7 +61,7 @@ class Statement:
 
     @property
     def neighbors(self) -> str:
-        """Which tables are neighbours, for readers."""
+        """The tables that are neighbours, for readers."""
         rows = self.record.unit_rows
         many = "one row" if rows == 1 else f"up to {rows:,} rows"
         those = "that" if rows == 1 else "those"
@@ -112,7 +112,7 @@ class Statement:
 
     @property
     def charged(self) -> str:
-        """What was charged, in words."""
+        """The charge in words."""
         return str(self.record.cost)
 
     def to_json(self) -> JSON:

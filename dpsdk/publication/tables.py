@@ -108,12 +108,12 @@ class PublishedTable:
 
     @property
     def bounded(self) -> bool:
-        """Whether an interval is known of the values."""
+        """True if an interval is known of the values."""
         return self._bounds is not None
 
     @property
     def keyed(self) -> bool:
-        """Whether the labels tell the rows apart."""
+        """True if the labels tell the rows apart."""
         return bool(self._labels) and not any(
             column.empty or len(set(column.labels or ())) < len(column.labels or ())
             for column in self._labels
@@ -121,7 +121,7 @@ class PublishedTable:
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """What `to_csv` writes after the labels."""
+        """The numbers that `to_csv` writes after the labels."""
         moved: tuple[Number, ...] = ("moved",) if self._moved else ()
         bounds: tuple[Number, ...] = ("low", "high", "beta", "joint") if self.bounded else ()
         return ("value", *bounds, *moved)
@@ -214,7 +214,7 @@ class _Leaf:
 
     @property
     def scalar(self) -> bool:
-        """Whether it is one number, truth or day, or none."""
+        """True if it is one number, truth or day, or none."""
         return self.plain.stands_for in ("number", "truth", "day", "nothing")
 
 

@@ -1,4 +1,4 @@
-"""Whether a linear query exceeds a level: questions to the sparse vector."""
+"""True if a linear query exceeds a level: questions to the sparse vector."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> 
 @written("query.above", {"query": SCALAR, "level": NUMBER})
 @frozen(repr=False)
 class Above(Query[bool, GapForm], Lifting[bool]):
-    """Whether a linear query is at or above a level; a bool, from the sparse vector.
+    """True if a linear query is at or above a level; a bool, from the sparse vector.
 
     The level is in the unit of the query: a share of the rows, or a count of them. A share is
     compared without the number of rows being known, so it may be private. Noise decides near

@@ -1,4 +1,4 @@
-"""What a query is: a typed question that lowers to a form and lifts raw numbers to its answer."""
+"""Queries: typed questions that lower to a form and lift raw numbers to their answers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
         return 0
 
     def scale(self, facts: Facts, /) -> float:
-        """What a raw number is multiplied by to become a number of the answer."""
+        """The factor from a raw number to a number of the answer."""
         del facts
         return 1.0
 
@@ -219,7 +219,7 @@ def lifting(query: Query[A_co, F_co]) -> Lifting[A_co] | None:
 
 @lru_cache(1024)
 def settles(kind: type) -> bool:
-    """Whether queries of this class look for numbers that tell nothing."""
+    """True if queries of this class look for numbers that tell nothing."""
     own: object = getattr(kind, "settled", _UNSETTLED)
     return own is not _UNSETTLED
 

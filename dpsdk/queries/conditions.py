@@ -129,7 +129,7 @@ def _to_part(part: object) -> object:
 
 
 def _flat(parts: list[object] | tuple[object, ...]) -> bool:
-    """Whether there are few parts, each a text, a date or a number that a float can hold."""
+    """True if there are few parts, each a text, a date or a number that a float can hold."""
     return len(parts) <= 100 and all(
         isinstance(part, str | float)
         or own_date(part) is not None
@@ -235,7 +235,7 @@ def index_of(attribute: Attribute, label: Label) -> int:
 
 
 def _hint(attribute: Attribute, label: object) -> str:
-    """What somebody who wrote this as a label may have meant."""
+    """A hint at what somebody who wrote this as a label may have meant."""
     if not isinstance(label, tuple) or not label:
         return ""
     parts = cast("tuple[object, ...]", label)

@@ -56,12 +56,12 @@ def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
 
 
 def _key(conditions: _Conditions) -> object:
-    """What tells conjunctions apart: neither the order of conditions, nor 1 from True alone."""
+    """A key that tells conjunctions apart: not by the order of conditions, and 1 from True."""
     return frozenset((name, _exactly(value)) for name, value in conditions)
 
 
 def _exactly(value: object) -> object:
-    """What tells a condition from others: neither the order of a set, nor 1 from True alone."""
+    """A key that tells a condition from others: not by the order of a set, and 1 from True."""
     if isinstance(value, Not):
         return Not, _exactly(value.value)
     if isinstance(value, range):

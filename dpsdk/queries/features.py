@@ -61,7 +61,7 @@ class Feature(ABC):
 
     @abstractmethod
     def labels(self, domain: Domain, /) -> Sequence[str]:
-        """What each of its numbers is called, as coefficients of a model are."""
+        """The names of its numbers, as coefficients of a model have them."""
 
     @abstractmethod
     def values(self, domain: Domain, /) -> Array:

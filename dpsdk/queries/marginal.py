@@ -165,7 +165,7 @@ class MarginalTable(Lasting):
         return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         return page(f"Table of {listed(self.names, len(self.names))}", part_of(self))
 
     def _shown(self) -> Iterator[list[str]]:

@@ -185,7 +185,7 @@ class Model(Lasting):
         return self._target.attribute.name
 
     def predict(self, columns: Mapping[str, Array | Sequence[object]] | object) -> Floats:
-        """What the label of each row should be. Free, for any rows that are yours to read.
+        """Predict the label of each row. Free, for any rows that are yours to read.
 
         Parameters
         ----------

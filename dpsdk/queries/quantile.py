@@ -34,7 +34,7 @@ _SHORT = 64
 """Fractions of more bits are shown by the decimal that is next to them."""
 
 _SLACK = 1e-9
-"""What floats may round off beside the number of rows."""
+"""The rounding of floats beside the number of rows."""
 
 
 def isotonic(values: Array | Sequence[float]) -> Floats:
@@ -96,7 +96,7 @@ def _to_q(value: Real) -> Fraction:
 
 @frozen(repr=False)
 class _Crossing(Conditioned[A_co]):
-    """Where the counts of rows up to each value of an attribute first reach a share of all rows."""
+    """The place where the counts of rows up to each value first reach a share of all rows."""
 
     attribute: str = field(converter=_to_attribute)
     q: Fraction = field(converter=_to_q)
@@ -109,11 +109,11 @@ class _Crossing(Conditioned[A_co]):
 
     @abstractmethod
     def _value(self, attribute: Attribute, place: int) -> float:
-        """What rows in a cell are at or below, as a number."""
+        """The value, as a number, that rows in a cell are at or below."""
 
     @abstractmethod
     def _answer(self, attribute: Attribute, place: int) -> A_co:
-        """What rows in a cell are at or below."""
+        """The value that rows in a cell are at or below."""
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         if self._rows(facts) is not None:

@@ -40,7 +40,7 @@ _FINEST = 2.0**-40
 """The kernel rounds weights to steps of this at the least."""
 
 _ROUNDED = 2.0**-48
-"""What the few operations from raw numbers to the error of a mean may round off, and more."""
+"""A bound of the rounding in the few operations from raw numbers to the error of a mean."""
 
 
 def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
@@ -67,7 +67,7 @@ def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
 
 
 def _values(attribute: Attribute, query: str) -> Floats:
-    """What each cell stands for: an integer itself, a bin its middle."""
+    """The value of each cell: an integer itself, a bin its middle."""
     low, high = _ends(attribute, query)
     if attribute.size > MATRIX_LIMIT:
         advice = "declare narrower bounds, or bins"

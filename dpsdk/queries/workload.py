@@ -149,7 +149,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
         return to_frame(framed(rows, {"value": value}, prefix), backend)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         return page(f"Answers, {len(self.items):,} in all", part_of(self))
 
     def __repr__(self) -> str:

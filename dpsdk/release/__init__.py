@@ -1,4 +1,4 @@
-"""What comes out of a session: an answer, what it cost, and how far off it may be."""
+"""Releases of a session: an answer, its cost, and its error."""
 
 from dpsdk.accuracy import (
     Accuracy,

@@ -1,4 +1,4 @@
-"""What was or would be paid."""
+"""Costs that were or would be paid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RUNS = ListOf(Entry(guarantee=GUARANTEE, count=POSITIVE))
 @written("cost", {"runs": RUNS})
 @frozen(repr=False)
 class Cost:
-    """What was or would be paid: the guarantee of each run, none where nothing is paid.
+    """A cost that was or would be paid: the guarantee of each run, none where nothing is paid.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class Cost:
 
     @property
     def nothing(self) -> bool:
-        """Whether there is no run at all."""
+        """True if there is no run at all."""
         return not self.runs
 
     @property
     def free(self) -> bool:
-        """Whether nothing is paid."""
+        """True if nothing is paid."""
         return all(run.free for run, _ in self.runs)
 
     @property

@@ -19,7 +19,7 @@ _FLOAT = np.dtype(np.float64)
 Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accuracy)
 
 Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
-"""Where an answer comes from.
+"""The origin of an answer.
 
 "measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
 off a "hypothesis", a public distribution that moves, or that a model was fitted on.

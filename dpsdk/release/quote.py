@@ -1,4 +1,4 @@
-"""What an answer would cost, and how far off it would be."""
+"""The cost and the error that an answer would have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Quote"]
 
 @frozen(repr=False)
 class Quote:
-    """What a mechanism would charge for a form and how far off it would be. Spends nothing.
+    """The cost and the error that a mechanism states for a form. Spends nothing.
 
     `at_open` is paid when a channel opens; `at_most` bounds what is paid in all, for the channel
     and this one answer. Errors are in raw counts of rows unless a session gave them a unit.
@@ -85,7 +85,7 @@ class Quote:
         return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         bound, assumed = self.bound(0.05), self.assumed(0.05)
         told: list[tuple[str, object]] = [
             ("at open", self.at_open),

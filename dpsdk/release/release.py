@@ -104,12 +104,12 @@ class Release(Lasting, Generic[A_co]):
 
     @property
     def payment(self) -> Payment | None:
-        """Who paid, by which rules, and what that left; None if whoever made it did not say."""
+        """The payer, the rules and the rest of the budget; None if the maker did not say."""
         return self._payment
 
     @property
     def facts(self) -> Facts:
-        """What is public about the table."""
+        """The public facts about the table."""
         return self._facts
 
     @property
@@ -119,7 +119,7 @@ class Release(Lasting, Generic[A_co]):
 
     @property
     def accuracy(self) -> Accuracy:
-        """What is known of the errors of the raw numbers, in rows; of some kinds also variances."""
+        """The errors of the raw numbers, in rows; of some kinds also variances."""
         return self._measurement.accuracy
 
     def error(self, beta: float = 0.05) -> float:
@@ -198,7 +198,7 @@ class Release(Lasting, Generic[A_co]):
         )
 
     def metadata(self, beta: float = 0.05) -> Metadata:
-        """What it says of itself, in the formats that others read. Free.
+        """Describe the release in the formats that others read. Free.
 
         Made of the release alone: of what its written form has, nothing else.
 
@@ -350,7 +350,7 @@ class Release(Lasting, Generic[A_co]):
         return (low, high, True) if known else None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Reads nothing, and costs nothing."""
+        """Return the HTML that a notebook shows. Reads nothing, and costs nothing."""
         bound = self.bound(0.05)
         error = f"± {bound.words}" if bound.proven else bound.words
         if bound.proven and not isinstance(self.value, float):

@@ -49,7 +49,7 @@ F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 
 class Paid(NamedTuple):
-    """What an answer cost, which scope paid, by which mechanism and on whose word."""
+    """The charge of an answer, the scope that paid, the mechanism and those trusted for it."""
 
     cost: Cost
     scope: str
@@ -145,7 +145,7 @@ class Channel(Closable, Generic[F_contra]):
         )
 
     def _trusted(self, named: tuple[str, ...]) -> tuple[Trusted, ...]:
-        """Whose word an answer rests on, beside that of the package."""
+        """The classes that an answer trusts, beside those of the package."""
         relied = self._access.relied
         if not named:
             return relied
@@ -259,7 +259,7 @@ class Channel(Closable, Generic[F_contra]):
         return Given(value, known, label, paid)
 
     def _paid(self, question: Question | None = None) -> Paid:
-        """What was charged for a question to the channel; nothing was for none."""
+        """The charge of a question to the channel; empty without a charge."""
         context = self._context
         cost = Cost() if question is None else context.history.cost(question)
         return Paid(cost, context.payer.scope, self._name)
@@ -311,7 +311,7 @@ class Channel(Closable, Generic[F_contra]):
         return self._strategy.answer(form, kernel)
 
     def belongs_to(self, context: Context) -> bool:
-        """Whether the channel was opened by the session, scope or part of this context."""
+        """True if the channel was opened by the session, scope or part of this context."""
         return self._context.payer is context.payer
 
     def close(self) -> None:
@@ -320,11 +320,11 @@ class Channel(Closable, Generic[F_contra]):
 
     @property
     def closed(self) -> bool:
-        """Whether the channel was closed."""
+        """True if the channel was closed."""
         return self._context.lifetime.ended
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Asks nothing of the mechanism, and charges nothing."""
+        """Return the HTML that a notebook shows. Asks nothing, and charges nothing."""
         payer = self._context.payer
         return shown_of(
             type(self).__name__,
@@ -366,7 +366,7 @@ def released(
 def asked_of(
     channel: Channel[F_contra] | DistributionChannel, form: F_contra, kernel: Kernel
 ) -> Measurement:
-    """What a channel says to a form over a kernel, for a question that is another channel's."""
+    """The form that another channel's question asks of a channel."""
     wide = cast("Channel[F_contra]", channel)
     return wide._ask(form, kernel)  # pyright: ignore[reportPrivateUsage]  # of this module
 
@@ -468,7 +468,7 @@ class TablesChannel(DistributionChannel):
 
     @property
     def tables(self) -> tuple[FittedTable, ...]:
-        """What was measured, fitted and certified of each table of the workload, and below it."""
+        """The measured, fitted and certified parts of each table of the workload, and below it."""
         return self._tables.listing
 
     def _shares(self, names: tuple[str, ...]) -> Floats:

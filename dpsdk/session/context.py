@@ -33,7 +33,7 @@ def _place_of(context: Context) -> Place:
 
 @frozen(eq=False)
 class Context:
-    """What questions are put to, who pays for them, and how long they may be put.
+    """The table, the payer and the lifetime of questions.
 
     A session has one; each scope, part and channel has the same with some of it exchanged.
 
@@ -79,12 +79,12 @@ class Context:
 
     @property
     def terms(self) -> Terms:
-        """What a mechanism may know before it is paid."""
+        """The public facts a mechanism may know before it is paid."""
         return Terms(self.data.facts, self.payer.composition, self.trust.names)
 
     @property
     def remaining(self) -> Remaining:
-        """What whoever pays can still spend: no run once this is over."""
+        """The remaining budget of the payer: no run once this is over."""
         found = self.payer.remaining
         return without_runs(found) if self.lifetime.over else found
 
@@ -108,5 +108,5 @@ class Context:
         return evolve(self, lifetime=lifetime, by=mechanism)
 
     def access(self, mechanism: str) -> Access:
-        """What the primitives of one channel's kernels share."""
+        """The access that the primitives of one channel's kernels share."""
         return Access(self.data, self.payer, self.noise, mechanism, None, self.trust)

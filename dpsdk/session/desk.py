@@ -1,4 +1,4 @@
-"""Where questions are put: what a session shares with its scopes and the parts of its table."""
+"""The questions that can be put to a session, its scopes and the parts of its table."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Desk:
 
     @property
     def spent(self) -> Spent:
-        """What has been spent, with the guarantee that holds whatever is asked next.
+        """The spent budget, with the guarantee that holds whatever is asked next.
 
         It may be read after closing, and in a forked process: there a ledger in memory is as it was
         when that was forked.
@@ -106,7 +106,7 @@ class Desk:
 
     @property
     def remaining(self) -> Remaining:
-        """What can still be spent here, while nobody else is charged.
+        """The budget that is left here, while nobody else is charged.
 
         After closing, and in a forked process, no run fits; `fraction` tells what is left for
         whoever else spends the budget.
@@ -299,7 +299,7 @@ class Desk:
         using: Mechanism[F] | Plan[F],
         assume: Mapping[str, object] | Assumptions | None = None,
     ) -> Quote:
-        """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
+        """Price an answer and bound its error. Spends nothing, reads nothing.
 
         Errors are in the unit of the answer. An answer that would be reused costs nothing.
 

@@ -1,4 +1,4 @@
-"""What a mechanism gives for a form is looked at here, before anything else is done with it."""
+"""Checks of everything that a mechanism returns for a form, before anything is done with it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
 
 
 def quoting(given: object, mechanism: object) -> Quote:
-    """What a mechanism quoted: a quote with costs and an accuracy.
+    """Check the quote of a mechanism: costs and an accuracy.
 
     Raises
     ------

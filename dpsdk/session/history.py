@@ -30,7 +30,7 @@ __all__ = ["History", "Receipt", "Receipts"]
 
 @frozen
 class Receipt:
-    """What a question cost.
+    """The cost of a question.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _rounded(amount: Fraction) -> float:
 
 
 class Receipts(tuple[Receipt, ...]):
-    """What questions cost, in order of asking: a tuple of receipts that can be made a frame."""
+    """The costs of questions, in order of asking: a tuple of receipts that can be made a frame."""
 
     __slots__ = ()
 
@@ -116,7 +116,7 @@ class Receipts(tuple[Receipt, ...]):
         return to_frame(columns, backend)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the newest."""
+        """Return the HTML that a notebook shows: the newest."""
         return part_of(self)
 
 
@@ -136,7 +136,7 @@ def _part_of_receipts(receipts: Receipts, /) -> str:
 
 
 class History:
-    """What was asked of a session, its scopes and parts, and what was told of it while it went on.
+    """The questions of a session, its scopes and parts, and the events they caused.
 
     Costs are what the ledger has on record, and nothing else: each charge names its question. So an
     interrupt at any moment leaves no charge without a receipt, and the charges of other sessions on
@@ -188,11 +188,11 @@ class History:
         return question
 
     def cost(self, question: Question) -> Cost:
-        """What a question was charged so far."""
+        """The charges of a question so far."""
         return Cost(self._paid(question))
 
     def spent_on(self, questions: Collection[int]) -> Cost:
-        """What some questions of this session were charged so far."""
+        """The charges of some questions of this session so far."""
         mine = self._odometer.session
         charges = self._odometer.charges if questions else ()
         return Cost(
@@ -207,7 +207,7 @@ class History:
         around: Around | None,
         trusted: tuple[Trusted, ...] = (),
     ) -> Payment:
-        """Who pays the session, by which rules and on whose word, and what that leaves of it."""
+        """The payer of the session, the rules, the trust, and what is left."""
         before, after = (None, None) if around is None else map(moment_of, around)
         return Payment(table, account, by, *self._rules, before, after, trusted)
 

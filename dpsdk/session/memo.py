@@ -66,7 +66,7 @@ class FormMemo:
 
 
 def _is_packaged(value: object) -> bool:
-    """Whether a value and all its parts are of the package, or of classes without state."""
+    """True if a value and all its parts are of the package, or of classes without state."""
     if isinstance(value, tuple):
         return all(map(_is_packaged, cast("tuple[object, ...]", value)))
     kind = type(value)

@@ -1,4 +1,4 @@
-"""What is planned: plans of a question, the answer by one of them, and by whichever is best."""
+"""Plans of a question, the answer by one of them, and by whichever is best."""
 
 from __future__ import annotations
 

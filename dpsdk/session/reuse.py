@@ -21,7 +21,7 @@ _MOST_STORED = 2**16
 """Answers of more numbers are not written into a ledger for others."""
 
 _ANSWER = 512
-"""What an answer takes beside its numbers, roughly, in bytes."""
+"""The bytes of an answer beside its numbers, roughly."""
 
 _INSIDE = local()
 """The turn that a thread has, of whichever session: two may ask each other from within."""
@@ -95,7 +95,7 @@ class Reuse:
 
     @contextmanager
     def asking(self, question: str) -> Generator[bool]:
-        """Whether to ask; if not, another thread did, and it is over by now: look again."""
+        """True if to ask; if not, another thread did, and it is over by now: look again."""
         known: Lock | None = getattr(_INSIDE, "turn", None)
         if (known is not None and known.locked()) or os.getpid() != self._process:
             yield True

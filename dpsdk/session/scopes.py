@@ -43,7 +43,7 @@ class Scope(Desk, Closable):
         self._payer.close()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        """Return the HTML that a notebook shows. Charges nothing."""
         payer = self._payer
         return shown_of(
             f"Scope {payer.scope!r}",
@@ -75,7 +75,7 @@ class Part(Desk):
         self._called = called
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        """Return the HTML that a notebook shows. Charges nothing."""
         return shown_of(
             f"Part {self._called}",
             self._context,
@@ -140,7 +140,7 @@ class Partition(Closable):
         self._context.payer.merge(self._generation)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Opens no part, charges nothing, and tells of a broken ledger."""
+        """Return the HTML that a notebook shows. Opens no part, and charges nothing."""
         known = dict(self._known)
         told = [("parts", f"{self._parts.size:,}"), ("asked", f"{len(known):,}")]
         return shown_of(

@@ -39,7 +39,7 @@ from dpsdk.typing import Real
 __all__ = ["Session"]
 
 _UNNAMED = "data"
-"""What a table is called that nobody gave a name."""
+"""The name of a table without a name."""
 
 
 @final
@@ -152,7 +152,7 @@ class Session(Desk, Closable):
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The whole budget."""
         return self._context.payer.budget
 
     @property
@@ -162,7 +162,7 @@ class Session(Desk, Closable):
 
     @property
     def history(self) -> Receipts:
-        """What was asked, of which mechanism and at what cost, in the order of asking.
+        """The questions, their mechanisms and their cost, in the order of asking.
 
         Every charge is in here: costs are what the odometer charged. A session that goes on with a
         ledger shows first what earlier sessions on it were charged. It may be read after closing,
@@ -172,7 +172,7 @@ class Session(Desk, Closable):
 
     @property
     def scopes(self) -> tuple[ScopeStatement, ...]:
-        """What each scope has spent of its cap, also those that other sessions have opened.
+        """The spending of each scope, also of those that other sessions have opened.
 
         It may be read after closing, as `history` may. `remaining` of a scope that is open then is
         what fits through it in another session on the ledger.
@@ -180,7 +180,7 @@ class Session(Desk, Closable):
         return ScopeOdometer.within(self._context.payer)
 
     def readings(self, delta: Real) -> Readings:
-        """What the answers so far cost, read in several ways, each with its condition.
+        """The cost of the answers so far, read in several ways, each with its condition.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Session(Desk, Closable):
         self._context.lifetime.end()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        """Return the HTML that a notebook shows. Charges nothing."""
         trusted = ", ".join(one.name for one in self.trusted)
         return shown_of(
             "Session",

@@ -1,4 +1,4 @@
-"""What a session, and all that belongs to it, shows in a notebook: nothing that is not public."""
+"""The HTML of a session, and of all that belongs to it: nothing that is not public."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Request(NamedTuple):
         return f"{known}; {this}"
 
     def _before(self) -> str:
-        """What was charged for the request, in words; empty if nothing was."""
+        """The charges of the request, in words; empty if there were none."""
         first = next(iter(self.charges()), None)
         return "" if first is None else f"{first.label} by {named(first.mechanism)[0]}"
 

@@ -16,7 +16,7 @@ __all__ = ["PACKAGE", "Came", "came_of", "interrupted", "moments"]
 PACKAGE = str(Path(dpsdk.__file__).parent)
 
 Came: TypeAlias = Literal["no", "out", "swallowed"]
-"""What became of an interrupt, where "no" says that the work had ended before it."""
+"""The outcome of an interrupt; "no" says that the work had ended before it."""
 
 _Spared: TypeAlias = Callable[[FrameType], bool]
 

@@ -23,7 +23,7 @@ __all__ = ["ANSWER", "AnswerShape", "ReleasedAnswer"]
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
 ]
-"""What numbers stand for; `ReleasedAnswer` says what each of them means."""
+"""The meaning of numbers; `ReleasedAnswer` explains each."""
 
 _SHAPES: tuple[AnswerShape, ...] = (
     *("number", "truth", "nothing", "day", "numbers"),

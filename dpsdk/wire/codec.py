@@ -97,7 +97,7 @@ def dumps(value: object, *, domain: Domain | None = None, allow: Catalogue | Non
 
 
 def digest(value: object, *, domain: Domain | None = None, allow: Catalogue | None = None) -> str:
-    """What tells public values apart: the SHA-256 of the canonical text, in hexadecimal digits.
+    """The SHA-256 of the canonical text, in hexadecimal digits, which tells public values apart.
 
     Equal values have equal digests, and others do not. The canonical text is that of `to_json`
     with names in order, without spaces, and in ASCII. Of a distribution it is a digest of what its
@@ -280,7 +280,7 @@ def loads(kind: str | type, text: str | bytes, *, allow: Catalogue | None = None
 
 
 def schema(kind: str | type, *, allow: Catalogue | None = None) -> JSON:
-    """What JSON Schema 2020-12 says of the written forms of a kind.
+    """The JSON Schema 2020-12 of the written forms of a kind.
 
     Whatever it refuses, `from_json` refuses. What goes from member to member, as that bounds are in
     order, or the range of an amount, it does not say; and to many validators 1.0 is an integer.

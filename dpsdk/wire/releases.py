@@ -276,7 +276,7 @@ class ReleaseRecord:
 
     @property
     def cost(self) -> Cost:
-        """What was charged."""
+        """The charges."""
         return Cost(self.runs)
 
     @classmethod
@@ -417,7 +417,7 @@ def _exact(
     query: Query[object, Form] | None,
     facts: Facts,
 ) -> bool | None:
-    """Whether neighbours are known to be as far apart; None where the question is not known."""
+    """True if neighbours are known to be as far apart; None where the question is not known."""
     if query is None:
         return None
     try:

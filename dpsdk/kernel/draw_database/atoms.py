@@ -38,7 +38,7 @@ _LARGEST_WEIGHT = 2**40
 
 @frozen(eq=False)
 class Atoms:
-    """What a general draw needs to know of a form: its functions on atoms, and what is in these.
+    """The functions of a form on its atoms, and the records in these, as a general draw needs them.
 
     Functions that are constant, or that differ from another by a constant or by the sign, are left
     out, since no score depends on them.

@@ -1,4 +1,4 @@
-"""What samplers of small databases have in common.
+"""Parts that the samplers of small databases have in common.
 
 A small database y is a table of `size` records. Of a private table of n rows, outside ones
 included, and of 0/1 functions f, let F and G be how many rows of the table and of y have f = 1. The
@@ -59,7 +59,7 @@ class DrawTerms:
 
 @frozen
 class Work:
-    """What a draw may take, estimated from public facts alone."""
+    """Estimated time and memory of a draw, from public facts alone."""
 
     seconds: float
     bytes: int
@@ -75,12 +75,12 @@ class Sampler(ABC):
     __slots__ = ()
 
     kind: str
-    """What the workload is, in a word or two, such as thresholds or cells."""
+    """The kind of workload in a word or two, such as thresholds or cells."""
 
     terms: DrawTerms
 
     ordered: bool = False
-    """Whether base(y) counts the orders of its records (a table drawn record by record), so that
+    """True if base(y) counts the orders of its records (a table drawn record by record), so that
     all together weigh atoms ** size. Otherwise every multiset of atoms weighs one."""
 
     @property
@@ -126,7 +126,7 @@ class Sampler(ABC):
     @property
     @abstractmethod
     def coverage(self) -> Coverage:
-        """What is proven of the functions that are scored, which may be more than are asked."""
+        """The proven coverage of the scored functions, which may be more than are asked."""
 
     @property
     def family(self) -> Family:
@@ -135,7 +135,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def work(self) -> Work:
-        """What a draw may take, in time and in memory."""
+        """Estimate the time and memory of a draw."""
 
     @abstractmethod
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
@@ -155,14 +155,14 @@ _LONGEST = 1 << 24
 
 @frozen
 class Effort:
-    """What it takes to count once: steps, products of large integers, and integers to keep."""
+    """The effort of counting once: steps, products of large integers, and integers to keep."""
 
     steps: int
     products: int
     numbers: int
 
     def work(self, times: int, bits: int, *, ordered: bool) -> Work:
-        """What so many counts take, in integers of so many bits."""
+        """The work of so many counts, in integers of so many bits."""
         if bits > _LONGEST:
             return Work(math.inf, 2 * self.numbers * (64 + bits // 8))
         product = (_PRODUCT + bits * _BIT) * (2 if ordered else 1)
@@ -172,7 +172,7 @@ class Effort:
 
 @frozen
 class Aim:
-    """What small databases are compared with, in numbers: a private table of so many rows."""
+    """The aim of small databases, in numbers: a private table of so many rows."""
 
     rows: int
     size: int
@@ -227,15 +227,15 @@ class Part(ABC):
     @property
     @abstractmethod
     def spare(self) -> bool:
-        """Whether all functions are 0 on one of the atoms."""
+        """True if all functions are 0 on one of the atoms."""
 
     @abstractmethod
     def coverage(self, atoms: int) -> Coverage:
-        """What is proven of these functions, over so many atoms."""
+        """The proven coverage of these functions, over so many atoms."""
 
     @abstractmethod
     def profile(self, histogram: Counts, aim: Aim) -> Profile:
-        """What this part sees of a private table."""
+        """The numbers of a private table that this part sees."""
 
     @abstractmethod
     def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
@@ -243,4 +243,4 @@ class Part(ABC):
 
     @abstractmethod
     def effort(self, aim: Aim, width: int) -> Effort:
-        """What it takes to count once, where running counts may differ by `width` records."""
+        """The effort of counting once, where running counts may differ by `width` records."""

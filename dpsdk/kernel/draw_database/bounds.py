@@ -172,7 +172,7 @@ def theorem_rows(
 def theorem_alpha(
     rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
 ) -> Fraction:
-    """Which error results of a number of rows: `theorem_rows` solved for alpha."""
+    """The error that a number of rows allows: `theorem_rows` solved for alpha."""
     strength, number = to_positive("epsilon", epsilon), to_count("rows", rows)
     squares, rest = _theorem(beta, strength, functions, universe)
     low, high = 0, 1 << 40
@@ -189,7 +189,7 @@ def theorem_alpha(
 def _theorem(
     beta: float, epsilon: Fraction, functions: int, universe: int
 ) -> tuple[Fraction, Fraction]:
-    """What is divided by alpha cubed, and by alpha, in Theorem 4.5."""
+    """The dividends of alpha cubed and of alpha in Theorem 4.5."""
     cells = math.log(to_count("universe", universe, bits=None))
     spread = math.log(2 * to_count("functions", functions, bits=None))
     slack = 1 + Fraction(1, 1 << 40)
@@ -227,7 +227,7 @@ def size_for(alpha: Real, coverage: Coverage) -> int:
 
 @frozen
 class Planner:
-    """What sizes are best for, for one family of databases, a strength and a confidence.
+    """Find the best sizes for one family of databases, a strength and a confidence.
 
     Parameters
     ----------

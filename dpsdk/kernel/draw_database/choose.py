@@ -1,4 +1,4 @@
-"""Which sampler draws for a workload: chosen, or refused, by public facts alone."""
+"""Choose or refuse the sampler for a workload, by public facts alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_SECONDS = 1_000_000
 _MOST_BYTES = 2**40
 
 _LITTLE = 2**18
-"""Where there are more weights, a structure that is known is not compared with none."""
+"""With more weights than this, a known structure is not compared with none."""
 
 _MOST_BITS = 2**18
 """Numbers of small databases are not longer than this."""
@@ -61,7 +61,7 @@ def _to_bytes(value: int) -> int:
 @written("limits", {"seconds": NUMBER, "bytes": INTEGER})
 @frozen
 class Limits:
-    """What a draw may take, by the estimate that is made of public facts.
+    """Limits of time and memory for a draw, by an estimate from public facts.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Limits:
     bytes: int = field(default=2**30, converter=_to_bytes)
 
     def allow(self, work: Work) -> bool:
-        """Whether a draw is within them."""
+        """True if a draw is within them."""
         return work.seconds <= self.seconds and work.bytes <= self.bytes
 
 
@@ -91,10 +91,10 @@ class Chosen:
     sampler: Sampler
     family: Family
     bias: float = 0.0
-    """What rounding of weights may add to the error of each row, in the unit of the form."""
+    """The error that rounding of weights may add to each row, in the unit of the form."""
 
     def work(self) -> Work:
-        """What a draw may take; infinite where there are too many databases to be counted."""
+        """Estimate the work of a draw; infinite where there are too many databases to count."""
         log = self.family.log_candidates(self.sampler.terms.size)
         return self.sampler.work() if log < _MOST_BITS / 2 else Work(math.inf, _MOST_BITS)
 

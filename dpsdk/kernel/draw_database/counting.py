@@ -49,7 +49,7 @@ class Counting(Sampler):
 
     @classmethod
     def fits(cls, merged: Atoms) -> bool:
-        """Whether there are few enough functions."""
+        """True if there are few enough functions."""
         return 1 <= merged.functions <= _MOST_FUNCTIONS
 
     @property

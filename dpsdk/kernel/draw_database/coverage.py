@@ -62,7 +62,7 @@ def _to_dimension(value: int | None) -> int | None:
 
 
 class Coverage(ABC):
-    """What is proven of one class of functions."""
+    """The proven coverage of one class of functions."""
 
     __slots__ = ()
 

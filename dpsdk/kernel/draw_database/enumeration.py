@@ -212,7 +212,7 @@ class Scores:
     widest: int
 
     def of_sums(self, function: int, sums: Ints) -> Ints:
-        """What one function alone would make the score, for sums G of it over databases."""
+        """The score that one function alone would make, for sums G of it over databases."""
         gaps = sums * -self.rows
         gaps += self.size * self.answers[function]
         np.abs(gaps, out=gaps)

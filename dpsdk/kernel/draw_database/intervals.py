@@ -29,7 +29,7 @@ from dpsdk.typing import Ints
 __all__ = ["Intervals"]
 
 _GRAIN = 4
-"""Where rows come and go, least and greatest gaps are rounded to so many parts of a row."""
+"""The parts of a row to which least and greatest gaps are rounded under add-remove."""
 
 
 @frozen(eq=False)

@@ -31,7 +31,7 @@ _FINE = 1.0
 """Segments along which weights fall by no more than exp(-_FINE) are not cut."""
 
 _SHARE = 0.25
-"""Where all that could be cut is less of the tries than this, nothing is cut any more."""
+"""Once all that could be cut is less of the tries than this, nothing is cut any more."""
 
 
 class Levels(ABC, Generic[T]):
@@ -146,7 +146,7 @@ def _upwards(levels: Levels[T], rate: float) -> Iterator[Segment]:
 
 
 def _worth_cutting(done: list[Segment], uncut: list[Segment], rate: float) -> bool:
-    """Whether many tries are to be expected, and not for the segments that are done."""
+    """True if many tries are to be expected, and not for the segments that are done."""
     logs = [segment.logs(rate) for segment in done + uncut]
     top = max((most for most, _ in logs), default=0.0)
     most = [math.exp(upper - top) for upper, _ in logs]

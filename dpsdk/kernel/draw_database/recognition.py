@@ -1,4 +1,4 @@
-"""Which workloads have a structure that can be counted, told from the blocks of their forms."""
+"""Recognise workloads whose structure can be counted, from the blocks of their forms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def recognised(form: LinearForm, terms: DrawTerms) -> Sampler | None:
 
 @define
 class _Ranges:
-    """What is asked of one attribute: every cell, every prefix, and some ranges."""
+    """The questions about one attribute: every cell, every prefix, and some ranges."""
 
     size: int
     every_cell: bool = False
@@ -79,7 +79,7 @@ class _Ranges:
 
     @property
     def asks(self) -> bool:
-        """Whether anything is left."""
+        """True if anything is left."""
         return self.every_cell or self.every_prefix or bool(self.some)
 
     def axis(self, name: str) -> Axis:
@@ -107,7 +107,7 @@ class _Ranges:
 
 @define
 class _Asked:
-    """What the blocks of a form ask for."""
+    """The questions that the blocks of a form ask."""
 
     domain: Domain
     whole: bool = False
@@ -139,7 +139,7 @@ class _Asked:
         return True
 
     def sampler(self, terms: DrawTerms) -> Sampler | None:
-        """What draws for all of it."""
+        """The sampler that draws for all of it."""
         names, shape = self.domain.names, self.domain.shape
         for asked in self.ranges.values():
             self.whole |= asked.settle()

@@ -128,7 +128,7 @@ class SmallDatabase(Lasting):
 
 @frozen(eq=False)
 class DrawPricing:
-    """What `draw_database` would do for a form, all public.
+    """The draw that `draw_database` would make for a form, all public.
 
     `kind` says which sampler draws, `seconds` and `bytes` about what that takes.
     """
@@ -139,7 +139,7 @@ class DrawPricing:
 
     @property
     def kind(self) -> str:
-        """Which sampler draws."""
+        """The kind of sampler that draws."""
         return self._chosen.sampler.kind
 
     @property
@@ -203,7 +203,7 @@ class DrawDatabase(Request[SmallDatabase]):
     limits: Limits = field(factory=Limits, converter=_limits)
 
     def price(self, terms: Terms, /) -> DrawPricing:
-        """What the draw would do and cost. Public, spends nothing.
+        """Price the draw. Public, spends nothing.
 
         Raises
         ------

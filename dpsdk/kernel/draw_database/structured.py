@@ -44,7 +44,7 @@ class Structured(Sampler):
 
     @property
     def outside(self) -> bool:
-        """Whether an atom stands for the outside, because no other one has all functions at 0."""
+        """True if an atom stands for the outside, because no other one has all functions at 0."""
         spare = all(part.spare for part in self.parts) and not self.whole
         return self.terms.setting.outside and not spare
 

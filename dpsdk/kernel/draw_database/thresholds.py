@@ -125,7 +125,7 @@ class Course:
 
     @property
     def _large(self) -> bool:
-        """Whether size·F - rows·G, or twice as much, may be too large for an array of int64."""
+        """True if size·F - rows·G, or twice as much, may be too large for an array of int64."""
         return self.size * (self.rows + 1) >= 1 << 60
 
     def _exact(self, numbers: Ints) -> Ints:

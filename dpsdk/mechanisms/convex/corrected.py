@@ -52,7 +52,7 @@ from dpsdk.typing import Floats
 __all__ = ["Corrected", "StartOfModel"]
 
 StartOfModel: TypeAlias = Pairs | Moments | Given
-"""What `Corrected` may begin with."""
+"""The starts that `Corrected` may have."""
 
 _SHARE = Fraction(3, 10)
 _PURE_SHARE = Fraction(9, 20)
@@ -198,11 +198,11 @@ class _BestModel:
     constant: Floats | None
     """The best model that depends on no feature, where there is one."""
     whole: float
-    """What the centre of the set loses there, which knows nothing."""
+    """The loss there of the centre of the set, which knows nothing."""
     spare: float
     """By how much a constant model exceeds what θ loses there; infinite if there is none."""
     noise: float | None = None
-    """What the noise of the start alone is expected to do."""
+    """The excess that the noise of the start alone is expected to cause."""
 
     @classmethod
     def on(cls, tables: Tables, form: ConvexForm) -> _BestModel:
@@ -218,7 +218,7 @@ class _BestModel:
 
     @property
     def hopeless(self) -> bool:
-        """Whether noise leaves nothing better to find than the constant model."""
+        """True if noise leaves nothing better to find than the constant model."""
         most = max(_HOPELESS * self.spare, self.whole)
         return self.constant is not None and self.noise is not None and self.noise > most
 
@@ -231,7 +231,7 @@ class _Plan:
     smooth: ConvexForm
     """The same with a loss whose gradients are measured."""
     start: Pairs | Moments | None
-    """What is measured first, where no distribution was given."""
+    """The first measurement, where no distribution was given."""
     given: _BestModel | None
     """The model of the distribution that was given."""
     gradients: int
@@ -288,7 +288,7 @@ class _Plan:
         return plan
 
     def without_rows(self, terms: Terms) -> _BestModel:
-        """What would be found if nothing depended on anything, with the noise of the start."""
+        """The model found if nothing depended on anything, with the noise of the start."""
         rows, spending = divisor(terms.facts.rows), self.spending
         best = _BestModel.on(self.fit((), terms.facts, rows), self.form)
         pricing = Measure(spending.parts["start"].form, spending.noises["start"]).price(terms)
@@ -310,7 +310,7 @@ class _Plan:
         return evolve(best, noise=noise)
 
     def harm(self, terms: Terms) -> float:
-        """What the noise of a gradient at the model of a given distribution is expected to do.
+        """The excess expected from the noise of a gradient at the model of a given distribution.
 
         Nought where that takes a number of rows that is not public.
         """
@@ -323,7 +323,7 @@ class _Plan:
         ).harm
 
     def expected(self, terms: Terms) -> Accuracy:
-        """What is known of the excess before anything is measured."""
+        """The excess that is known before anything is measured."""
         unseen = self.unseen
         if unseen is not None and unseen.noise is not None:
             return PredictedExcess(cap_excess(unseen.noise, unseen.whole), _AFTER_START)
@@ -342,7 +342,7 @@ def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfMod
 
 
 def _chosen_share(strength: float, total: Total) -> Fraction:
-    """What a start takes of the budget, where a gradient is measured after it."""
+    """The share of the budget for a start, where a gradient is measured after it."""
     if isinstance(total, Budget) and not total.delta:
         return _PURE_SHARE
     # Its noise enters the excess by its fourth power, that of a gradient by its square.
@@ -425,7 +425,7 @@ class _Work:
         best: _BestModel,
         counted: Rows,
     ) -> Accuracy:
-        """What is known of the excess of the θ that is released."""
+        """The bound of the excess of the θ that is released."""
         plan = self.plan
         own = self.batches[0] if isinstance(plan.start, Moments) and self.batches else None
         if "certificate" in plan.spending.parts:

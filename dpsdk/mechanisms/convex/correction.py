@@ -65,7 +65,7 @@ class PredictedExcess(ScalarAccuracy):
     value: float
     kind: str = "noise of the gradient, by the curvature of the distribution"
     coefficients: CoefficientSet | None = None
-    """Where the least-squares coefficients of the table are, for models of measured moments."""
+    """The set of the least-squares coefficients of the table, for models of measured moments."""
     standing: Standing = field(init=False, default="predicted")
 
     def error(self, beta: float) -> float:
@@ -236,7 +236,7 @@ def cap_excess(excess: float, whole: float) -> float:
 
 
 def remaining_excess(excess: float, whole: float) -> float:
-    """What a step of Newton's leaves of an excess, noise of its gradient aside.
+    """The excess that a step of Newton's leaves, noise of its gradient aside.
 
     A step whose curvature is off by a part r leaves r² of the excess. Curvatures are off since the
     step is long, and since what they are taken from is noisy: both by about the root of the excess,

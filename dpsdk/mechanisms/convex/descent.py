@@ -144,7 +144,7 @@ class NoisyDescent(Oracle):
 
     @property
     def promises(self) -> bool:
-        """Whether its answers have a bound, as those of `textbook` have."""
+        """True if its answers have a bound, as those of `textbook` have."""
         return self._beta is not None
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
@@ -191,7 +191,7 @@ class NoisyDescent(Oracle):
         return descent.error(beta)
 
     def planned(self, problem: Problem, terms: Terms, total: Total, /) -> tuple[Runs, Descent]:
-        """What `textbook` would pay and do for a query with such constants; raises as that does."""
+        """The price and steps of `textbook` for a query with such constants."""
         return _planned(problem, terms, total, self.steps or _TEXTBOOK, self._beta or 0.05)
 
     def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -232,13 +232,13 @@ class NoisyDescent(Oracle):
 
 @frozen
 class _Plan:
-    """What is paid, and which steps are taken; those of a table of unknown size come later."""
+    """The price and the steps; those of a table of unknown size come later."""
 
     runs: Runs
     descent: Descent | None
     accuracy: Accuracy
     late: bool
-    """Whether later points weigh more in the answer, of which nothing is proven then."""
+    """True if later points weigh more in the answer, of which nothing is proven then."""
 
 
 def _planned(
@@ -389,6 +389,6 @@ class _Gradients:
 def noise_within(
     accuracy: NoiseAccuracy, unit: float, concentration: Concentration, bias: float, dimension: int
 ) -> bool:
-    """Whether noise and rounding of a gradient in such units are what a bound counts on."""
+    """True if noise and rounding of a gradient in such units are what a bound counts on."""
     far = accuracy.bias * unit * math.sqrt(dimension)
     return scale_of(accuracy.law) * accuracy.step * unit <= concentration.scale and far <= bias

@@ -49,19 +49,19 @@ __all__ = [
 ]
 
 Rule: TypeAlias = Literal["smooth", "lipschitz", "strong"]
-"""Which bound, and so which steps and which average of the iterates."""
+"""The bound, and with it the steps and the average of the iterates."""
 
 _RULES: tuple[Rule, ...] = ("smooth", "lipschitz", "strong")
 
 _FINEST = 40
 _SLACK = 1 + 2.0**-30
-"""What the kernel's bounds of sensitivities exceed the longest differences by, and more."""
+"""A factor by which the kernel's bounds of sensitivities exceed the longest differences."""
 
 _FLOATS = 2.0**-40
-"""What a gradient in floats may be off, as a part of its length; and more."""
+"""A bound of the error of a gradient in floats, as a part of its length."""
 
 _PLACES = 2.0**-50
-"""What a coefficient may be off after a step in floats, as a part of the set's size."""
+"""A bound of the error of a coefficient after a step in floats, as a part of the set's size."""
 
 
 def to_ridge(value: float) -> float:
@@ -184,7 +184,7 @@ class Problem:
 
     @property
     def sum_of_slopes(self) -> float:
-        """What the absolute entries of a record's gradient sum to at the most."""
+        """A bound of the sum of the absolute entries of a record's gradient."""
         plain = self.lipschitz * math.sqrt(self.dimension)
         return plain if self.summed is None else min(plain, self.summed)
 
@@ -274,7 +274,7 @@ class Descent:
 
     @property
     def _rounding(self) -> float:
-        """What floats may add: `_FLOATS` of a slope, and `_PLACES` of the set at every step."""
+        """The errors of floats: `_FLOATS` of a slope, and `_PLACES` of the set at every step."""
         one = self.problem
         size = one.farthest + one.radius
         return one.diameter * (_FLOATS * one.slope + _PLACES * size / self.length(self.steps))
@@ -297,7 +297,7 @@ class Descent:
 
 
 def inapplicable(problem: Problem, rule: Rule) -> str | None:
-    """Which condition of a rule is not met, None if all are."""
+    """The condition of a rule that is not met, None if all are."""
     if rule not in _RULES:
         return f"one of {', '.join(map(repr, _RULES))}"
     if rule == "smooth" and not problem.smoothness < math.inf:
@@ -346,7 +346,7 @@ class Runs:
 
     @property
     def cost(self) -> Cost:
-        """What pays for all of them, whatever is measured."""
+        """The price of all of them, whatever is measured."""
         return Cost([(self.noise.cover, self.count)])
 
     def shared(self, count: int) -> Runs:
@@ -442,7 +442,7 @@ def _largest(
 
 
 def _fitting(terms: Terms, total: Budget, count: int) -> Callable[[Guarantee], bool]:
-    """Whether so many runs of a guarantee cost no more than the total."""
+    """True if so many runs of a guarantee cost no more than the total."""
     whole = terms.composition
     start = whole.begin(total)
 

@@ -122,12 +122,12 @@ def vectors(coordinates: Sequence[Coordinates]) -> Floats:
 
 @frozen
 class Curvature:
-    """What was measured of a Hessian, and what it takes to say how far that reaches."""
+    """The measured Hessian, and the facts that tell how far it reaches."""
 
     measured: MeasuredMatrix
     span: Span
     slack: float
-    """What the average loss may change along all directions outside the span."""
+    """The change of the average loss along all directions outside the span."""
     concordance: float
     """c where the third derivative of the loss is at most c times the second; 0 for a quadratic."""
     coordinates: tuple[Coordinates, ...] = field(repr=False)
@@ -364,7 +364,7 @@ def _curvature_of(form: ConvexForm, theta: Floats) -> LinearForm:
 
 
 def _curvature_helps(form: ConvexForm) -> bool:
-    """Whether curvature bounds the excess, and can be written out."""
+    """True if curvature bounds the excess, and can be written out."""
     if not math.isfinite(form.constants.self_concordance):
         return False
     if not least_squares(form):

@@ -1,4 +1,4 @@
-"""What measured numbers tell of a symmetric matrix, and of least-squares coefficients.
+"""Symmetric matrices and least-squares coefficients from measured numbers.
 
 A matrix is a Hessian or the second moments of a table. Theorem of `CoefficientSet`
 (docs/explanation/proofs/excess.md, "Confidence sets"): the normal equations of the table hold at
@@ -45,7 +45,7 @@ _FLOOR = 1e-12
 """Added to the squares of the noise in every direction, so that floats can divide by them."""
 
 _UNMOVED = 1e-12
-"""What margins may change by, where coefficients are moved into the span."""
+"""The change of margins that is allowed where coefficients are moved into the span."""
 
 _OUTSIDE = 1e-9
 """A coefficient whose direction is farther from the span of the features is not determined."""
@@ -55,11 +55,11 @@ _LEAST = 1e-13
 
 _ROUNDED = 1e-12
 _OF_ONE = 1e-6
-"""What floats may leave of feature vectors, and of a coordinate, beside their own sizes."""
+"""The rounding of feature vectors, and of a coordinate, beside their own sizes."""
 
 
 def least_squares(form: ConvexForm) -> bool:
-    """Whether the loss is half the squared residual, but for what depends on the label alone."""
+    """True if the loss is half the squared residual, but for what depends on the label alone."""
     if form.constants.self_concordance:
         return False
     zero, labels = np.zeros_like(form.targets), form.targets
@@ -81,7 +81,7 @@ class Span(Lasting):
     missed: float
     """At least the length of what is left of any feature vector, which is rounding as a rule."""
     whole: bool
-    """Whether it is rounding. If not, feature vectors have other directions, very short ones."""
+    """True if it is rounding. If not, feature vectors have other directions, very short ones."""
 
     @classmethod
     def of(cls, form: ConvexForm) -> Span:
@@ -207,7 +207,7 @@ class MeasuredMatrix(Lasting):
     matrix: Floats = field(converter=kept, eq=ByNumbers)
     tails: Tails
     fresh: bool
-    """Whether its noise is independent of the direction that will be asked about."""
+    """True if its noise is independent of the direction that will be asked about."""
 
     @classmethod
     def of(
@@ -239,7 +239,7 @@ class MeasuredMatrix(Lasting):
 
 @frozen(repr=False)
 class CoefficientSet(Lasting):
-    """Where the least-squares coefficients of the table are, with a confidence that is proven.
+    """The set of the least-squares coefficients of the table, with a proven confidence.
 
     Of a table whose second moments M and b were measured, all solutions θ of Mθ = b, the least
     squares over all coefficients: a set that they were to be sought in plays no part. It covers any
@@ -304,7 +304,7 @@ class CoefficientSet(Lasting):
         return cls(pattern, places, shares, measured.values, tails, span)
 
     def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:
-        """Whether coefficients are in the set, which has those of the table but for beta."""
+        """True if coefficients are in the set, which has those of the table but for beta."""
         size = self.pattern.dimension
         given = to_array("theta", theta, f"{size} finite numbers")
         if given.shape != (size,) or not np.isfinite(given).all():

@@ -38,7 +38,7 @@ _SHARES = np.concatenate([_HALF, 1.0 - _HALF[-2::-1]])
 """Of the largest tilt at which an expectation is finite."""
 
 _ROUND = 1.0 + 1e-9
-"""What floats may round off, relatively."""
+"""The relative rounding of floats."""
 
 
 def scale_of(law: NoiseLaw) -> float:
@@ -67,7 +67,7 @@ class Tails:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian. Otherwise it is Laplace."""
+        """True if the noise is Gaussian. Otherwise it is Laplace."""
         return isinstance(self.law, DiscreteGaussian)
 
     @property

@@ -65,7 +65,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
-        """What finding a model would cost, and what is known of its excess risk beforehand.
+        """Price finding a model, and bound its excess risk beforehand.
 
         The cost is `at_most`, and covers every run that `minimise` may make. Accuracies are of one
         number, the excess risk of the answer over the best θ of the set, in the unit of the loss.
@@ -145,7 +145,7 @@ class Spending:
 
     @property
     def cost(self) -> Cost:
-        """What the runs cost at the most."""
+        """The most that the runs cost."""
         return Cost([(self.noises[name].cover, part.runs) for name, part in self.parts.items()])
 
     def pay(self, kernel: Kernel) -> Allowance | None:
@@ -166,7 +166,7 @@ def rows_of(spending: Spending, kernel: Kernel, allowance: Allowance | None) -> 
 
 
 def divisor(rows: Rows) -> float:
-    """What sums are divided by for averages: at least 1."""
+    """The divisor of sums for averages: at least 1."""
     if isinstance(rows, Measurement):
         return max(float(rows.values[0]), 1.0)
     return float(max(rows or 1, 1))
@@ -247,7 +247,7 @@ def to_certify(value: Real | None) -> Fraction | None:
 
 
 def certificate_parts(form: ConvexForm, share: Fraction, *, moments: bool) -> dict[str, Part]:
-    """What a certificate takes, by names."""
+    """The parts of a certificate, by names."""
     gradient = form.gradient(form.over.centre(form.dimension))
     taken = shares(form, moments=moments)
     names = _CERTIFICATE[: len(taken)]

@@ -245,7 +245,7 @@ class SketchAccuracy(ScalarAccuracy):
     descent: DescentAccuracy
     """Of the descent on the sketch."""
     runs: Runs
-    """What its gradients cost."""
+    """The price of its gradients."""
     problem: SketchedProblem
     planned: float
     """The distortion by which the ball on the sketch was widened; a smaller β gets no bound."""
@@ -389,11 +389,11 @@ class SketchedProblem:
         return _problem(form, size, _WIDER * _radius(form) * longest(form.coordinates))
 
     def distortion(self, beta: float) -> float:
-        """What a sketch does to inner products, up to ½; infinite where nothing follows."""
+        """The distortion of inner products by a sketch, up to ½; infinite where nothing follows."""
         return distortion(self.size, self.vectors, beta)
 
     def lost(self, distortion: float) -> float:
-        """What the least loss of a model rises by at the most on a sketch."""
+        """The most that the least loss of a model rises by on a sketch."""
         return self.slope * self.radius * self.norm * distortion
 
     def longest(self, distortion: float) -> float:

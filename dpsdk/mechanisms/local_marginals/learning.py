@@ -55,7 +55,7 @@ _LEAST_SEEN = 0.25
 
 @frozen(eq=False)
 class _Standing:
-    """What was released so far, and what was made of it."""
+    """The releases so far, and the tables made of them."""
 
     tables: Tables
     rows: Measurement[ResidualAccuracy] | int | None = None
@@ -226,7 +226,7 @@ class Learning:
         return evolve(state, tables=self._tables(tables.total, residuals, tables.look))
 
     def _planned(self, tables: Tables, rho: float) -> dict[Attributes, float]:
-        """Which residuals are bought, and at what noise."""
+        """The residuals to buy, and their noise."""
         lattice, look = self._lattice, tables.look
         tried = deviations_for(rho)
         candidates: list[Attributes] = []

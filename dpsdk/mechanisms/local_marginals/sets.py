@@ -135,7 +135,7 @@ class Lattice:
         }
 
     def covers(self, chosen: Attributes) -> bool:
-        """Whether a set has a table of its own: it is below the workload, or all below it are."""
+        """True if a set has a table of its own: it is below the workload, or all below it are."""
         known = self._known
         return (
             not chosen

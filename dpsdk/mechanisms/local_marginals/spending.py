@@ -1,4 +1,4 @@
-"""What each step of LocalMarginals may cost, and what it buys first: all of it public."""
+"""The price of each step of LocalMarginals, and its first purchases: all of it public."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DIGITS = 15
 
 @frozen
 class Shares:
-    """What parts of the total the steps take; the purchases that they plan take the rest."""
+    """The shares of the total for the steps; the purchases that they plan take the rest."""
 
     first: Fraction
     look: Fraction
@@ -122,7 +122,7 @@ class Spending:
 
     @property
     def cost(self) -> Cost:
-        """What the steps cost at the most."""
+        """The most that the steps cost."""
         return Cost([noise.cover for noise in self.steps])
 
 
@@ -132,7 +132,7 @@ def _length(count: int, facts: Facts) -> float:
 
 
 def counted(facts: Facts) -> bool:
-    """Whether the number of rows inside the domain is public."""
+    """True if the number of rows inside the domain is public."""
     return facts.rows is not None and not facts.outside
 
 
@@ -142,7 +142,7 @@ def _noise(rho: Fraction) -> GaussianNoise:
 
 
 def prices(sets: Sequence[Attributes], sizes: Sequence[int], *, replaced: bool) -> Floats:
-    """What the residual of each set costs in ρ at a standard deviation of one row.
+    """The price of the residual of each set in ρ at a standard deviation of one row.
 
     Where rows are exchanged this is what it costs alone; several may cost less than their sum.
     """

@@ -1,4 +1,4 @@
-"""What answers once tables were fitted, what each of them rests on, and how far off it may be."""
+"""Answers from fitted tables, the origin of each, and their errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Certified:
         cls, sets: Sequence[Attributes], bounds: Floats, masses: Sequence[float], beta: float,
         bits: int,
     ) -> Certified:  # fmt: skip
-        """What bounds of total variation say of tables with such sums.
+        """The accuracy of tables with such sums, by bounds of total variation.
 
         A bound below 1 is (D + min(D, z)) / (2 m) for a table of sum m, whose distance is at most D
         and whose sum is off by z at the most. No sum of its cells is off by more than m times that:
@@ -91,7 +91,7 @@ class CertifiedAccuracy(HalfWidths):
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere
-        """What it rests on."""
+        """The basis of the bound."""
         return (
             "a certificate of all marginals of the workload at once: total variation at most "
             f"{self.variation:.3g}"
@@ -125,7 +125,7 @@ class LocalStrategy:
     components: int
     """How many products the distribution is a mixture of."""
     certified: Certified | None = None
-    """What is proven of the tables of the workload."""
+    """The proven bounds of the tables of the workload."""
 
     @property
     def distribution(self) -> Mixture:
@@ -153,7 +153,7 @@ class LocalStrategy:
 
     @property
     def listing(self) -> tuple[FittedTable, ...]:
-        """What each table of the workload, and each below it, rests on."""
+        """The origin of each table of the workload, and of each below it."""
         certified = self.certified
         known: Mapping[Attributes, float] = {} if certified is None else certified.variations
         residuals = self.tables.residuals

@@ -54,7 +54,7 @@ class Prior(Protocol):
 
 @frozen(eq=False)
 class Residual:
-    """What was measured of a table beyond its margins, and its standard deviation in a cell."""
+    """The measured part of a table beyond its margins, and its standard deviation in a cell."""
 
     values: Floats = field(repr=False)
     deviation: float

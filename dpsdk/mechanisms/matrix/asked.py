@@ -1,4 +1,4 @@
-"""What a workload asks of the cells of some attributes, as far as a strategy depends on it."""
+"""The questions of a workload to the cells of some attributes, as a strategy depends on them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Batch:
     worth: float
 
     def others(self, inverses: dict[str, Floats | None], besides: str | None) -> Floats:
-        """What a square along one attribute is worth, by the squares along the others."""
+        """The weight of a square along one attribute, by the squares along the others."""
         result: Floats = np.asarray(self.worth)
         for name, line in self.lines.items():
             if name != besides:

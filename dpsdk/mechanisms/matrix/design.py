@@ -1,4 +1,4 @@
-"""Which strategy measures a workload best, as far as public facts tell."""
+"""Choose the strategy that measures a workload best, as far as public facts tell."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ROUNDS = 2
 """How often the attributes of a product are gone through, where they depend on each other."""
 
 _GAIN = 0.99
-"""What an optimised strategy leaves of the error of the cells, or it is not worth its noise."""
+"""The share of the cells' error that an optimised strategy may leave to be worth its noise."""
 
 _TOTAL = 0.01
 """How much of the total functions keep when it is known: the errors hardly depend on it."""
@@ -88,7 +88,7 @@ _Layout: TypeAlias = tuple[tuple[str, tuple[str, ...], int], ...]
 
 @lru_cache(16)
 def _kept_for(*question: object) -> list[Stack]:
-    """Where the strategy for a question is kept."""
+    """The key of the strategy for a question."""
     del question
     return []
 
@@ -155,7 +155,7 @@ class _Designer:
         return Stack(tuple([Part(one.measured, scale) for one, scale in pairs]))
 
     def _assigned(self, parts: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[FormBlock]]:
-        """Which blocks each part is designed for: those that no smaller one has."""
+        """The blocks that each part is designed for: those that no smaller one has."""
         sizes = {names: _cells(self.form.domain, names) for names in parts}
         shared: dict[tuple[str, ...], list[FormBlock]] = {names: [] for names in parts}
         homes: dict[tuple[str, ...], tuple[str, ...]] = {}

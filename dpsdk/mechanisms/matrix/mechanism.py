@@ -30,14 +30,14 @@ __all__ = ["Matrix"]
 
 
 def _plain(form: LinearForm) -> bool:
-    """Whether all of it are tables of counts, and not the number of rows alone."""
+    """True if all of it are tables of counts, and not the number of rows alone."""
     return bool(form.names) and all(block.table for block in form.blocks)
 
 
 @built_in("matrix", {"workload": QUERY, **TOTAL})
 @frozen(repr=False)
 class Matrix(LeastSquares[Any, Any, Estimates[Any, Any]]):
-    """What answers a workload best is measured, once, and every answer is a sum of it, free.
+    """Measure the best strategy for a workload once; every answer is a sum of it, free.
 
     The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015): a strategy is chosen for a
     workload that is known beforehand, measured when the channel opens, and inverted by least

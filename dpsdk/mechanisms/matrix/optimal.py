@@ -22,13 +22,13 @@ DESIGN_LIMIT = 2**8
 
 _STEPS = 60
 _GAP = 1e-3
-"""Where it is known to be so near the least error that any strategy has, the search stops."""
+"""The search stops this close to the least error that any strategy has."""
 
 _RELAXED = 1.7
 """By which power the multipliers move: a fixed point takes half as many steps as with 1."""
 
 _RIDGE = 1e-8
-"""What is added to the Gram matrix, as a part of its mean: no cell is left unmeasured."""
+"""The ridge of the Gram matrix, as a part of its mean: no cell is left unmeasured."""
 
 _DESCENTS = 150
 _FLAT = 1e10

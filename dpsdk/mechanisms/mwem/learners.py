@@ -63,7 +63,7 @@ class Promised:
     _known: list[frozenset[bytes]] = field(factory=list[frozenset[bytes]], repr=False)
 
     def covers(self, form: LinearForm) -> bool:
-        """Whether all functions of a form are known to be in the workload.
+        """True if all functions of a form are known to be in the workload.
 
         Lines of so many cells that nobody could write them out are not known to be.
         """
@@ -114,19 +114,19 @@ class MWEMStrategy:
 
 
 class Learner(ABC):
-    """What a batch is learnt with, round by round."""
+    """The method by which a batch is learnt, round by round."""
 
     begun = False
-    """Whether anything was paid for."""
+    """True if anything was paid for."""
 
     @property
     @abstractmethod
     def learnt(self) -> bool:
-        """Whether anything was released to it."""
+        """True if anything was released to it."""
 
     @property
     def done(self) -> bool:
-        """Whether further rounds are not worth their price."""
+        """True if further rounds are not worth their price."""
         return False
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Learner(ABC):
 
     @abstractmethod
     def strategy(self, *, finished: bool) -> MWEMStrategy:
-        """What answers now."""
+        """The strategy that answers now."""
 
 
 def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
@@ -175,7 +175,7 @@ def one_way(form: LinearForm) -> LinearForm:
 
 @frozen(eq=False)
 class _Fitted:
-    """What stands after a round; `total` is the sum of the distributions after all rounds."""
+    """The state after a round; `total` is the sum of the distributions after all rounds."""
 
     fit: EntropicFit
     rows: float
@@ -275,7 +275,7 @@ class Marginals(Learner):
 
 @frozen(eq=False)
 class _Standing:
-    """What stands after a round; `total` is the sum of what stood before it and all others."""
+    """The state after a round; `total` is the sum of the states before it and all others."""
 
     hypothesis: DenseHypothesis
     chosen: tuple[int, ...] = ()

@@ -296,7 +296,7 @@ class MWEM(LearnsWorkload):
 
 
 def _parts(form: LinearForm, terms: Terms) -> Parts:
-    """What the tuned rule measures: the one-way marginals, and whole blocks."""
+    """The parts that the tuned rule measures: the one-way marginals, and whole blocks."""
     parts: dict[object, LinearForm] = {}
     for place, block in enumerate(form.blocks):
         # What one function of whole numbers costs depends on its ends alone.

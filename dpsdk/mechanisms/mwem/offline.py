@@ -157,7 +157,7 @@ def _rough(
 
 
 def _errors(rho: float, options: float, numbers: float) -> tuple[float, float]:
-    """What a choice and twice a number may be off, each if it had all of a round's ρ."""
+    """The errors of a choice and of twice a number, each if it had all of a round's ρ."""
     return options / math.sqrt(2 * rho), 2 * math.sqrt(numbers / rho)
 
 

@@ -39,23 +39,23 @@ _MOST_ROUNDS = 10_000
 """Each round is charged by itself, and each charge is remembered."""
 
 _ROUNDS = 16
-"""Where the number of rows is private, which would tell how many suit it."""
+"""The number of rounds where the number of rows is private, which would tell how many suit it."""
 
 _START_SHARE = Fraction(1, 10)
-"""What part of the total the one-way marginals take that the tuned rule begins with."""
+"""The share of the total for the one-way marginals that the tuned rule begins with."""
 
 _CHOICE_SHARE = Fraction(1, 10)
-"""What part of a round's ρ its choice takes."""
+"""The share of a round's ρ for its choice."""
 
 _PURE_CHOICE_SHARE = Fraction(1, 4)
-"""What part of a round's ε its choice takes."""
+"""The share of a round's ε for its choice."""
 
 _DIGITS = 10**15
 
 
 @frozen
 class Total:
-    """What all rounds may cost together: a pure ε, an (ε, δ), or a ρ of zCDP."""
+    """The cost of all rounds together: a pure ε, an (ε, δ), or a ρ of zCDP."""
 
     epsilon: Fraction | None
     delta: Fraction
@@ -73,7 +73,7 @@ class Total:
 
 @frozen
 class Plan:
-    """What an opening will do, all of it public.
+    """The plan of an opening, all of it public.
 
     `rounds` choices at `choice` of bounded range each, and as many measurements with `noise`, none
     where that is None; before them the one-way marginals with `start`, if that is not None. With
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """What it comes to at the most, run by run."""
+        """The most that it costs, run by run."""
         start = () if self.start is None else (self.start.cover,)
         choice = BoundedRangeGuarantee(self.choice)
         if self.noise is None:
@@ -102,7 +102,7 @@ class Plan:
 
 @frozen
 class OfflinePlan:
-    """What an opening will do, all of it public.
+    """The plan of an opening, all of it public.
 
     At most `rounds`, each a choice at `choice` of ε and a number with `noise`. A number within
     `threshold` rows of the distribution ends them. Where it is not, the distribution is off by
@@ -118,7 +118,7 @@ class OfflinePlan:
     error: float
     beta: float
     cost: Cost
-    """What it comes to at the most."""
+    """The most that it costs."""
 
     @property
     def threshold(self) -> float:
@@ -128,16 +128,16 @@ class OfflinePlan:
 
 @frozen(eq=False)
 class Parts:
-    """What the rounds of a plan measure, by what it costs under some terms."""
+    """The parts that the rounds of a plan measure, by their cost under some terms."""
 
     start: LinearForm | None
-    """What is measured before the first round."""
+    """The measurement before the first round."""
     forms: Sequence[LinearForm]
     """All that a round may measure, or one of the dearest; none if they may cost differently."""
     terms: Terms
 
     def cost(self, plan: Plan) -> Cost:
-        """What a plan comes to at the most: run by run and to the digit where parts cost the same.
+        """The most that a plan costs: run by run and to the digit where parts cost the same.
 
         Of discrete Gaussians on several lattices none is the dearest by every composition, so the
         cover of their noise stands for parts that differ. Parts that no row moves are free.

@@ -149,7 +149,7 @@ def practical(
 
 
 def _let_through(budget: Budget, runs: Iterable[Guarantee]) -> bool:
-    """Whether a session of just this budget, by its default composition, admits all of the runs."""
+    """True if a session of just this budget, by its default composition, admits all of the runs."""
     composition = default_composition()
     return fits_all(composition, composition.begin(budget), runs)
 
@@ -341,12 +341,12 @@ class Rounds:
             raise in_words(error, epsilon=epsilon, delta=delta) from None
 
     def opening(self, terms: Terms) -> tuple[Guarantee, ...]:
-        """What finding the first hypothesis costs."""
+        """The price of finding the first hypothesis."""
         noise = self.schedule.start
         return () if noise is None else self.start.price(noise, terms)
 
     def prepaid(self, terms: Terms) -> Cost:
-        """What pays for the whole stream beforehand, whatever will be measured."""
+        """The guarantee that pays for the whole stream beforehand, whatever will be measured."""
         opening = tuple(map(cover_of, self.opening(terms)))
         return self.whole(opening, self.schedule.noise.cover)
 

@@ -240,7 +240,7 @@ class OnlineStrategy(Stream):
             raise InvalidArgument("form", expected, f"{form.rows} functions")
 
     def _rounds_finely(self, form: LinearForm, kernel: Kernel) -> bool:
-        """Whether each function, if it is measured, rounds as the promise counts on."""
+        """True if each function, if it is measured, rounds as the promise counts on."""
         if fine(form):
             return True
         noise, terms = self._schedule.noise, kernel.terms
@@ -281,12 +281,12 @@ class OnlineStrategy(Stream):
             values[place:] = rates[place:] * rows
 
     def _looks(self) -> bool:
-        """Whether another run may be opened: tops are left, and so is something to learn."""
+        """True if another run may be opened: tops are left, and so is something to learn."""
         done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
         return not (self._spent or done or self._watch.tops >= self._schedule.updates)
 
     def _promised(self) -> bool:
-        """Whether the promise covers answers that nobody checked."""
+        """True if the promise covers answers that nobody checked."""
         promise = self._schedule.promise
         return promise is not None and not self._spent and self._asked <= promise.queries
 

@@ -92,7 +92,7 @@ class ResidualStrategy:
 
     @property
     def plan(self) -> ResidualPlan:
-        """What was measured."""
+        """The plan that was measured."""
         return self._estimates.estimate.plan
 
     @cached_property
@@ -196,7 +196,7 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
         super().__attrs_post_init__()
 
     def plan(self, terms: Terms) -> ResidualPlan:
-        """What a channel on such terms would measure. Public, spends nothing.
+        """The plan of a channel on such terms. Public, spends nothing.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What is measured for a workload of marginals, with which noise, for the least variance.
+"""Plan the measurement of a workload of marginals for the least variance.
 
 The variance of a cell of the marginal on S is the sum over the subsets T of S of
 σ_T² p_T / n_(S-T)², with n_(S-T) the number of cells of the attributes that T leaves out; and T
@@ -133,7 +133,7 @@ _STEPS = 2000
 
 @frozen(eq=False)
 class Problem:
-    """Which marginals are wanted, which residuals they are made of, and what these cost."""
+    """The wanted marginals, the residuals they are made of, and the price of these."""
 
     prices: Floats
     """a_T of each residual; 0 where it is free, and known exactly."""

@@ -52,7 +52,7 @@ class _Tables:
         return composed([values[places] for places in self.parts], self.shape)
 
     def add_to(self, push: Floats) -> None:
-        """What pushes each residual, where the tables are pushed by the momentum."""
+        """Add the force on each residual, where the tables are pushed by the momentum."""
         parts = decomposed(self.momentum, len(self.shape))
         for places, spread, part in zip(self.parts, self.spread, parts, strict=True):
             np.add.at(push, places, part / spread)

@@ -32,7 +32,7 @@ _MOST = 2**20
 
 @frozen(eq=False)
 class ResidualPlan:
-    """Which residuals are measured, and how finely. Public, and made of public numbers alone.
+    """The residuals that are measured, and how finely. Public, and made of public numbers alone.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ class ResidualPlan:
         return frozenset(map(frozenset, self.sets))
 
     def request(self, noise: Noise) -> MeasureResiduals:
-        """What is asked of the kernel, for all residuals at once."""
+        """The request to the kernel, for all residuals at once."""
         if not isinstance(noise, GaussianNoise):
             raise InvalidArgument("noise", "a GaussianNoise", type(noise).__name__)
         return MeasureResiduals(self.sets, self.scales, noise)
 
     def price(self, noise: Noise, terms: Terms) -> ResidualPricing:
-        """What that costs."""
+        """The price of the request."""
         return self.request(noise).price(terms)
 
     def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:

@@ -1,4 +1,4 @@
-"""What is audited: a function of a private table and a source of noise."""
+"""Programs to audit: functions of a private table and a source of noise."""
 
 from __future__ import annotations
 

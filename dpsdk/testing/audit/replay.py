@@ -25,7 +25,7 @@ __all__ = ["Difference", "Trace", "parted", "record", "replay"]
 
 @frozen
 class Trace:
-    """What one run did.
+    """The events of one run.
 
     `events` has, in order, each draw as ("draw", law, size), each coin and choice, each
     event of a session and each log line as text, and how the run ended; `noise` has the values
@@ -39,7 +39,7 @@ class Trace:
 
 @frozen
 class Difference:
-    """Where two traces part: the number of the event, and what each run did there."""
+    """The first difference of two traces: the number of the event, and the event of each run."""
 
     place: int
     first: tuple[Hashable, ...]

@@ -36,7 +36,7 @@ _PARTS = (1e-4, 1e-3, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 0.9999)
 
 @frozen
 class SamplingReport:
-    """What a statistical test found.
+    """The result of a statistical test.
 
     `violated` tells whether some event refutes the claim. `first` bounds that event's probability
     on one table from below, `second` on the other from above; `event` describes it.
@@ -153,7 +153,7 @@ def _at_least(cut: float) -> _Event:
 
 
 def _refutes(guarantee: Guarantee, low: float, high: float) -> bool:
-    """Whether an event does, given its probability on one table at least, on the other at most."""
+    """True if an event does, given its probability on one table at least, on the other at most."""
     epsilon = pure_epsilon(guarantee)
     if epsilon is not None:
         return low > math.exp(float(epsilon)) * high + float(leak(guarantee))

@@ -76,7 +76,7 @@ def _log(mass: float) -> float:
 
 @frozen
 class WorstCase:
-    """What an enumeration found.
+    """The result of an enumeration.
 
     `claimed` is the guarantee; `figure` the worst value of the quantity in which it is stated
     (`quantity`: ε, ρ, η or δ), `allowed` the largest that it admits. `passed` says that nothing
@@ -96,7 +96,7 @@ class WorstCase:
 
     @property
     def passed(self) -> bool:
-        """Whether no neighbours exceed the claim."""
+        """True if no neighbours exceed the claim."""
         return self.figure <= self.allowed * (1 + _ROUNDING) + 1e-12
 
 

@@ -148,7 +148,7 @@ class Scene:
     unit_rows: int
     queries: tuple[AnyQuery, ...]
     audited: bool = False
-    """Whether it is small enough to be enumerated."""
+    """True if it is small enough to be enumerated."""
 
     @cached_property
     def table(self) -> Table:
@@ -212,9 +212,9 @@ class Asked:
 
     session: Session
     opened: Cost
-    """What was charged while the channel was opened."""
+    """The charges for opening the channel."""
     costs: tuple[Cost, ...]
-    """What was charged for each question."""
+    """The charges of each question."""
     answers: tuple[Hashable, ...]
     """All that is public of each answer, as `printed` tells it."""
     charged: tuple[Guarantee, ...]
@@ -314,7 +314,7 @@ class Bench:
         return linear, gaps, models
 
     def _taken(self, scene: Scene) -> bool:
-        """Whether its questions are answered, or fail in a way that a check has to look at."""
+        """True if its questions are answered, or fail in a way that a check has to look at."""
         try:
             self.asked(scene, self.session(scene.table))
         except REFUSALS as error:
@@ -361,7 +361,7 @@ class Bench:
         return Kernel(table.made(), odometer(), noise, "kit", trust=self.trust)
 
     def quotes(self, scene: Scene, table: Table) -> list[Quote]:
-        """What each question of a scene is said to cost."""
+        """The quoted cost of each question of a scene."""
         session = self.session(table)
         return [session.quote(query, using=self.mechanism) for query in scene.queries]
 
@@ -435,7 +435,7 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
 
 
 def typed(error: BaseException) -> bool:
-    """Whether an error is one of the package's, whose texts are public."""
+    """True if an error is one of the package's, whose texts are public."""
     return isinstance(error, DpsdkError)
 
 

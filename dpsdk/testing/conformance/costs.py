@@ -1,4 +1,4 @@
-"""What a kit pays with, and how charges are held against quotes and budgets."""
+"""Budgets of a kit, and charges held against quotes and budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AMPLE = Budget(epsilon=10**6, delta="0.1")
 """Whatever a mechanism asks for."""
 
 TINY = Budget(epsilon=Fraction(1, 10**15))
-"""What no mechanism is content with that pays at all."""
+"""A budget too small for any mechanism that pays at all."""
 
 ANY: Composition = AnyOf((BasicComposition(), ZCDPComposition()))
 """Takes every guarantee of the package."""
@@ -40,7 +40,7 @@ def charges(session: Session) -> tuple[Guarantee, ...]:
 
 
 def within(charged: Cost, quoted: Cost) -> str:
-    """What of a charge is above a quote, in words; empty where nothing is."""
+    """Say which part of a charge is above a quote, in words; empty where nothing is."""
     if charged.rho > quoted.rho:
         return f"ρ {float(charged.rho):.6g} where {float(quoted.rho):.6g} was quoted"
     spent, leaked = charged.epsilon, sum(leak(run) * count for run, count in charged.runs)
@@ -62,7 +62,7 @@ def odometer() -> Odometer:
 
 
 def fits(runs: Sequence[Guarantee], budget: Budget, composition: Composition) -> bool:
-    """Whether all of these runs fit a budget."""
+    """True if all of these runs fit a budget."""
     times = Odometer(budget, composition).affords_all(tuple(runs))
     return times is None or times >= 1
 

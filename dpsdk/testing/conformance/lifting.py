@@ -19,7 +19,7 @@ from dpsdk.typing import Floats
 __all__ = ["lifts", "spreads"]
 
 _SLACK = 1e-9
-"""What floats may be off, of the size of a number."""
+"""The error of floats, of the size of a number."""
 
 
 def lifts(bench: Question, tally: Tally) -> None:

@@ -1,4 +1,4 @@
-"""What a run does, as others could see it: draws, charges, events, lines of logs, printed text."""
+"""The visible effects of a run: draws, charges, events, lines of logs, printed text."""
 
 from __future__ import annotations
 

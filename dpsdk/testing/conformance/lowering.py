@@ -193,7 +193,7 @@ def takes_in(bench: Question, tally: Tally) -> None:
 
 
 def _all_of(answer: object) -> Hashable:
-    """What an answer shows, holds, and works out when it is asked."""
+    """The parts of an answer: shown, held, and worked out when asked."""
     shows = deep(answer), repr(answer)
     if isinstance(answer, np.ndarray | np.generic):
         return shows

@@ -121,7 +121,7 @@ def _covers(bench: Bench, tally: Tally, scene: Scene) -> bool:
 
 
 def _unlikely(count: int, trials: int, beta: float) -> bool:
-    """Whether so many misses or more are likelier than the alarm allows, where each has beta."""
+    """True if so many misses or more are likelier than the alarm allows, where each has beta."""
     if count <= trials * beta:
         return False
     tail = math.fsum(
@@ -170,7 +170,7 @@ def types_and_shapes(bench: Bench, tally: Tally) -> None:
 
 
 def _problem(given: object, form: Form) -> str:
-    """What is wrong with a measurement, empty where nothing is."""
+    """The fault of a measurement, empty where there is none."""
     if not isinstance(given, Measurement):
         return f"it gave a {type(given).__name__}, and no Measurement"
     measured = cast("Measurement[Accuracy]", given)
@@ -319,7 +319,7 @@ def _told(tally: Tally, scene: Scene, accuracy: Accuracy) -> None:
 
 
 def typed_refusals(bench: Bench, tally: Tally) -> None:
-    """What it does not take it refuses by an error of dpsdk, and is charged nothing for."""
+    """A request that it does not take is refused by an error of dpsdk, and charged nothing for."""
     if not bench.scenes and not bench.refusals:
         runnable(bench, tally)
     for asked, error in bench.strange.items():

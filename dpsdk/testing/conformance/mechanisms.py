@@ -108,7 +108,7 @@ CHECKS: tuple[Check[Bench], ...] = (
         "what it does not take it refused by errors of dpsdk",
     ),
 )  # fmt: skip
-"""What is checked, in this order. Privacy rests on the first thirteen."""
+"""The checks, in this order. Privacy rests on the first thirteen."""
 
 
 def check_mechanism(

@@ -21,7 +21,7 @@ __all__ = ["frozen_value", "takes_in"]
 
 
 def takes_in(bench: Bench, tally: Tally) -> None:
-    """What it was given stays as it was, and may be written over later without effect."""
+    """Its arguments stay as they were, and may be written over later without effect."""
     mechanism = bench.mechanism
     before = deep(mechanism)
     for scene in runnable(bench, tally):
@@ -63,7 +63,7 @@ def _kind(value: object) -> str:
 
 
 def _mutable(value: object, path: str = "", depth: int = 3) -> Iterator[tuple[str, object]]:
-    """What of a mechanism can be changed by whoever has it, by name."""
+    """The parts of a mechanism that others can change, by name."""
     for name, part in parts(value):
         where = f"{path}{name}"
         if isinstance(part, tuple):
@@ -82,7 +82,7 @@ def _changes(value: object) -> bool:
 
 
 def _own(value: object) -> bool:
-    """Whether a class is of this package, which takes care of its own."""
+    """True if a class is of this package, which takes care of its own."""
     return type(value).__module__.partition(".")[0] == "dpsdk"
 
 

@@ -131,7 +131,7 @@ def fields_of(value: object) -> dict[str, object]:
 
 
 def parts(value: object) -> list[tuple[str, object]]:
-    """What an object holds, by name: fields, slots and its dict."""
+    """The parts of an object, by name: fields, slots and its dict."""
     names: list[str] = []
     kind: type = type(value)
     if attrs.has(kind):

@@ -59,7 +59,7 @@ QUERY_CHECKS: tuple[Check[Question], ...] = (
         "its text is one short line that prints, the same each time and of a copy",
     ),
 )  # fmt: skip
-"""What is checked, in this order. Privacy rests on the first three."""
+"""The checks, in this order. Privacy rests on the first three."""
 
 
 def check_query(

@@ -39,7 +39,7 @@ _PLENTY = Budget(epsilon=10**12, delta="0.1")
 
 
 def told(form: Form) -> Hashable:
-    """What a form asks for, to compare it with another."""
+    """The content of a form, to compare it with another."""
     return form.identity if type(form) is LinearForm else deep(form)
 
 
@@ -144,7 +144,7 @@ class Question:
         return (*scene.far, scene.neighbor)
 
     def mechanism(self, form: Form) -> Mechanism[Form]:
-        """What answers such forms.
+        """The mechanism that answers such forms.
 
         Raises
         ------

@@ -75,7 +75,7 @@ def _loud(program: Program) -> Program:
 
 
 class _Loud(NamedTuple):
-    """What came of a run, and what it printed and warned of."""
+    """The result of a run, and its prints and warnings."""
 
     outcome: Hashable
     told: tuple[tuple[Hashable, ...], ...]

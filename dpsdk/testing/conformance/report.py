@@ -1,4 +1,4 @@
-"""What a kit finds: one result a check, and whether all of them together let a plugin conform."""
+"""Findings of a kit: one result a check, and whether all of them together let a plugin conform."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether a plugin may conform in spite of this result.
+        """True if a plugin may conform in spite of this result.
 
         A privacy check has to pass. The few that look at what not every plugin has, as several runs
         for one answer, may find nothing of the kind.
@@ -91,7 +91,7 @@ class Result:
 
 @frozen
 class Report:
-    """What a kit found of one plugin; its text is the whole of it, failures first.
+    """The findings of a kit about one plugin; its text is the whole of it, failures first.
 
     All of it is in lines that print, whatever the plugin says of itself.
 
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def conforms(self) -> bool:
-        """Whether every privacy check passed, and nothing else failed that was not waived.
+        """True if every privacy check passed, and nothing else failed that was not waived.
 
         Privacy checks cannot be waived: with one of them waived, a plugin does not conform.
         """
@@ -160,7 +160,7 @@ class Tally:
     def __init__(self) -> None:
         self.runs: int = 0
         self.notes: list[str] = []
-        """What the result should say besides."""
+        """Further remarks on the result."""
 
     def ran(self, times: int = 1) -> None:
         """So many things were tried."""

@@ -15,7 +15,7 @@ from dpsdk.wire import Catalogue
 __all__ = ["NOBODY", "NO_WAIVERS", "check_settings", "to_trust"]
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
-"""Whom a session trusts that is told nothing."""
+"""The trust of a session that is told nothing."""
 
 NO_WAIVERS: Mapping[str, str] = MappingProxyType({})
 
@@ -42,7 +42,7 @@ def check_settings(domain: Domain | None, catalogue: Catalogue | None, *, thorou
 
 
 def to_trust(trust: Mapping[str, str]) -> Mapping[str, str]:
-    """What a session takes as `trust=`, in a mapping of the kit's own.
+    """The `trust=` of a session, in a mapping of the kit's own.
 
     Raises
     ------

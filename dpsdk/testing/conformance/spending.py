@@ -169,13 +169,13 @@ def quote_covers(bench: Bench, tally: Tally) -> None:
 
 @frozen
 class _Refusal:
-    """What came of a question that the budget had no room for."""
+    """The outcome of a question that the budget had no room for."""
 
     error: Exception | None
     source: str | None
     """Of the answer, if one was given all the same."""
     proven: bool
-    """Whether bounds were given with it."""
+    """True if bounds were given with it."""
     refused: int
     """How often the books refused meanwhile, by what an observer was told."""
 

@@ -1,4 +1,4 @@
-"""What plugins say of themselves, in texts that print whatever they say."""
+"""Texts of plugins about themselves, printed safely."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plain(text: str) -> str:
 
 
 def called(value: object) -> str:
-    """What something of a plugin calls itself; what it is of, where it raises instead."""
+    """The name of a part of a plugin by itself; its class, where that raises instead."""
     try:
         return plain(described(value))
     except KeyboardInterrupt:

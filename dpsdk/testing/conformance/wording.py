@@ -48,7 +48,7 @@ def written(bench: Question, tally: Tally) -> None:
 
 
 def _holds_function(query: object) -> bool:
-    """Whether it holds a function, which is written as the table of its values."""
+    """True if it holds a function, which is written as the table of its values."""
     return any(isinstance(held, FunctionType) for _, held in parts(query))
 
 

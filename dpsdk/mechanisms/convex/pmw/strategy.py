@@ -67,7 +67,7 @@ _NARROW = 1e-9
 _ROUNDING = 2.0**-40
 
 _DAMPINGS = (1e-4, 1e-2, 1.0)
-"""What is added to a Hessian, in parts of its mean: directions without curvature are common."""
+"""The ridges of a Hessian, in parts of its mean: directions without curvature are common."""
 
 
 class ModelStream(Stream, ABC):
@@ -186,7 +186,7 @@ class Tilt:
 
     form: LinearForm
     scale: float
-    """What a weight of 1 stands for."""
+    """The size that a weight of 1 stands for."""
 
 
 def tilt_along(gradient: LinearForm, way: Floats) -> Tilt | None:
@@ -242,7 +242,7 @@ class WatchedGradient:
     gradient: LinearForm
     """That of the summed loss at θ̂."""
     measures: LinearForm
-    """What is measured if a coordinate is off: the same, of the loss with its kinks rounded."""
+    """The gap measured if a coordinate is off: the same, of the loss with its kinks rounded."""
     own: Floats
     """The average gradient over the hypothesis."""
     hessian: Floats

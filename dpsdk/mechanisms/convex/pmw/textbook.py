@@ -51,7 +51,7 @@ from dpsdk.typing import Floats
 __all__ = ["PromisedExcess", "TextbookConvexPMW"]
 
 _SLACK = 1 + 2.0**-20
-"""What the kernel's sensitivity of rounded gradients may exceed that of the constants by."""
+"""The excess of the kernel's sensitivity of rounded gradients over that of the constants."""
 
 _CONSTANTS = ("dimension", "lipschitz", "smoothness", "radius", "farthest")
 _SKETCHED = ("vectors", "slope", "bend", "norm", "radius")
@@ -126,7 +126,7 @@ class PromisedExcess(ScalarAccuracy):
 )
 @frozen(kw_only=True)
 class TextbookConvexPMW(ModelsMechanism):
-    """What `ConvexPMW.textbook` makes; its parameters are explained there."""
+    """The mechanism of `ConvexPMW.textbook`, where its parameters are explained."""
 
     page = "explanation/proofs/convex-pmw.md"
 
@@ -168,7 +168,7 @@ class TextbookConvexPMW(ModelsMechanism):
 
     @property
     def distortion(self) -> float:
-        """What the sketch of each model is counted on to do at the most; 0 without sketches."""
+        """The distortion that the sketch of each model may have; 0 without sketches."""
         one = self.problem
         if isinstance(one, Problem):
             return 0.0
@@ -182,7 +182,7 @@ class TextbookConvexPMW(ModelsMechanism):
 
     @property
     def lost(self) -> float:
-        """What of `alpha` is for sketches."""
+        """The part of `alpha` for sketches."""
         return 0.0 if isinstance(self.problem, Problem) else self.problem.lost(self.distortion)
 
     def alpha_for(self, terms: Terms) -> float | None:
@@ -195,7 +195,7 @@ class TextbookConvexPMW(ModelsMechanism):
         return least_rows(self.alpha - self.lost, self._promise(terms), terms)
 
     def printed_rows(self, terms: Terms) -> float:
-        """What Theorem 3.8 asks for by its own constants, with the factors that print left out."""
+        """The rows that Theorem 3.8 asks for by its own constants, with factors lost in print."""
         alpha = self.alpha - self.lost
         return printed_rows(alpha, self._promise(terms)) if alpha > 0.0 else math.inf
 

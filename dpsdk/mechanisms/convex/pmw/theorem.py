@@ -29,7 +29,7 @@ _WATCH, _GRADIENT, _ORACLE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
 """The parts of a round, in ρ."""
 
 _FLOATS = 2.0**-50
-"""What the gradient of a ridge may be off in floats, as a part of its length; and more."""
+"""A bound of the error of the gradient of a ridge in floats, as a part of its length."""
 
 _MOST_ROWS = 2**50
 _STEPS = 60
@@ -60,7 +60,7 @@ class Figure:
     """How Figure 3 spends and decides, for an error alpha that it keeps."""
 
     alpha: float
-    """What is promised, in the unit of the average loss."""
+    """The promised error, in the unit of the average loss."""
     updates: int
     """T = 64 S² K / α², rounded up, with K the potential, ln|X| from the uniform start."""
     step: float
@@ -78,9 +78,9 @@ class Figure:
     """Of a measured gradient."""
     concentration: Concentration
     bias: float
-    """What noise and rounding of an average gradient are counted on to be."""
+    """The promised bound of noise and rounding of an average gradient."""
     oracle: Fraction
-    """What an answer of A′ may cost, in ρ."""
+    """The price of an answer of A′, in ρ."""
     runs: Runs
     descent: Descent
     """The descent that A′ is, planned for the constants of all models, so that its bound holds."""

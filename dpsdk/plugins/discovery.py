@@ -1,4 +1,4 @@
-"""What installed distributions offer, read off their metadata: nothing is imported."""
+"""Find what installed distributions offer, from their metadata: nothing is imported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST_PLACE = 200
 
 @frozen
 class Plugin:
-    """What an installed distribution says that it offers. None of its code was run for that.
+    """An offer of an installed distribution. None of its code was run for that.
 
     Parameters
     ----------

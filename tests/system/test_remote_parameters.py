@@ -180,7 +180,7 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "budget": lambda e: Session(DATA, Budget(e, "1e-6")) and Laplace(1),
     "budget delta": lambda e: Session(DATA, Budget(1, e)) and Laplace(1),
 }
-for kind in BUILT_IN:
+for kind in sorted(BUILT_IN, key=lambda kind: kind.__name__):
     if kind is not Parts:  # which has no amount of its own
         MECHANISMS[kind.family] = partial(sample, kind, AGES, "age")
 

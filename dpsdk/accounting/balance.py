@@ -22,7 +22,7 @@ def _states(value: Sequence[State]) -> tuple[State, ...]:
 
 @frozen(repr=False)
 class Balance:
-    """What could still be spent when somebody looked. Public, and it changes no more.
+    """The budget that was left when somebody looked. Public, and it changes no more.
 
     While a scope has a reserve, limits are lowered by what that sets aside, which in the Gaussian
     envelope makes runs dearer than they are: what fits here is accepted, and a little more may be.
@@ -66,7 +66,7 @@ class Balance:
         return evolve(self, caps=(*self._caps, cap))
 
     def fits(self, runs: Runs) -> bool:
-        """Whether all of these runs fit, one after the other; False where no theorem prices one."""
+        """True if all of these runs fit, one after the other; False where no theorem prices one."""
         try:
             return self.share(runs) is not None
         except UnsupportedGuarantee:

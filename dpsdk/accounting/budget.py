@@ -1,4 +1,4 @@
-"""What a session may spend at the most."""
+"""The privacy budget of a session."""
 
 from __future__ import annotations
 

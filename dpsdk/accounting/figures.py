@@ -1,4 +1,4 @@
-"""What lines of books amount to, in the figures that people read."""
+"""Figures for people from the lines of books."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["readings_of", "spent_of"]
 def spent_of(
     composition: Composition, lines: Sequence[Line], charges: int, guarantee: Budget, of: str
 ) -> Spent:
-    """What was spent in so many charges: of several lines the largest of each figure."""
+    """Sum up the spending in so many charges: of several lines the largest of each figure."""
     sizes = [line.epsilon for line in lines]
     known = [size for size in sizes if size is not None]
     states = [line.state for line in lines]
@@ -46,7 +46,7 @@ def readings_of(
     bound: Anytime | None,
     level: Fraction,
 ) -> Readings:
-    """What some runs cost, which amount to a line, at one δ; see `Readings`."""
+    """Read the cost of runs, which amount to a line, at one δ; see `Readings`."""
     rho = from_steps(line.rho)
     leaks = from_steps(sum(prices_of(run).leak_steps for run in runs), LEAK_STEPS)
     summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf

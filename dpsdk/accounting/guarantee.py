@@ -1,4 +1,4 @@
-"""What is proven of one run: the law of its noise, from which each composition takes its charge.
+"""Guarantees of one run: the law of its noise, from which each composition takes its charge.
 
 A guarantee is public. It is computed from a mechanism's parameters and the sensitivities of the
 questions, never from data, and carries no neighbour relation: the shifts already are those of the
@@ -101,14 +101,14 @@ def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
 
 
 class Guarantee(ABC):
-    """What one run satisfies, for every pair of neighbours and whatever came before it."""
+    """The guarantee of one run, for every pair of neighbours and whatever came before it."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def free(self) -> bool:
-        """Whether the run tells nothing about the data, so that it costs nothing."""
+        """True if the run tells nothing about the data, so that it costs nothing."""
 
     def to_record(self) -> JSON:
         """The guarantee as plain data, for a ledger to write.
@@ -151,7 +151,7 @@ class PureGuarantee(Guarantee):
 
     @cached_property
     def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
-        """Whether epsilon is 0."""
+        """True if epsilon is 0."""
         return not self.epsilon
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
 
     @cached_property
     def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
-        """Whether neighbours have the same vector."""
+        """True if neighbours have the same vector."""
         return not self.shift
 
     def __str__(self) -> str:
@@ -252,7 +252,7 @@ class DiscreteGaussianGuarantee(Guarantee):
 
     @cached_property
     def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
-        """Whether neighbours have the same vector."""
+        """True if neighbours have the same vector."""
         return not self.shift_squared
 
     def __str__(self) -> str:
@@ -281,7 +281,7 @@ class BoundedRangeGuarantee(Guarantee):
 
     @cached_property
     def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
-        """Whether eta is 0."""
+        """True if eta is 0."""
         return not self.eta
 
     def __str__(self) -> str:
@@ -311,7 +311,7 @@ class ApproximateGuarantee(Guarantee):
 
     @cached_property
     def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
-        """Whether epsilon and delta are 0."""
+        """True if epsilon and delta are 0."""
         return not self.epsilon and not self.delta
 
     def __str__(self) -> str:

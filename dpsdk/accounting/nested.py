@@ -112,7 +112,7 @@ class ScopeOdometer(Odometer):
 
     @classmethod
     def within(cls, odometer: Odometer) -> tuple[ScopeStatement, ...]:
-        """What every scope within an odometer has spent, by one look at the books.
+        """The spending of every scope within an odometer, by one look at the books.
 
         Scopes within scopes are among them, and those that other sessions on the ledger have
         opened. Of a scope that is closed nothing is told once it is forgotten.
@@ -310,7 +310,7 @@ def _around(books: Books, account: Account) -> str:
 
 
 def _same_cap(one: State, other: State) -> bool:
-    """Whether two caps are one but for last digits, which machines may work out differently."""
+    """True if two caps are one but for last digits, which machines may work out differently."""
     if len(one.limit) != len(other.limit) or len(one.parts) != len(other.parts):
         return False
     limits = zip(one.limit, other.limit, strict=True)

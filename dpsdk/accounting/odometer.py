@@ -44,7 +44,7 @@ _LISTED = 2**12
 """So many equal runs are tried one by one where all together are too many."""
 
 NO_DATASET = Dataset()
-"""What an odometer without a table protects."""
+"""The dataset of an odometer without a table."""
 
 
 class Odometer(Statement):
@@ -293,7 +293,7 @@ class Odometer(Statement):
             raise
 
     def _made(self, number: int) -> bool:
-        """Whether a number is one of this session."""
+        """True if a number is one of this session."""
         return number >> _NUMBERS_BITS == self._session
 
     def merge(self, generation: int) -> None:

@@ -29,14 +29,14 @@ Witness: TypeAlias = Callable[[Books, Books], object]
 
 
 class Moment(NamedTuple):
-    """What all runs of a session amounted to at one moment."""
+    """The sum of all runs of a session at one moment."""
 
     lines: tuple[Line, ...]
     charges: int
 
 
 def moment_of(books: Books) -> Moment:
-    """What the runs in some books amounted to for the whole session."""
+    """The sum of the runs in some books for the whole session."""
     return Moment(tuple(chain.from_iterable(concerned(books, SESSION))), books.runs)
 
 
@@ -73,7 +73,7 @@ class Trusted:
 
 @frozen(eq=False, repr=False)
 class Payment:
-    """Who was charged for an answer, by which rules, and what that left.
+    """The payer of an answer, the rules, and the rest of the budget.
 
     Public, as what was spent always is. Summed up when somebody asks, and a value of its own: it
     does not change when more is spent.
@@ -107,12 +107,12 @@ class Payment:
 
     @property
     def budget(self) -> Budget:
-        """What the session may spend in all."""
+        """The whole budget of the session."""
         return self._budget
 
     @property
     def before(self) -> Spent | None:
-        """What had been spent of that budget, by all on the ledger, when it was charged first.
+        """The spending of that budget, by all on the ledger, when it was charged first.
 
         None where nothing was charged this time: for an answer that was free, or is given again.
         """
@@ -120,7 +120,7 @@ class Payment:
 
     @property
     def after(self) -> Spent | None:
-        """What had been spent when it was charged last. None as for `before`."""
+        """The spending when it was charged last. None as for `before`."""
         return self._spent(self._after)
 
     def _spent(self, moment: Moment | None) -> Spent | None:

@@ -1,4 +1,4 @@
-"""What an odometer shows: what is spent in all, and what is left."""
+"""The spent and the remaining budget, as an odometer shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent", "without
 
 
 class Asked(NamedTuple):
-    """What runs are charged for: a question to a mechanism, or the opening of a channel to it.
+    """The reason of a charge: a question to a mechanism, or the opening of a channel to it.
 
     `number` tells the questions of a session apart; 0 belongs to none. `scope` is the scope that
     asked, empty for the session itself, and `request` the name of the request, if it has one.
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 )
 @frozen(repr=False)
 class Spent:
-    """What a session has spent.
+    """The spending of a session.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Spent:
 
 @frozen(repr=False)
 class Remaining:
-    """What a session, scope or part can still spend, while nobody else is charged.
+    """The budget that a session, scope or part can still spend, while nobody else is charged.
 
     Where that is closed, and in a forked process, no run fits: the sizes are 0, and `fraction`
     still tells what is left of the budget, for whoever else spends it.
@@ -143,7 +143,7 @@ def without_runs(remaining: Remaining) -> Remaining:
 
 @frozen
 class ScopeStatement:
-    """What a scope has spent of its cap, and what it may still spend.
+    """The spending of a scope, and the rest of its cap.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class ScopeStatement:
 
 @frozen(repr=False)
 class Readings:
-    """What the runs so far cost, read in four ways.
+    """The cost of the runs so far, read in four ways.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ __all__ = ["Statement"]
 
 
 class Statement:
-    """What an odometer shows. All of it comes from the ledger, and so tells of every session."""
+    """The figures of an odometer. All come from the ledger, and so include every session."""
 
     _ledger: SessionLedger
     _budget: Budget
@@ -50,7 +50,7 @@ class Statement:
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The whole budget."""
         return self._budget
 
     @property
@@ -75,17 +75,17 @@ class Statement:
 
     @property
     def session(self) -> int:
-        """Which session on its ledger this is, counted from 1 in the order of opening."""
+        """The number of this session on its ledger, counted from 1 in the order of opening."""
         return self._session
 
     @property
     def durable(self) -> bool:
-        """Whether its ledger outlives the process."""
+        """True if its ledger outlives the process."""
         return self._ledger.durable
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far.
+        """The spending so far.
 
         It may be read after closing. In a forked process, a ledger in memory is as it was then.
         """
@@ -93,7 +93,7 @@ class Statement:
 
     @property
     def remaining(self) -> Remaining:
-        """What can still be spent, leaving to scopes what they reserved.
+        """The rest of the budget, less the reserves of scopes.
 
         No run fits where the scope, or the part of a table, is closed, or in a forked process.
         """
@@ -101,12 +101,12 @@ class Statement:
 
     @property
     def balance(self) -> Balance:
-        """What can still be spent at this moment, to plan with."""
+        """The rest of the budget at this moment, to plan with."""
         states = dict.fromkeys(self._binding(self._ledger.read()))
         return Balance(self.composition, self.budget, tuple(states))
 
     def readings(self, delta: Real) -> Readings:
-        """What the runs so far cost, read in several ways, each with its condition.
+        """Read the cost of the runs so far in several ways, each with its condition.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Statement:
         return tuple(self._ledger.charged(self._session, question, since))
 
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
-        """What was charged for one question of this session, after the first `since` charges."""
+        """The charges of one question of this session, after the first `since` charges."""
         return tuple([charge.guarantee for charge in self.charged_for(question, since)])
 
     def ledger_charges(self) -> tuple[Charge, ...]:
@@ -191,7 +191,7 @@ class Statement:
         self._check(books)
 
     def _open_remaining(self, books: Books) -> Remaining:
-        """What can still be spent; nothing where nothing is charged."""
+        """The rest of the budget; nothing where nothing can be charged."""
         try:
             self._check_open(books)
         except Closed:
@@ -220,7 +220,7 @@ class Statement:
         return charges
 
     def _aside(self, books: Books) -> Aside:
-        """What is set aside, for charges here."""
+        """The reserves that charges here must leave."""
         accounts = books.accounts
         mine = [accounts[one] for one in self._payer.accounts if one in accounts]
         own = next((one.line.state for one in mine if one.reserve), None)

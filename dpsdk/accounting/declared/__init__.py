@@ -1,1 +1,1 @@
-"""What is known beforehand: runs that are all declared before the first answer."""
+"""Guarantees of runs that are all declared before the first answer."""

@@ -1,4 +1,4 @@
-"""What has been spent at a moment that may depend on the answers."""
+"""Bounds of the spending at a moment that may depend on the answers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["calibrate", "calibrate_within", "fits_all", "max_epsilon_for"]
 
 
 def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) -> bool:
-    """Whether all of the runs fit, one after the other."""
+    """True if all of the runs fit, one after the other."""
     for guarantee in runs:
         after = composition.charge(state, guarantee)
         if after is None:

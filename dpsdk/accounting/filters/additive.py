@@ -206,7 +206,7 @@ class AdditiveComposition(OneLimitComposition):
         return min(fits, default=None)
 
     def largest_rho(self, state: State) -> Fraction:
-        """What is left of ρ, exactly."""
+        """The rest of ρ, exactly."""
         return self._left(state)
 
     def describe(self, state: State) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class BasicComposition(AdditiveComposition):
         raise UnsupportedGuarantee(str(guarantee), self.title, reason)
 
     def largest_epsilon(self, state: State) -> Fraction:
-        """What is left of ε, exactly."""
+        """The rest of ε, exactly."""
         return self._left(state)
 
     def largest_rho(self, state: State) -> Fraction:
@@ -333,5 +333,5 @@ class ZCDPComposition(AdditiveComposition):
         return _pure_epsilon_of(self._left(state))
 
     def largest_rho(self, state: State) -> Fraction:
-        """What is left of ρ, exactly."""
+        """The rest of ρ, exactly."""
         return self._left(state)

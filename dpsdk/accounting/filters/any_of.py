@@ -32,7 +32,7 @@ from dpsdk.typing import Real
 __all__ = ["AnyOf", "default_composition", "leakless"]
 
 _ANY_BUDGET = Budget(1000, "0.5")
-"""Whether a composition prices a guarantee does not depend on the budget."""
+"""A budget like any other: prices of guarantees do not depend on it."""
 
 
 def _members(value: tuple[Composition, ...]) -> tuple[Composition, ...]:
@@ -121,7 +121,7 @@ class AnyOf(Composition):
 
     @property
     def concurrent(self) -> bool:
-        """Whether every member allows interactive runs to interleave."""
+        """True if every member allows interactive runs to interleave."""
         return all(member.concurrent for member in self.members)
 
     def begin(self, budget: Budget) -> State:
@@ -286,7 +286,7 @@ class AnyOf(Composition):
                 raise error
 
     def _priced(self, state: State, guarantee: Guarantee) -> bool:
-        """Whether some member, open or closed, has a theorem that prices the run."""
+        """True if some member, open or closed, has a theorem that prices the run."""
         pairs = zip(self.members, state.parts, strict=True)
         return any(
             (part is None or is_open(part)) and _prices(member, guarantee) for member, part in pairs

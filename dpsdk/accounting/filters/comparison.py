@@ -29,7 +29,7 @@ def worst(states: Sequence[State]) -> State:
 
 
 def covered(state: State, by: State) -> bool:
-    """Whether a state is no further spent than another of the same limits, in every member.
+    """True if a state is no further spent than another of the same limits, in every member.
 
     Then it admits whatever the other does.
     """
@@ -42,7 +42,7 @@ def covered(state: State, by: State) -> bool:
 
 
 def pattern(state: State) -> tuple[object, ...]:
-    """Which members are open."""
+    """The members that are open, as truth values."""
     return tuple(pattern(part) if is_open(part) else None for part in state.parts)
 
 
@@ -55,7 +55,7 @@ def share_of(state: State, share: Fraction) -> State:
 
 
 def serves(state: State, held: Sequence[State]) -> bool:
-    """Whether all that others hold can still be spent: of several members, in one and the same."""
+    """True if all that others hold can still be spent: of several members, in one and the same."""
     for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True)):
         if sum(other.limit[axis] - other.spent[axis] for other in held) > limit - spent:
             return False
@@ -73,7 +73,7 @@ def _member_serves(state: State, held: Sequence[State], place: int) -> bool:
 
 
 def serving(asked: State, states: Sequence[State], held: Sequence[State]) -> State:
-    """What is asked, in those members alone in which one of the states can serve all that is held.
+    """The request in those members alone in which one state can serve all that is held.
 
     `held` includes what is asked.
     """

@@ -1,4 +1,4 @@
-"""What adds up: the interface of every privacy filter, and its state.
+"""The interface of privacy filters, and their state.
 
 A composition is a public, frozen value that decides which runs still fit into a budget. The runs
 may be chosen adaptively, each with any parameters and after seeing every earlier answer. All its
@@ -144,7 +144,7 @@ NEVER_OPEN = State((), ())
 
 
 def is_open(part: State | None) -> TypeGuard[State]:
-    """Whether a member of a composition may still accept runs."""
+    """True if a member of a composition may still accept runs."""
     return part is not None and bool(part.limit or part.parts)
 
 
@@ -157,7 +157,7 @@ class Composition(ABC):
     __slots__ = ()
 
     uses_delta: ClassVar[bool] = True
-    """Whether the theorem behind the filter itself spends δ, leaks aside."""
+    """True if the theorem behind the filter itself spends δ, leaks aside."""
 
     def to_record(self) -> JSON:
         """The composition as plain data, for a ledger to write.
@@ -183,7 +183,7 @@ class Composition(ABC):
 
     @property
     def concurrent(self) -> bool:
-        """Whether interactive runs may stay open and interleave with others.
+        """True if interactive runs may stay open and interleave with others.
 
         False unless a composition says, with a proof, that it may.
         """
@@ -276,7 +276,7 @@ class Composition(ABC):
 
     @abstractmethod
     def describe(self, state: State) -> tuple[str, ...]:
-        """What is spent of what, one short text for each member still open."""
+        """Describe the spending, in one short text for each member still open."""
 
 
 COMPOSITION = Nested[Composition]("a composition", Composition)

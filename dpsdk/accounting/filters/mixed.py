@@ -119,7 +119,7 @@ class MixedComposition(Composition):
         return _FILTERS[place].largest_epsilon(part)
 
     def largest_rho(self, state: State) -> Fraction:
-        """What is left, divided by the order."""
+        """The rest, divided by the order."""
         place, part = self._place(state)
         return _FILTERS[place].largest_rho(part)
 
@@ -137,7 +137,7 @@ class MixedComposition(Composition):
 
     @staticmethod
     def _place(state: State) -> tuple[int, State]:
-        """Which order is in use, and its state; a state that has none open admits nothing."""
+        """The order in use, and its state; a state that has none open admits nothing."""
         for place, part in enumerate(state.parts):
             if part is not None and part.limit:
                 return place, part

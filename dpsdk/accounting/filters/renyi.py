@@ -155,5 +155,5 @@ class RenyiComposition(AdditiveComposition):
         return largest(fits, low)
 
     def largest_rho(self, state: State) -> Fraction:
-        """What is left, divided by the order."""
+        """The rest, divided by the order."""
         return self._left(state) / self.order

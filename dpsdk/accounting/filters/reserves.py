@@ -48,7 +48,7 @@ _STEPS = 8
 
 
 class Aside(NamedTuple):
-    """What is set aside, for runs of somebody.
+    """The reserves that a run of somebody must leave.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class Aside(NamedTuple):
         return None if own is None else (*self.others, own)
 
     def left(self, state: State, axis: int) -> int:
-        """What a state has left on an axis, less all that is set aside."""
+        """The rest of a state on an axis, less all that is set aside."""
         return state.limit[axis] - state.spent[axis] - _kept(self.held, axis)
 
 
 def _kept(reserves: Sequence[State], axis: int) -> int:
-    """What reserves still hold on an axis."""
+    """The rest of the reserves on an axis."""
     return sum(one.limit[axis] - one.spent[axis] for one in reserves)
 
 

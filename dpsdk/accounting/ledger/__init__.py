@@ -1,1 +1,1 @@
-"""What remembers: the books of a session as one value, and what holds them."""
+"""Ledgers: the books of a session as one value, and their storage."""

@@ -52,7 +52,7 @@ def address_of(dsn: str) -> tuple[str, str]:
 
 
 def _public(given: Mapping[str, str | int | None]) -> str:
-    """What may be shown of an address: all of it, or nothing if part of it looks like a password.
+    """The public part of an address: all of it, or nothing if part of it looks like a password.
 
     One that was written as it is, with its slashes and at signs, may be taken for part of a host,
     a port or a database.

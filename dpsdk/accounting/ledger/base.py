@@ -1,4 +1,4 @@
-"""What remembers: the interface of every ledger."""
+"""The interface of every ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Decision(NamedTuple):
-    """What becomes of books.
+    """The new books, and the answer of a decision.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Ledger(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether what was taken is still there after this process, also if it is killed.
+        """True if what was taken is still there after this process, also if it is killed.
 
         Sessions on such a ledger use private noise, a named table and compositions of the package.
         """
@@ -146,7 +146,7 @@ def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[N
 
 
 def binding_of(books: Books) -> Binding:
-    """What books are kept for, once a ledger has taken some."""
+    """The binding of the books, once a ledger has taken some."""
     if books.binding is None:
         expected = "one that keeps what it takes"
         raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")

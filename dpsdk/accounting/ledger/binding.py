@@ -1,4 +1,4 @@
-"""What a ledger is bound to: a table, a budget, a filter, and a bound that was fixed beforehand."""
+"""The binding of a ledger to a table, a budget, a filter, and a bound fixed beforehand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Binding", "Dataset", "check_same", "check_written"]
     public=False,
 )
 class Dataset(NamedTuple):
-    """What a budget protects.
+    """The table that a budget protects.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Dataset(NamedTuple):
     public=False,
 )
 class Binding(NamedTuple):
-    """What books are kept for, from their beginning on.
+    """The facts that books are bound to from their beginning on.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ _DEEPEST = 64
     public=False,
 )
 class Account(NamedTuple):
-    """What was spent under one cap.
+    """The spending under one cap.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def _serve(lines: Lines, aside: Sequence[State]) -> bool:
 
 
 def _alike(state: State, aside: Sequence[State]) -> Hashable:
-    """What must be the same of states that may be merged: open members, and those that serve."""
+    """The parts that mergeable states share: open members, and those that serve."""
     return pattern(state), pattern(serving(state, [state], aside)) if aside else ()
 
 
@@ -421,7 +421,7 @@ def check_books(books: Books, *, known_start: bool = False) -> None:
 
 
 def _shaped(state: State, start: State) -> bool:
-    """Whether two states have as many axes and members, also within members that are open."""
+    """True if two states have as many axes and members, also within members that are open."""
     if len(state.limit) != len(start.limit) or len(state.parts) != len(start.parts):
         return False
     pairs = zip(state.parts, start.parts, strict=True)
@@ -429,7 +429,7 @@ def _shaped(state: State, start: State) -> bool:
 
 
 def _begins(start: State, known: State) -> bool:
-    """Whether a state may be a beginning: nothing is spent, and limits are not above the known.
+    """True if a state may be a beginning: nothing is spent, and limits are not above the known.
 
     They may differ by a little, as what computes them does, and be below by as much as was found
     since.

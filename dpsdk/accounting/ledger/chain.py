@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 def digest_of(text: str) -> str:
-    """What an entry says of books, so that these need not be kept twice."""
+    """The digest of books in an entry, so that these need not be kept twice."""
     return sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -85,5 +85,5 @@ def coded(key: bytes, before: bytes, entry: Entry) -> Entry:
 
 
 def fits(key: bytes, before: bytes, entry: Entry) -> bool:
-    """Whether an entry is behind another as it was written."""
+    """True if an entry is behind another as it was written."""
     return hmac.compare_digest(code_of(key, before, entry), entry.code)

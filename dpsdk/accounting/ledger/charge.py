@@ -179,7 +179,7 @@ def written(charges: Sequence[Charge]) -> bytes:
 
 
 def _plain(charge: Charge) -> JSON:
-    """What `Charge.to_record` gives, sooner for what is short."""
+    """The result of `Charge.to_record`, sooner for short charges."""
     number, label, guarantee, mechanism, question, session, payer, request, scope, at = charge
     texts = f"{label}{mechanism}{request}{scope}"
     if not texts.isascii() or len(texts) > _SHORT or (at is not None and at.tzinfo is not UTC):
@@ -207,7 +207,7 @@ def _plain(charge: Charge) -> JSON:
 
 
 def charge_of(record: object) -> Charge:
-    """What `Charge.from_record` gives, sooner where `_plain` wrote it."""
+    """The result of `Charge.from_record`, sooner where `_plain` wrote it."""
     try:
         members = cast("dict[str, Any]", record)
         accounts, part = members["payer"]["accounts"], members["payer"]["part"]

@@ -30,7 +30,7 @@ _BUNDLE_LIMIT = 2**12
 
 @frozen(eq=False)
 class Division:
-    """What each kind of neighbours has seen of a divided table; a value.
+    """The spending of each kind of neighbours of a divided table; a value.
 
     Neighbours differ in one part; or, where rows move, in two: a kind is a part, or a pair. Parts
     that nobody has asked are alike, and so stand in one place, the first.

@@ -79,7 +79,7 @@ _TERMS = (
     "e.request = ?",
     "e.runs > ?",
 )
-"""What each field of `Wanted` asks."""
+"""The condition of each field of `Wanted`."""
 
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
@@ -93,7 +93,7 @@ _PASSING = {
     14: "it cannot be opened",
     23: "it is not allowed",
 }
-"""What a code of SQLite says of a file that may be whole."""
+"""The codes of SQLite for a file that may be whole."""
 
 
 @define(eq=False)
@@ -134,7 +134,7 @@ class LedgerFile(Store[_Link]):
             raise known from error
 
     def explained(self, error: Exception) -> Exception | None:
-        """What went wrong with the file, in public words; None if it is something else."""
+        """Explain an error of the file in public words; None if it is something else."""
         from sqlite3 import Error  # noqa: PLC0415  # some Pythons are built without it
 
         if isinstance(error, Error):
@@ -150,7 +150,7 @@ class LedgerFile(Store[_Link]):
         return None
 
     def there(self) -> bool:
-        """Whether there is something in the file, of whatever kind. Nothing is made."""
+        """True if there is something in the file, of whatever kind. Nothing is made."""
         with self.typed():
             try:
                 found = self.path.stat()
@@ -174,7 +174,7 @@ class LedgerFile(Store[_Link]):
                 self._make()
 
     def _marks(self, mode: str) -> tuple[int, int] | None:
-        """What the file says of whom it is; None if there is nothing in it of whatever kind."""
+        """The marks in the file that identify it; None if there is nothing in it."""
         self._beside()
         with forks.unforked(), closing(self._connect(mode)) as connection:
             ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
@@ -267,7 +267,7 @@ class LedgerFile(Store[_Link]):
         )
 
     def _where(self) -> tuple[int, int] | None:
-        """Which file it is, by the numbers of the system; None if there is none."""
+        """The device and inode of the file; None if there is none."""
         try:
             found = os.stat(self.name)  # noqa: PTH116  # quicker than a path, for each transaction
         except FileNotFoundError:
@@ -279,7 +279,7 @@ class LedgerFile(Store[_Link]):
         return found.st_dev, found.st_ino
 
     def _beside(self) -> int:
-        """Which write-ahead log it has; 0 for none."""
+        """The inode of its write-ahead log; 0 for none."""
         log = 0
         for companion in ("-journal", "-shm", "-wal"):
             place = self.name + companion

@@ -39,7 +39,7 @@ class _Connections:
         self.threads: dict[int, int] = {}
 
     def others(self, thread: int) -> bool:
-        """Whether other threads have connections. Those that have ended have none."""
+        """True if other threads have connections. Those that have ended have none."""
         alive = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # documented all the same
         return bool((self.threads.keys() & alive.keys()) - {thread})
 

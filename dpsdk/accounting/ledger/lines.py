@@ -1,4 +1,4 @@
-"""What runs amount to for some kinds of neighbours: lines, of which every run must fit all."""
+"""Lines: the sums of runs for some kinds of neighbours, all of which a run must fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMPARED = 512
 
 @written("line", {"state": STATE, "epsilon": OrNone(STEPS), "rho": STEPS}, public=False)
 class Line(NamedTuple):
-    """What runs amount to: a filter's state, and sums to report."""
+    """The sum of runs: a filter's state, and sums to report."""
 
     state: State
     epsilon: int | None = 0
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 Lines: TypeAlias = tuple[Line, ...]
-"""What the runs of one session amount to for different neighbours. A run must fit all of them."""
+"""The lines of one session for different neighbours. A run must fit all of them."""
 
 MOST_LINES = 256
 """More than `LINE_LIMIT`, as lines with other open members are not merged."""
@@ -111,7 +111,7 @@ def essential(lines: Iterable[Line], alike: Callable[[State], Hashable]) -> Line
 
 
 def _beyond(line: Line, other: Line) -> bool:
-    """Whether a line is at least as far spent as another."""
+    """True if a line is at least as far spent as another."""
     sizes = line.epsilon is None or (other.epsilon is not None and other.epsilon <= line.epsilon)
     return sizes and other.rho <= line.rho and covered(other.state, line.state)
 

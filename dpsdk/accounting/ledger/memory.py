@@ -21,7 +21,7 @@ Change: TypeAlias = Callable[[Books], Books]
 
 
 class Holder:
-    """What all who hold one account of books in memory share, so that it ends with the last."""
+    """The state that all holders of one account of books in memory share; it ends with the last."""
 
     __slots__ = ("__weakref__",)
 
@@ -38,13 +38,13 @@ _Pending: TypeAlias = tuple[Change | _Gone, ...]
 
 
 class Changes:
-    """What becomes of books with the next decision, since a finaliser cannot wait for its turn."""
+    """Changes of books for the next decision, since a finaliser cannot wait for its turn."""
 
     __slots__ = ("_seen", "_watched", "holders", "pending")
 
     def __init__(self) -> None:
         self.pending: list[Change | _Gone] = []
-        """What waits. Whoever has a change appends it, and never waits."""
+        """The changes that wait. Appending one never waits."""
         self.holders: WeakValueDictionary[int, Holder] = WeakValueDictionary()
         """By the numbers of their accounts."""
         self._watched: dict[int, _Gone] = {}
@@ -96,7 +96,7 @@ class MemoryLedger:
         self._answers: dict[str, bytes] = {}
         self._lock = ExclusiveLock("an odometer")
         self.changes: Changes = Changes()
-        """What waits for the next decision of any session."""
+        """The changes that wait for the next decision of any session."""
 
     @property
     def durable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a file lies where the locks of other machines, or of the host, cannot be relied on."""
+"""Detect files on network or host mounts, where locks cannot be relied on."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ _TERMS = (
     "e.of_request = %s",
     "e.runs > %s",
 )
-"""What each field of `Wanted` asks."""
+"""The condition of each field of `Wanted`."""
 
 _DIGESTED = (False, False, True, False, True, False)
 
@@ -104,11 +104,11 @@ _PASSING = {
     "25P03": "its server was lost",
     "25P04": "its server was lost",
 }
-"""What a code of PostgreSQL, or its first letters, says of a ledger that may be whole."""
+"""The codes of PostgreSQL, or their first letters, for a ledger that may be whole."""
 
 
 _inherited: list[object] = []
-"""What a forked process must not close, since its parent works with it."""
+"""Connections that a forked process must not close, since its parent works with them."""
 
 
 class LedgerServer(Store["_Connection"]):
@@ -142,7 +142,7 @@ class LedgerServer(Store["_Connection"]):
             raise LedgerUnavailable(self.name, why) from error
 
     def _typed(self, error: Error) -> Exception:
-        """What went wrong, in public words. The error itself may show how the server is reached."""
+        """Explain an error in public words. The error may show how the server is reached."""
         from psycopg import DataError, InternalError, OperationalError  # noqa: PLC0415  # an extra
 
         code = error.sqlstate
@@ -160,7 +160,7 @@ class LedgerServer(Store["_Connection"]):
         return LedgerUnavailable(self.name, said)
 
     def there(self) -> bool:
-        """Whether there is something in the schema, of whatever kind. Nothing is made."""
+        """True if there is something in the schema, of whatever kind. Nothing is made."""
         with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
             return bool(self._found(connection))
 

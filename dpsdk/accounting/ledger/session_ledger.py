@@ -28,7 +28,7 @@ def system_clock() -> datetime:
 
 
 def time_of(clock: Clock) -> datetime | None:
-    """What a clock says, in UTC; None where it fails, or does not say in which zone.
+    """The time of a clock in UTC; None where it fails, or names no zone.
 
     A charge that could not be dated is one all the same.
     """
@@ -67,7 +67,7 @@ class SessionLedger:
         self._clock = clock
         with asking(ledger):
             self.durable: bool = bool(ledger.durable)
-            """Whether the ledger outlives the process."""
+            """True if the ledger outlives the process."""
         self._memory = ledger if type(ledger) is MemoryLedger else None
         # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
@@ -83,7 +83,7 @@ class SessionLedger:
         return self._since if self._memory is None else self._memory.read().runs
 
     def now(self) -> datetime | None:
-        """What time it is, to be written down and never to decide by."""
+        """The present time, to be written down and never to decide by."""
         return time_of(self._clock)
 
     def check(self) -> None:
@@ -160,7 +160,7 @@ class SessionLedger:
         return holder
 
     def holder(self, number: int) -> Holder | None:
-        """Who holds an account; None if nobody does, which ends it only where it is in memory."""
+        """The holder of an account; None ends it only where it is in memory."""
         return self._changes.holders.get(number)
 
     def mark_partition(self, generation: int, owner: object | None) -> bool:
@@ -201,7 +201,7 @@ class SessionLedger:
             return self._ledger.charges(since)
 
     def charged(self, session: int, question: int, since: int) -> list[Charge]:
-        """What a question of this session was charged, after the first `since` charges of all."""
+        """The charges of a question of this session, after the first `since` charges of all."""
         if self._memory is None and not self._lost:
             return list(self._own.get(question, ()))
         return [

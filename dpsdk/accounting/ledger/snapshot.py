@@ -60,7 +60,7 @@ def digests_of(texts: Mapping[str, str], before: Snapshot) -> Mapping[str, str]:
 
 
 def digest_of(digests: Mapping[str, str]) -> str:
-    """What an entry says of all texts, by the digest of each."""
+    """The digest of all texts in an entry, by the digest of each."""
     listed = [f"{name}={digest}\n" for name, digest in sorted(digests.items())]
     return sha256("".join(listed).encode("utf-8")).hexdigest()
 
@@ -95,7 +95,7 @@ def snapshot_of(books: Books, before: Snapshot) -> Snapshot:
 
 
 def _spent(state: State) -> list[object]:
-    """What is spent on each axis, and of each part; null for one that was closed."""
+    """The spending on each axis, and of each part; null for one that was closed."""
     parts = [
         None if part is None else _spent(part) if part.limit or part.parts else "never"
         for part in state.parts
@@ -183,7 +183,7 @@ def restored(
 
 
 def _read(text: str, make: Callable[[Any], T], write: Callable[[T], str]) -> T:
-    """What a text says, which is written in one way only."""
+    """Read a text that is written in one way only."""
     try:
         found = make(parsed(text, scale=_SCALE))
         if write(found) == text:

@@ -87,7 +87,7 @@ class SQLiteLedger(StoredLedger):
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    """Where a file is, whatever becomes of links and of the working directory."""
+    """The path of a file, whatever becomes of links and of the working directory."""
     expected = "the path of a file"
     if not isinstance(path, str | os.PathLike):
         raise InvalidArgument("path", expected, shown(path))

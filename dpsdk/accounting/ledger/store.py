@@ -1,4 +1,4 @@
-"""What holds a chain of entries and the texts of books, wherever that is: connections and reading.
+"""The interface of stores of entries and books: connections and reading.
 
 A store keeps a few connections for the next pieces of work, of which each has one for itself. None
 is used, or closed, in a process that was forked from the one that made it.
@@ -64,7 +64,7 @@ PAGE = 256
 
 
 class Connection(Protocol):
-    """What is open until it is closed."""
+    """A connection that stays open until it is closed."""
 
     def close(self) -> None: ...
 
@@ -93,7 +93,7 @@ class Uncertain(Exception):
 
 
 class Writing(NamedTuple):
-    """What is to be appended; see `Entry`."""
+    """The parts of an entry to append; see `Entry`."""
 
     dataset: str
     kind: str
@@ -106,7 +106,7 @@ class Writing(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which entries are asked for: those of which all of this is true, None saying nothing."""
+    """The wanted entries: those of which all of this is true, None saying nothing."""
 
     after: int = -1
     """Its number is above this."""
@@ -118,7 +118,7 @@ class Wanted(NamedTuple):
     """The books have counted more charges than this."""
 
     def fits(self, entry: Entry) -> bool:
-        """Whether an entry is one of these: an index may lead to another."""
+        """True if an entry is one of these: an index may lead to another."""
         return (
             entry.seq > self.after
             and self.seq in {None, entry.seq}
@@ -130,16 +130,16 @@ class Wanted(NamedTuple):
 
 
 _inherited: list[object] = []
-"""What a forked process must not close, since its parent works with it."""
+"""Connections that a forked process must not close, since its parent works with them."""
 
 
 class Store(ABC, Generic[C]):
-    """What holds entries and books of any number of tables: a file, or a schema on a server."""
+    """A store of entries and books of any number of tables: a file, or a schema on a server."""
 
     __slots__ = ("__weakref__", "_idle", "charges", "key", "name", "seen", "snapshots")
 
     keeps_turn: bool
-    """Whether a turn to write lasts beyond the commit, until the block ends."""
+    """True if a turn to write lasts beyond the commit, until the block ends."""
 
     def __init__(self, name: str, key: bytes) -> None:
         self.name: str = name
@@ -188,7 +188,7 @@ class Store(ABC, Generic[C]):
 
     @abstractmethod
     def claim(self, dataset: str) -> Connection | None:
-        """What marks a partition of a table as somebody's until it is closed, or its process ends.
+        """Claim a partition of a table until it is closed, or the process ends.
 
         None while somebody else has it.
         """
@@ -349,7 +349,7 @@ class Work(ABC):
         return Seen(seq, code, latest)
 
     def _checkpoint(self) -> Seen:
-        """What the last checkpoint has seen."""
+        """The reach of the last checkpoint."""
         last = self._last()
         seq = last - last % SPACING if isinstance(last, int) else 0
         if seq <= 0:
@@ -414,7 +414,7 @@ class Work(ABC):
         return None if entry is None else entry.code
 
     def holds(self, entry: Entry) -> bool:
-        """Whether an entry was written that somebody tried to write."""
+        """True if an entry was written that somebody tried to write."""
         return self.at(entry.seq) == entry
 
     def snapshot(self, dataset: str, seen: Seen) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What ledgers have in common that keep a chain of entries in a store many processes share."""
+"""The common part of ledgers that keep a chain of entries in a store many processes share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class Settings(NamedTuple):
-    """What all ledgers on a store take, once it is checked."""
+    """The checked settings of ledgers on a store."""
 
     key: bytes
     anchor: Anchor | None
@@ -67,7 +67,7 @@ class Settings(NamedTuple):
 
 
 class _Shared:
-    """What the ledgers on one store have in common in a process."""
+    """The state that ledgers on one store share in a process."""
 
     __slots__ = ("anchor", "busy", "store")
 
@@ -78,7 +78,7 @@ class _Shared:
 
 
 class Mark:
-    """What says that a partition is open, until it is closed or its process ends."""
+    """A mark that a partition is open, until it is closed or its process ends."""
 
     def __init__(self, claim: Connection) -> None:
         self._claim = claim
@@ -361,7 +361,7 @@ class StoredLedger:
             self._put(seen)
 
     def _anchored(self) -> tuple[int, bytes] | None:
-        """What the anchor knows. Out of a turn, it is asked before the ledger is read.
+        """The entry that the anchor knows. Out of a turn, it is asked before the ledger is read.
 
         Others may write meanwhile: an anchor that was asked later would know of what was not there.
         """

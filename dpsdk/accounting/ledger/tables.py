@@ -65,4 +65,4 @@ EXPECTED = [
     ]
     for old in (False, True)
 ]
-"""What is found of this version, and of the older one."""
+"""The tables of this version, and of the older one."""

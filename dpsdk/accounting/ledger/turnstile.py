@@ -1,4 +1,4 @@
-"""Whose turn it is to write to a file, among threads and processes: those who wait first.
+"""Fair turns of writing to a file, among threads and processes.
 
 Who has just written would win every race for one lock, since all others have to wake up first. So
 there are two: whoever waits for a turn holds the place at the head of the queue meanwhile, and who
@@ -50,7 +50,7 @@ _STEP = 0.002
 
 
 def _looking(had: Callable[[], bool], patience: float) -> bool:
-    """Whether something was had in time, by looking again and again."""
+    """True if something was had in time, by looking again and again."""
     end = time.monotonic() + patience
     while not had():
         if time.monotonic() >= end:

@@ -1,1 +1,1 @@
-"""What one run costs, in each currency that a filter counts in."""
+"""Prices of one run, in each currency that a filter counts in."""

@@ -31,7 +31,7 @@ def claim_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(4096)
 def claim_holds(guarantee: DiscreteGaussianGuarantee) -> bool:
-    """Whether the run is proven to have the (ε, δ) that it claims; False where it claims none."""
+    """True if the run is proven to have the (ε, δ) that it claims; False where it claims none."""
     if guarantee.claim is None:
         return False
     epsilon, delta = guarantee.claim

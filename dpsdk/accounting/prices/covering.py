@@ -1,4 +1,4 @@
-"""Which runs a paid one may stand for."""
+"""Runs that a paid one may stand for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["cover_of", "cover_rho", "covers"]
 
 
 def covers(paid: Guarantee, run: Guarantee) -> bool:
-    """Whether a run of one guarantee may be made later, once one of another was charged.
+    """True if a run of one guarantee may be made later, once one of another was charged.
 
     Which run it will be may be chosen by answers that come in between. So a discrete Gaussian does
     not cover itself: it takes one of a little more ρ. A free run needs no cover.
@@ -49,19 +49,19 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
 def _claims(
     claim: tuple[Fraction, Fraction] | None, paid: tuple[Fraction, Fraction] | None
 ) -> bool:
-    """Whether a claim is at least as strong as one that was paid by, if any was."""
+    """True if a claim is at least as strong as one that was paid by, if any was."""
     if paid is None:
         return True
     return claim is not None and claim[0] <= paid[0] and claim[1] <= paid[1]
 
 
 def cover_rho(rho: Fraction) -> Fraction:
-    """What must be paid for a discrete Gaussian of this ρ and of 8 lattice steps or more."""
+    """The ρ to pay for a discrete Gaussian of this ρ and of 8 lattice steps or more."""
     return rho / widest_share(2 * rho)
 
 
 def cover_of(run: Guarantee) -> Guarantee:
-    """What can be paid beforehand for a run of this guarantee, or for itself where nothing can.
+    """The guarantee to pay beforehand for a run of this one, or itself where nothing covers it.
 
     Discrete Gaussians of less than 8 lattice steps, and of more than some thousand entries, may not
     be covered by it.

@@ -1,4 +1,4 @@
-"""What a run takes from a Gaussian envelope, by how much of it is left.
+"""The charge of a run to a Gaussian envelope, by how much of it is left.
 
 docs/explanation/proofs/composition-envelope.md proves each charge.
 """
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TITLE = "envelope composition"
-"""What the composition of these prices is called in refusals."""
+"""The name of the composition of these prices in refusals."""
 
 _LEAST = Decimal("1e-200")
 
@@ -249,7 +249,7 @@ def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> 
 
 
 def price_of(guarantee: Guarantee, v: int) -> Price | None:
-    """What one run takes from v; None where it does not fit."""
+    """The charge of one run to v; None where it does not fit."""
     prices_of(guarantee)  # which refuses all classes but the known ones
     if type(guarantee) is DiscreteGaussianGuarantee:
         return _gaussian_price_at(guarantee, v)

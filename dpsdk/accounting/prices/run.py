@@ -1,4 +1,4 @@
-"""What one run costs, in rationals: as pure ε, as ρ of zCDP, as a Rényi divergence, and as a leak.
+"""Prices of one run, in rationals: as pure ε, as ρ of zCDP, as a Rényi divergence, and as a leak.
 
 docs/explanation/proofs/composition-zcdp.md holds the proofs.
 """
@@ -57,7 +57,7 @@ _MULTIPLE = math.lcm(*_DIVISORS)
 
 
 class Prices(NamedTuple):
-    """What one run costs, its leak set aside: numerators over denominators, and steps of the grids.
+    """The prices of one run, its leak set aside, as numerators over denominators and grid steps.
 
     Steps are rounded up. The numbers may have common divisors.
     """

@@ -26,7 +26,6 @@ PAGES: Final[dict[str, str]] = {
         mechanisms.Tree mechanisms.SquareRoot mechanisms.Matrix mechanisms.Projection
         mechanisms.ResidualPlanner mechanisms.OnlinePMW mechanisms.MWEM mechanisms.SmallDB
         mechanisms.LocalMarginals mechanisms.PrivateMinimizer mechanisms.NumericSparse""",
-    "laplace-or-gaussian": "mechanisms.Laplace mechanisms.Gaussian",
     "above": "mechanisms.NumericSparse queries.Above queries.NumericAbove",
     "measure-once": """mechanisms.NoisyHistogram mechanisms.Tree mechanisms.SquareRoot
         queries.Threshold queries.Interval queries.Quantile queries.Median queries.isotonic
@@ -91,13 +90,11 @@ PAGES: Final[dict[str, str]] = {
     "repeated": "Session",
     "scopes": "Session session.scopes.Scope",
     "partitions": "Session session.scopes.Partition session.scopes.Part",
-    "nightly": "accounting.SQLiteLedger",
     "all-tables": "queries.marginals",
     "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism
         errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict
         errors.ReleaseFailed""",
-    "servers": "Session accounting.SQLiteLedger",
-    "platform-day": "Session session.scopes.Scope session.scopes.Partition session.scopes.Part",
+    "servers": "Session accounting.SQLiteLedger session.scopes.Scope",
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused
         observe.Answered observe.Progress observe.LoggingObserver observe.OpenTelemetryObserver
         session.history.Receipt""",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import re
 import sqlite3
@@ -141,20 +142,44 @@ class Settings:
 
 # What goes wrong, as RFC 9457 has it
 
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "key-missing": (400, "A key is missing"),
+    "unknown-analyst": (401, "The key of an analyst is missing or unknown"),
+    "over-budget": (403, "The budget does not allow it"),
+    "not-found": (404, "Not found"),
+    "not-allowed": (405, "This method is not allowed here"),
+    "incomplete": (408, "The body is incomplete"),
+    "unanswered": (409, "Charged, and not answered yet"),
+    "lost": (409, "Charged, and lost"),
+    "too-long": (413, "The body is too large"),
+    "unanswerable": (422, "The question cannot be answered"),
+    "too-much": (422, "The answer would be too large"),
+    "key-reused": (422, "The key was used before"),
+    "failed": (500, "The service failed"),
+    "busy": (503, "The service or its ledger is busy"),
+    "ending": (503, "The service is ending"),
+}
+"""Each type of problem, which is `/problems/` and its name, with its status and title."""
+
 
 class Problem(Exception):
-    """A reply that is no answer."""
+    """A reply that is no answer, of a type in `PROBLEMS`."""
 
-    def __init__(self, status: int, title: str, detail: str, **more: object) -> None:
+    def __init__(self, name: str, detail: str, **more: object) -> None:
         super().__init__(detail)
-        self.status = status
+        self.status, title = PROBLEMS[name]
         self.wait: int | None = cast("int | None", more.pop("wait", None))
-        told = {"retryable": self.wait is not None, **more}
-        self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-        self.body.update(told)
+        self.body: dict[str, object] = {
+            "type": f"/problems/{name}",
+            "title": title,
+            "status": self.status,
+            "detail": detail,
+            "retryable": self.wait is not None,
+            **more,
+        }
 
     def reply(self) -> Response:
-        """The same as a response."""
+        """Return the same as a response."""
         headers = {} if self.wait is None else {"Retry-After": str(self.wait)}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
@@ -163,24 +188,45 @@ class Problem(Exception):
 
 
 def busy() -> Problem:
-    """What is said where a file is kept by others, or cannot be written for now."""
-    return Problem(503, "The ledger is busy", "nothing is answered for the moment", wait=1)
+    """Return the problem of a file that others hold, or that cannot be written for now."""
+    return Problem("busy", "nothing is answered for the moment", wait=1)
+
+
+def over_budget(error: BudgetExceeded, account: str) -> Problem:
+    """Return a refusal, with numbers of the limit that the request came nearest to keeping.
+
+    `asked` is null where the composition has no price for so large a request.
+    """
+    numbers: dict[str, object] = {}
+    if error.shortages:
+        nearest = min(
+            error.shortages,
+            key=lambda one: math.inf if one.asked is None else one.asked / one.cap,
+        )
+        numbers = {
+            "limit": nearest.limit,
+            "within": nearest.within,
+            "asked": None if nearest.asked is None else float(nearest.asked),
+            "spent": float(nearest.cap - nearest.left),
+            "left": float(nearest.left),
+        }
+    fits = {"epsilon": str(error.epsilon), "rho": str(error.rho)}
+    return Problem("over-budget", str(error), account=account, **numbers, fits=fits)
 
 
 def problem_of(error: DpsdkError, account: str) -> Problem:
-    """What an error of dpsdk is over HTTP.
+    """Return an error of dpsdk as a problem.
 
-    What it says is public, but where a ledger lies is for the log, and not for analysts.
+    Its text is public, but the path of a ledger is for the log, and not for analysts.
     """
     said = str(error)
     if isinstance(error, BudgetExceeded):
-        fits = {"epsilon": str(error.epsilon), "rho": str(error.rho)}
-        return Problem(403, "The budget does not allow it", said, account=account, fits=fits)
+        return over_budget(error, account)
     if isinstance(error, LedgerUnavailable):
         log.warning("%s", said)
         return busy()
     if isinstance(error, Closed):
-        return Problem(503, "The service is ending", said, wait=5)
+        return Problem("ending", said, wait=5)
     place = ""
     if isinstance(error, WireError):
         place = error.path
@@ -194,9 +240,9 @@ def problem_of(error: DpsdkError, account: str) -> Problem:
     if isinstance(error, UnsupportedGuarantee):
         place = "$.using"
     if isinstance(error, (*wrong, ExactSamplingInfeasible, UnsupportedGuarantee)):
-        return Problem(422, "The question cannot be answered", said, field=place or None)
+        return Problem("unanswerable", said, field=place or None)
     log.error("%s: %s", type(error).__name__, said)
-    return Problem(500, "The service failed", "why is in its log")
+    return Problem("failed", "the log of the service has the reason")
 
 
 # Metrics
@@ -352,7 +398,7 @@ class Service:
         form = ask.query.lower(self._made_up.domain)
         if isinstance(form, LinearForm) and form.rows > MOST_NUMBERS:
             said = f"at most {MOST_NUMBERS:,} numbers are answered at once, and not {form.rows:,}"
-            raise Problem(422, "The answer would be too large", said, field="$.query")
+            raise Problem("too-much", said, field="$.query")
         if isinstance(ask.using, Plan):
             return evolve(ask, using=cast("OneShot[Form]", ask.using.mechanism))
         return ask
@@ -400,7 +446,7 @@ class Service:
             kept = self._releases.keep(account, name, Kept(asked, wire.dumps(release)))
         if kept.asked != asked:
             said = "the key was sent before, with another body"
-            raise Problem(422, "The key was used before", said, field="Idempotency-Key")
+            raise Problem("key-reused", said, field="Idempotency-Key")
         return name, kept.text
 
     def _unanswered(self, error: AnswerLost) -> Problem:
@@ -410,8 +456,8 @@ class Service:
         # By a clock, as nothing else is here: it says what is worth trying, and decides nothing.
         if at is not None and datetime.now(UTC) - at > limit:
             said = f"{error}: its worker ended at work, so send the question under another key"
-            return Problem(409, "Charged, and lost", said)
-        return Problem(409, "Charged, and not answered yet", str(error), wait=1)
+            return Problem("lost", said)
+        return Problem("unanswered", str(error), wait=1)
 
     def dummy(self, text: bytes) -> str:
         """An answer of the same shape, from a made-up table: to try a client, at no cost."""
@@ -443,7 +489,7 @@ class Service:
         """What this account was sent before. What others were sent is not there for it."""
         kept = self._releases.find(account, name)
         if kept is None:
-            raise Problem(404, "Not found", "this account has no such release")
+            raise Problem("not-found", "this account has no such release")
         return kept.text
 
     def close(self) -> None:
@@ -477,7 +523,7 @@ class Front:
         room = 16 * self.settings.threads
         # Half of it is for one analyst, so that nobody keeps all others out.
         if len(self._waiting) >= room or 2 * list(self._waiting.values()).count(account) >= room:
-            raise Problem(503, "The service is busy", "too many requests wait", wait=1)
+            raise Problem("busy", "too many requests wait", wait=1)
         token = object()
         self._waiting[token] = account
         try:
@@ -489,7 +535,7 @@ class Front:
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
         name = self.settings.whose(key) if scheme.lower() == "bearer" else None
         if name is None:
-            raise Problem(401, "Who asks?", "the Authorization header must have a known key")
+            raise Problem("unknown-analyst", "the Authorization header must have a known key")
         request.state.account = name
         return name
 
@@ -500,10 +546,10 @@ class Front:
                 async for part in request.stream():
                     text += part
                     if len(text) > MOST_BYTES:
-                        raise Problem(413, "The body is too large", f"at most {MOST_BYTES:,} bytes")
+                        raise Problem("too-long", f"at most {MOST_BYTES:,} bytes")
         except (TimeoutError, ClientDisconnect):
             said = f"the body did not come to its end within {MOST_SECONDS:g} seconds"
-            raise Problem(408, "The body is incomplete", said, wait=1) from None
+            raise Problem("incomplete", said, wait=1) from None
         return bytes(text)
 
     async def quote(self, request: Request) -> Response:
@@ -522,7 +568,7 @@ class Front:
         key = request.headers.get("Idempotency-Key", "")
         if not KEY.fullmatch(key):
             said = "give an Idempotency-Key of 1 to 200 visible characters in ASCII"
-            raise Problem(400, "A key is missing", said, field="Idempotency-Key")
+            raise Problem("key-missing", said, field="Idempotency-Key")
         text = await self._body(request)
         work = partial(self._service[0].answers, account, key, text)
         name, release = await self._work(account, work)
@@ -548,11 +594,19 @@ class Front:
         name, account = request.path_params["name"], self._account(request)
         return _json(await self._work(account, lambda: self._service[0].release(name, account)))
 
+    async def problem(self, request: Request) -> Response:
+        """GET /problems/{name}: what the type of a problem means, for everybody."""
+        name = request.path_params["name"]
+        if name not in PROBLEMS:
+            raise Problem("not-found", "there is no such type of problem")
+        status, title = PROBLEMS[name]
+        return _json(json.dumps({"type": f"/problems/{name}", "title": title, "status": status}))
+
     async def metrics(self, _: Request) -> Response:
         """GET /metrics: of this worker, and for whoever watches it; keep it from the outside."""
         metrics = self._service[0].metrics
         if metrics is None:
-            raise Problem(404, "Not found", "prometheus-client is not installed")
+            raise Problem("not-found", "prometheus-client is not installed")
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -567,9 +621,10 @@ async def _told(request: Request, error: Exception) -> Response:
     if isinstance(error, DpsdkError):
         return problem_of(error, getattr(request.state, "account", "")).reply()
     if isinstance(error, HTTPException):
-        return Problem(error.status_code, error.detail, f"{request.method} is not here").reply()
+        name = "not-found" if error.status_code == 404 else "not-allowed"
+        return Problem(name, f"{request.method} is not here").reply()
     log.error("%s was not foreseen", type(error).__name__)
-    return Problem(500, "The service failed", "it was not foreseen, and is not told").reply()
+    return Problem("failed", "the error was not foreseen, and its text is not shown").reply()
 
 
 def _answering(answer: Callable[[Request], Awaitable[Response]]) -> Callable[..., Any]:
@@ -598,6 +653,7 @@ def application(path: str | None = None) -> FastAPI:
         "/budget": front.budget,
         "/domain": front.domain,
         "/releases/{name}": front.release,
+        "/problems/{name}": front.problem,
         "/metrics": front.metrics,
     }
     for where, answer in posts.items():

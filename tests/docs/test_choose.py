@@ -55,7 +55,7 @@ def test_a_stale_table_is_found_out(choose):
 @pytest.mark.parametrize(
     ("name", "delta", "relation", "epsilon", "best"),
     [
-        # As measured in docs/explanation/which-mechanism.md, in largest errors.
+        # As measured in docs/how-to/choose-a-mechanism.md, in largest errors.
         ("one count", 0, Neighbors.REPLACE_ONE, "0.1", "`Laplace`"),
         ("all thresholds of 74 cells", 0, Neighbors.ADD_REMOVE, "1", "`Tree`"),
         ("all pairs and triples of 6", "1e-9", Neighbors.REPLACE_ONE, "1", "`ResidualPlanner`"),

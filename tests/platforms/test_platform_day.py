@@ -1,4 +1,4 @@
-"""The day of a platform that docs/how-to/platform-day.md tells: it runs, and its books add up."""
+"""The day of a platform that docs/how-to/servers.md tells: it runs, and its books add up."""
 
 from __future__ import annotations
 

@@ -126,6 +126,7 @@ def problem(reply: Any, status: int) -> dict[str, Any]:
     assert reply.headers["content-type"] == "application/problem+json"
     told: dict[str, Any] = reply.json()
     assert told["status"] == status
+    assert told["type"].startswith("/problems/")
     assert told["title"]
     assert told["detail"]
     if status != 409:
@@ -260,6 +261,10 @@ def test_a_spent_account_is_forbidden_and_named(client):
     assert told["account"] == "ana"
     assert told["retryable"] is False
     assert told["fits"]["epsilon"] == "0"
+    assert told["type"] == "/problems/over-budget"
+    # Each spent 0.1 of the half of the budget: the numbers are those of the account.
+    numbers = {name: told[name] for name in ("limit", "asked", "spent", "left")}
+    assert numbers == {"limit": "epsilon", "asked": 0.1, "spent": 0.5, "left": 0}
     # Another's account has room, and so a smaller question of the same key may be sent.
     assert client.post("/answers", headers=by("ben", "last"), json=body(Count())).is_success
     assert client.get("/budget", headers=by("ana")).json()["remaining"]["fraction"] == 0
@@ -422,7 +427,14 @@ def test_a_request_needs_a_key_that_can_be_kept(client, key):
 def test_what_is_not_there_is_a_problem_as_well(client):
     for path in ("/nowhere", "/budget/", "/docs", "/redoc", "/openapi.json"):
         problem(client.get(path, headers=by("ana"), follow_redirects=False), 404)
-    problem(client.get("/answers"), 405)
+    assert problem(client.get("/answers"), 405)["type"] == "/problems/not-allowed"
+
+
+def test_a_type_of_problem_can_be_looked_up(client, service):
+    for name, (status, title) in service.PROBLEMS.items():
+        told = client.get(f"/problems/{name}").json()
+        assert told == {"type": f"/problems/{name}", "title": title, "status": status}
+    problem(client.get("/problems/none"), 404)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ PAGES: Final[dict[str, str]] = {
         accounting.default_composition""",
     "error-bounds": """Release Quote release.Bound release.Standing release.Source queries.Mean
         mechanisms.Laplace""",
+    "typed-clients": "Session Release Channel planner.Plan queries.Query",
     "own-query": """queries.Query queries.LinearQuery queries.CountingQuery queries.ScalarQuery
         release.Lifting forms.Form forms.LinearForm forms.Facts forms.Factor forms.Kronecker
         forms.Weights testing.check_query""",

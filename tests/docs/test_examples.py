@@ -111,9 +111,16 @@ def test_the_examples_of_docstrings_hold():
     assert len(pages_with_examples()) > 10
 
 
-@pytest.mark.audit
-def test_mypy_prints_what_the_page_on_mechanisms_shows(tmp_path):
-    page = DOCS / "how-to" / "own-mechanism.md"
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("own-mechanism", marks=pytest.mark.audit),
+        pytest.param("typed-clients", marks=pytest.mark.thorough),
+    ],
+)
+def test_mypy_prints_what_a_page_on_types_shows(tmp_path, name):
+    pytest.importorskip("mypy")
+    page = DOCS / "how-to" / f"{name}.md"
     found = blocks(page)
     program = tmp_path / "program.py"
     program.write_text("\n".join(body for kind, body, *_ in found if kind == "python"))
@@ -126,5 +133,6 @@ def test_mypy_prints_what_the_page_on_mechanisms_shows(tmp_path):
         check=False,
     )
     said = [line.partition(": ")[2] for line in done.stdout.splitlines()]
-    [shown] = [body.splitlines() for kind, body, *_ in found if kind == "console"]
-    assert said == shown
+    assert said == [
+        line for kind, body, *_ in found if kind == "console" for line in body.splitlines()
+    ]

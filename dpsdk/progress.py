@@ -98,10 +98,7 @@ class _Work:
 
 
 class _Drawer:
-    """The bars of one process, and the thread that draws them.
-
-    It holds work weakly, so that work whose thread was interrupted has no bar either.
-    """
+    """The bars of one process, and the thread that draws them."""
 
     def __init__(
         self,

@@ -276,10 +276,7 @@ class Statement:
         sizes: Iterable[Fraction],
         run: Callable[[Fraction], Guarantee],
     ) -> Fraction:
-        """The largest of some sizes for which a run fits; 0 if there is none.
-
-        Most sizes are refused at the first look if the lines come with the tightest ahead.
-        """
+        """The largest of some sizes for which a run fits; 0 if there is none."""
         composition, aside, caps = self._composition, self._aside(books), self._caps(books)
         lines = list(tightest)
         for size in sorted(sizes, reverse=True):

@@ -83,10 +83,7 @@ def parsed(text: str | bytes, *, scale: int = 1) -> Plain:
 
 
 def _check_shape(text: str, most: int) -> None:
-    """Refuse what is too deep or too long before parsing it, since interpreters differ in limits.
-
-    A text that is no JSON may be counted wrongly, and is refused by the parser.
-    """
+    """Refuse too deep or too long a text before parsing, since interpreters differ in limits."""
     rest = _TEXTS.sub("", text)
     if rest.count(",") + rest.count("[") + rest.count("{") >= most:
         raise _too_many(most)

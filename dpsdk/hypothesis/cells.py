@@ -284,10 +284,7 @@ class Cells:
         return twin
 
     def _grow(self, grown: float, before: float) -> float:
-        """Take note that the total grew by this part of itself, and count it where that is unsure.
-
-        `before` is what its logarithm was. Returns by how much that grew.
-        """
+        """Note that the total grew by this part of itself; count it where that is unsure."""
         growth = 1.0 + grown
         self._doubt = (self._doubt + 4 * _EPS) / min(growth, 1.0) if growth > 0.0 else math.inf
         self.total *= growth

@@ -242,10 +242,7 @@ class Access:
             self._question.check()
 
     def _ready(self) -> None:
-        """Refuse, in public, what could only fail after the charge.
-
-        A process that was forked would spend what was paid once a second time.
-        """
+        """Refuse, in public, what could only fail after the charge."""
         if os.getpid() != self._shared.process:
             raise Closed(_FORKED)
         check_not_lent()

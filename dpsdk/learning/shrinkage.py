@@ -115,10 +115,7 @@ def shrink(
 def _penalised(
     target: Floats, prior: Floats, scales: Floats, margins: Margins, potentials: list[Floats]
 ) -> tuple[Floats, list[Floats]]:
-    """The minimum at one weight of the penalty for each table, and the potentials of its margins.
-
-    Those whose margins are met are left alone while the others go on.
-    """
+    """The minimum for each table at one weight of the penalty, with its margins' potentials."""
     from scipy.special import wrightomega  # noqa: PLC0415  # keeps the import of the package quick
 
     shape = (-1, *[1] * (target.ndim - 1))

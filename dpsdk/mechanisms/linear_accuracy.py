@@ -310,10 +310,7 @@ class ConsistentAccuracy(HalfWidths):
 
     @cached_property
     def _norms(self) -> tuple[Floats, Floats]:
-        """For each answer the sum of its absolute weights, or more, and the root of their squares.
-
-        Where the sum of all counts is known, an indicator is off as far as its complement is.
-        """
+        """Each answer's sum of absolute weights, or more, and the root of their squares."""
         weights = self.combination
         squares, peaks, counts = weights.squares, weights.peaks, weights.counts
         if self.exactly:

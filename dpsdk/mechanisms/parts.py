@@ -250,10 +250,7 @@ def _begins(word: Word, start: int, other: Word) -> bool:
 
 
 def _read(text: Word, words: Sequence[Word]) -> Sequence[Word]:
-    """The words that a text is made of; none if it is made of others.
-
-    No beginning of it is read in two ways, so that there is one way to each place at the most.
-    """
+    """The words that a text is made of; none if it is made of others."""
     came: dict[int, Word] = {}
     waiting = [0]
     while waiting:

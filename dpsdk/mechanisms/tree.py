@@ -111,11 +111,7 @@ class Hierarchy:
 
     @property
     def _shapes(self) -> tuple[tuple[Ints, Ints, Floats, Floats], ...]:
-        """How each level hangs together with that below, from the lowest inner one to the root.
-
-        Where the children of its nodes start, how many they are, the share of a node's own count in
-        its estimate, and that of each child in what comes from above.
-        """
+        """How each level hangs together with that below, from the lowest inner one to the root."""
         shapes: list[tuple[Ints, Ints, Floats, Floats]] = []
         variances: Floats = np.ones(self._nodes[0])
         top = len(self._nodes) - 1
@@ -243,10 +239,7 @@ class _Level:
 
 
 def _levels_of(nodes: Sequence[int], branching: int, *, measured_root: bool) -> tuple[_Level, ...]:
-    """The levels of a tree with so many nodes on each, from the leaves to the root.
-
-    A node's estimate from below weighs its own count, of variance one, and the sum of its children.
-    """
+    """The levels of a tree with so many nodes on each, from the leaves to the root."""
     leaf = _Kind(1.0, 1.0, 1.0, 1.0)
     levels = [_Level(nodes[0], 1, 1, leaf, leaf)]
     top = len(nodes) - 1
@@ -342,10 +335,7 @@ def combine_runs(
 
 
 def _rise(levels: Sequence[_Level], starts: Ints, stops: Ints) -> list[_Cut]:
-    """The weights of the nodes that runs begin and end in, level by level.
-
-    By shares: one of a node that lies in a run, zero of one beside it.
-    """
+    """The weights of the nodes that runs begin and end in, level by level."""
     size = levels[0].nodes
     ones = np.ones(len(starts))
     cuts = [_Cut(starts, stops - 1, ones, ones)]

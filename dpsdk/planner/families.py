@@ -108,10 +108,7 @@ def _noise(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
 
 
 def _line(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
-    """Thresholds and intervals of one attribute: a tree, the root of thresholds, a small database.
-
-    A few answers, few cells, and a table of the cells are measured as well as they are.
-    """
+    """Thresholds and intervals of one attribute: a tree, the square root, a small database."""
     name, rows = shape.line, shape.form.rows
     if name is None or rows < 5 or not shape.runs or shape.tables:
         return
@@ -242,10 +239,7 @@ def _models(form: ConvexForm, task: Task[Any, ConvexForm]) -> Iterator[Family]:
 
 
 def _learnt(sets: Iterable[Names], task: Task[Any, Any], *, several: bool) -> Iterator[Family]:
-    """Distributions fitted once to all pairs of attributes that models depend on together.
-
-    With a guard for several models, where rows are so many that it sees what pairs do not tell.
-    """
+    """Distributions fitted once to all pairs of attributes that models depend on together."""
     domain: Domain = task.facts.domain
     facts: Facts = task.facts
     epsilon, delta = task.balance.budget.epsilon, task.balance.budget.delta

@@ -290,10 +290,7 @@ def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
 
 
 def _alike(tasks: Sequence[Task[Any, LinearForm]]) -> list[list[int]]:
-    """The places of questions by their numbers: a count, and that as a share, are measured alike.
-
-    Which of them is answered by which part nobody can tell, so they have the same.
-    """
+    """The places of questions by their numbers: a count and its share are measured alike."""
     found: dict[object, list[int]] = {}
     for place, task in enumerate(tasks):
         try:

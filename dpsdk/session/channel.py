@@ -197,10 +197,7 @@ class Channel(Closable, Generic[F_contra]):
         same: tuple[str, ...],
         ended: list[Question],
     ) -> Given[A]:
-        """Ask, as a question of its own, and keep the answer for those who ask the `same`.
-
-        The question goes to those that have `ended`, of which the observer is told afterwards.
-        """
+        """Ask, as a question of its own, and keep the answer for those who ask the `same`."""
         context = self._context
         history, facts = context.history, context.forms.facts
         question = self._question(label, request)

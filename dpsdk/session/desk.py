@@ -451,10 +451,7 @@ class Desk:
         return self._context.payer.affords_all(cost.runs)
 
     def _check(self) -> None:
-        """Refuse where `answer` would: after closing, and in a forked process.
-
-        What was spent may be read even there; what would be accepted is nothing.
-        """
+        """Refuse where `answer` would: after closing, and in a forked process."""
         self._context.lifetime.check()
         self._context.payer.check_open()
 

@@ -125,11 +125,7 @@ def _closing(channel: Channel[F]) -> Generator[None]:
 
 @final
 class _Best(Channel[F]):
-    """A channel for one answer by whatever is best, which is settled when it has to be asked.
-
-    An answer that was given before, to the same request or the same question, is given again
-    whatever would be best by now.
-    """
+    """A channel for one answer by whatever is best, which is settled when it has to be asked."""
 
     __slots__ = ("_outer", "plan")
 

@@ -172,15 +172,7 @@ def _bounded_rounds(runs: Sequence[tuple[Guarantee, int]], v: int, kept: int) ->
 def _count_rounds(
     runs: Sequence[tuple[Guarantee, int]], v: int, kept: int, bits: int, *, upper: bool
 ) -> int | None:
-    """How often runs would fit for the price at a place beside v; None where they cost nothing.
-
-    Parameters
-    ----------
-    bits
-        There are 2^bits places between a power of two and the next one.
-    upper
-        Whether the place is the next one above v; else it is the last one that is not above.
-    """
+    """How often runs would fit for the price at a place beside v; None where they cost nothing."""
     count = cost = 0
     while True:
         # Where little is left, prices differ most.

@@ -47,10 +47,7 @@ _ROUNDING = 2.0**-38
 
 @lru_cache(4096)
 def _charged(guarantee: Guarantee, top: int, bottom: int) -> int:
-    """The divergence as charged: with logarithms in floats, so above by next to nothing.
-
-    The order is `top` over `bottom`.
-    """
+    """The divergence as charged: with logarithms in floats, so above by next to nothing."""
     priced = prices_of(guarantee)
     above, below = priced.epsilon or (0, 0)
     rho, over = priced.rho

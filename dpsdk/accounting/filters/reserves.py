@@ -177,11 +177,7 @@ def _of_envelope(
 
 
 def _first_apart(state: State, own: State, runs: _Pairs, apart: int) -> int | None:
-    """After how many rounds so much more is left in a state than in a cap that pays with it.
-
-    A round costs the cap no less than the state as long as less is left in the cap. None where it
-    never is so much.
-    """
+    """After how many rounds so much more is left in a state than in a cap that pays with it."""
     v, mine = state.limit[0] - state.spent[0], own.limit[0] - own.spent[0]
     count = 0
     while v >= mine:

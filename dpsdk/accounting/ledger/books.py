@@ -429,11 +429,7 @@ def _shaped(state: State, start: State) -> bool:
 
 
 def _begins(start: State, known: State) -> bool:
-    """True if a state may be a beginning: nothing is spent, and limits are not above the known.
-
-    They may differ by a little, as what computes them does, and be below by as much as was found
-    since.
-    """
+    """True if a state may be a beginning: nothing is spent, and limits are not above the known."""
     limits = zip(start.limit, known.limit, strict=False)
     pairs = zip(start.parts, known.parts, strict=False)
     return (

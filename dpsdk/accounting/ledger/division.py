@@ -149,10 +149,7 @@ _ROW = 1 << 10
 
 
 class _Kinds:
-    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part.
-
-    A row is a text of numbers with a space between them.
-    """
+    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part."""
 
     _rows = ListOf(TEXT, most=_MOVING_PART_LIMIT + 1)
 

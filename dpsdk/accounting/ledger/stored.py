@@ -361,10 +361,7 @@ class StoredLedger:
             self._put(seen)
 
     def _anchored(self) -> tuple[int, bytes] | None:
-        """The entry that the anchor knows. Out of a turn, it is asked before the ledger is read.
-
-        Others may write meanwhile: an anchor that was asked later would know of what was not there.
-        """
+        """The entry that the anchor knows. Out of a turn, it is asked before the ledger is read."""
         shared = self._shared
         if shared.anchor is None:
             return None

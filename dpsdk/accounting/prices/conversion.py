@@ -49,11 +49,7 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def _best_excess(gain: Callable[[float], float]) -> Decimal:
-    """Find an order above 1 where the gain is near its largest; return the excess over 1.
-
-    Any answer is valid, so the search may be coarse: a grid in the logarithm of the excess and a
-    golden section around its best node.
-    """
+    """Find an order above 1 where the gain is near its largest; return the excess over 1."""
     best = max((0.5 * node for node in range(-60, 221)), key=gain)
     low, high = best - 0.5, best + 0.5
     for _ in range(40):

@@ -293,10 +293,7 @@ class Planner:
 
 
 def _least(cost: Callable[[int, int], Fraction], most: int) -> int:
-    """A whole number of almost the least cost(x, x), from 1 to `most`.
-
-    `cost(low, high)` must not exceed the cost of anything between the two.
-    """
+    """A whole number of almost the least cost(x, x), from 1 to `most`."""
     best, found = most, cost(most, most)
     waiting = [(cost(1, most), 1, most)]
     while waiting:

@@ -319,10 +319,7 @@ def _sections(rows: int) -> int:
 def _scored(
     multisets: Multisets, scores: Scores, only: tuple[int, int] | None = None
 ) -> Iterator[tuple[int, Batch, int, Array]]:
-    """Runs of databases: where their batch begins, it, their place in it, and their scores.
-
-    With `only`, a section and the length of sections, the batches that begin in that section.
-    """
+    """Runs of databases: where their batch begins, it, their place in it, and their scores."""
     start = 0
     known: dict[tuple[int, int], Array] = {}
     tails: tuple[int, int] | None = None
@@ -341,11 +338,7 @@ def _scored(
 def _batch_scores(
     batch: Batch, sums: Ints, scores: Scores, known: dict[tuple[int, int], Array]
 ) -> Iterator[tuple[int, Array]]:
-    """The scores of a batch: all at once, or head by head where there are many tails.
-
-    Heads have few sums where functions have few values, so what one function makes of all tails is
-    kept while these stay.
-    """
+    """The scores of a batch: all at once, or head by head where there are many tails."""
     functions, heads = sums.shape
     width = batch.tails.shape[1]
     if heads > 1 and width < 2**10:

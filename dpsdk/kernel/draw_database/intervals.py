@@ -95,10 +95,7 @@ class Intervals(Sampler):
 
 @frozen
 class _Window:
-    """Bounds on size·F - rows·G: from `below` to `above`, of which `inner` keeps away from below.
-
-    All are integers; those from `below` to `inner` - 1 are the first part of a row.
-    """
+    """Bounds on size·F - rows·G: `below` to `above`; `inner` keeps away from `below`."""
 
     below: int
     inner: int

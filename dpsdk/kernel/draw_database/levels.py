@@ -127,11 +127,7 @@ def segmented(levels: Levels[T], rate: float) -> list[Segment]:
 
 
 def _upwards(levels: Levels[T], rate: float) -> Iterator[Segment]:
-    """Segments from the first level on, until what remains weighs little, and the remainder.
-
-    Counting takes longer the higher the level is, and mostly all that matters is far below the
-    worst.
-    """
+    """Segments from the first level on, until what remains weighs little, and the remainder."""
     total, worst = levels.count(levels.worst), levels.worst
     below, under, level, known = -1, 0, min(levels.guess, worst), -math.inf
     while level < worst and _log(total) - rate * (below + 1) > known:

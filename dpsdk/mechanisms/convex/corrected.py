@@ -310,10 +310,7 @@ class _Plan:
         return evolve(best, noise=noise)
 
     def harm(self, terms: Terms) -> float:
-        """The excess expected from the noise of a gradient at the model of a given distribution.
-
-        Nought where that takes a number of rows that is not public.
-        """
+        """The excess expected from the noise of a gradient at the model of a given distribution."""
         given, rows = self.given, terms.facts.rows
         if given is None or rows is None or not self.gradients:
             return 0.0
@@ -359,10 +356,7 @@ def _chosen_gradients(form: ConvexForm, start: StartOfModel, strength: float) ->
 
 
 def _strength(facts: Facts, total: Total) -> float:
-    """The number of rows times ε, as far as it is public; over the rows that a person may have.
-
-    Noise is as many times as wide as these are, so that no more is learnt than from fewer rows.
-    """
+    """The number of rows times ε, as far as it is public; over the rows that a person may have."""
     if facts.rows is None:
         return math.inf
     # A ρ is worth about an ε of √(80 ρ), where δ is 1e-9.

@@ -262,10 +262,7 @@ def _planned(
 
 
 def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
-    """About where noise weighs as much as the way that is left.
-
-    It is as wide for so many people, each with as many rows as one may have, as for so many rows.
-    """
+    """About where noise weighs as much as the way that is left."""
     noise = runs.noise
     if isinstance(noise, GaussianNoise):
         wanted = float(noise.rho) * runs.count * people**2 / (2 * form.dimension)

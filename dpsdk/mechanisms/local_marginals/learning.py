@@ -185,10 +185,7 @@ class Learning:
         table: Callable[[Attributes], Floats],
         noise: GaussianNoise,
     ) -> tuple[Measurement[NoiseAccuracy], list[float]]:
-        """Noisy distances from public tables, and what these have in sum once they are rounded.
-
-        In several requests, one after the other, so that few tables are held at once.
-        """
+        """Noisy distances from public tables, and what these have in sum once they are rounded."""
         pieces: list[list[Attributes]] = []
         room = 0
         for chosen in sets:

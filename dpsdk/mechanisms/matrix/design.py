@@ -94,10 +94,7 @@ def _kept_for(*question: object) -> list[Stack]:
 
 
 def _layout(form: LinearForm) -> _Layout:
-    """How functions are laid out in blocks: which attributes are answered follows from that.
-
-    Equal functions may be written on more attributes than they depend on.
-    """
+    """How functions are laid out in blocks: which attributes are answered follows from that."""
     kinds = [(type(block).__name__, block.names, block.rows) for block in form.blocks]
     runs = [
         (*kind, sum(rows for *_, rows in run))
@@ -119,10 +116,7 @@ def _attribute_sets(form: LinearForm) -> tuple[tuple[str, ...], ...]:
 
 @frozen(eq=False)
 class _Candidate:
-    """Something that may be measured, with the error of its blocks where its noise has variance 1.
-
-    `norm` is the square of its sensitivity, L2 for Gaussian noise and L1 for Laplace noise.
-    """
+    """A possible measurement, with the error of its blocks where its noise has variance 1."""
 
     measured: StrategyMatrix
     error: float
@@ -343,10 +337,7 @@ def _error(batches: Iterable[Batch], inverses: dict[str, Floats | None]) -> floa
 
 
 def _apart_from_total(gram: Floats) -> Floats:
-    """The Gram matrix of functions but for what they have in common with the total.
-
-    A little of that stays, so that the total is not measured with negative weights elsewhere.
-    """
+    """The Gram matrix of functions but for what they have in common with the total."""
     means = gram.mean(axis=0)
     mean = float(means.mean())
     result: Floats = gram - means[:, None] - means[None, :] + (1 + _TOTAL) * mean

@@ -191,11 +191,7 @@ def _spent(
 
 
 def _alike(form: LinearForm, facts: Facts) -> tuple[LinearForm, ...]:
-    """A function that all others cost as much as, or nothing; none where they are not known to.
-
-    Counts of whole numbers are priced by how far a row moves them, and lie on one lattice if no
-    weight is large on the way.
-    """
+    """A function that all others cost as much as, or nothing; none where they are not known to."""
     low, high = form.extents()
     if facts.outside:
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)

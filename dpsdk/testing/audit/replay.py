@@ -84,10 +84,7 @@ class _Recording(WatchingNoise):
         rate: Real,
         multiplicities: Sequence[int] | None = None,
     ) -> int:
-        """Choose, or repeat the choice made at this place, if it can be made here too.
-
-        How many options there are and their rate must be public; their weights need not.
-        """
+        """Choose, or repeat the choice made at this place, if it can be made here too."""
         options = Options.of(levels, rate, multiplicities)
         self.events.append(("pick", len(options.steps), options.rate))
         fresh = self._source.pick(levels, rate, multiplicities)

@@ -1,8 +1,7 @@
 """Readers of arguments: each makes one exact built-in of what callers write, or names the culprit.
 
 What a reader returns is a plain `int`, `float`, `str` or `Fraction`. Values of classes below these
-are read once, as the built-in class that they extend. Readers are quick for anything that is handed
-to them.
+are read once, as the built-in class that they extend.
 """
 
 from __future__ import annotations

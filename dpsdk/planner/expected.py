@@ -1,8 +1,7 @@
 """Expected errors and efforts: no bounds, and never larger than the bounds that there are.
 
-The law of independent noise gives the error of plain numbers exactly. The errors of other families
-are taken from one short table of what was measured on public tables, which
-docs/explanation/planner.md prints. Where neither applies, nothing is expected.
+The law of independent noise gives them exactly; other families have one short table of measured
+errors, which docs/explanation/planner.md prints. Elsewhere nothing is expected.
 """
 
 from __future__ import annotations

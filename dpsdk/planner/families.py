@@ -1,7 +1,7 @@
 """The families that could answer a task, or several tasks at once, by public rules.
 
-A family applies by the blocks of the form, whichever class the query is of. A mechanism that
-cannot answer refuses when it is quoted.
+A family applies by the blocks of the form, whichever class the query is of. A mechanism that cannot
+answer refuses when it is quoted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Binary search over amounts: what a family does for each, in order even where it is not quite.
 
-Costs and errors are nearly monotone in the amount of a family, and not quite: a lattice, a number
-of rounds or a last digit may be in the way. A binary search would find one amount for an error, and
-another for the cost of that amount. So trials are made to be in order: amounts are the nodes of the
-tree that the search walks through, and a trial that is not between those above its node, on either
-side, gives way to the one on its left. docs/explanation/proofs/planner.md proves that all amounts
-are in order then, so that both searches find the best of all, at the cost of one search.
+Amounts are the nodes of the tree that the search walks through; a trial that is not between those
+above its node gives way to the one on its left (docs/explanation/proofs/planner.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Declared runs by privacy-loss distributions: nearly exact, for runs that are fixed beforehand.
 
-Needs dp-accounting, which wants an older numpy than the extras do and so an environment of its own:
-`pip install dpsdk dp-accounting`. As with every `Declared`, what is said here holds only if no run
-was chosen by earlier answers; docs/explanation/proofs/composition-declared.md says why.
+As with every `Declared`, what is said here holds only if no run was chosen by earlier answers;
+docs/explanation/proofs/composition-declared.md says why.
 """
 
 from __future__ import annotations

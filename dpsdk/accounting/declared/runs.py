@@ -1,8 +1,8 @@
 """The cost of runs that are all fixed beforehand: sharper than a filter, and no filter.
 
-Everything here takes the list of guarantees as declared before the first answer was seen. Stopping
-early is fine; choosing a later run, or its parameters, by earlier answers is not, and a `Declared`
-is therefore no `Composition`. docs/explanation/proofs/composition-declared.md has the theorems.
+Stopping early is fine; choosing a later run, or its parameters, by earlier answers is not, and a
+`Declared` is therefore no `Composition`. docs/explanation/proofs/composition-declared.md has the
+theorems.
 """
 
 from __future__ import annotations

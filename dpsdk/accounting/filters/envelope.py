@@ -1,9 +1,7 @@
 """The Gaussian envelope: a filter that keeps the whole session Gaussian differentially private.
 
-The state is a squared shift v: from here on, the session will be √v-GDP. A run of trade-off curve f
-takes v to any w with f ⊗ G(√w) ≥ G(√v). What is still to be spent smooths each run, which is why a
-run costs nearly its variance rather than its worst case.
-docs/explanation/proofs/composition-envelope.md proves the filter and each charge.
+What is still to be spent smooths each run, which is why a run costs nearly its variance rather than
+its worst case. docs/explanation/proofs/composition-envelope.md proves the filter and each charge.
 """
 
 from __future__ import annotations

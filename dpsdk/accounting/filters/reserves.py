@@ -1,8 +1,7 @@
 """Reserves: how often runs fit, and how large one may be, beside what scopes have set aside.
 
 A run is accepted if, on every line of the books, some count accepts it and can serve all reserves
-afterwards; docs/explanation/proofs/scopes.md has the rule. Whoever spends a reserve of its own
-lowers it with each run, so that a count which could not serve all reserves before may do so then.
+afterwards; docs/explanation/proofs/scopes.md has the rule.
 """
 
 from __future__ import annotations

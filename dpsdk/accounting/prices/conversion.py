@@ -1,8 +1,5 @@
 """From zero-concentrated differential privacy to (ε, δ) and back.
 
-Every figure is a bound: what is searched in floats is only the order at which a theorem that holds
-at every order is evaluated, once, in decimals that round to the safe side.
-
 Sources: Bun and Steinke (2016), Proposition 1.3; Canonne, Kamath and Steinke (2020), Corollary 13,
 with Asoodeh et al. (2020); docs/explanation/proofs/composition-zcdp.md derives them.
 """

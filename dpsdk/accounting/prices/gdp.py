@@ -1,7 +1,5 @@
 """Gaussian differential privacy: the (ε, δ) of a unit Gaussian shifted by μ, and back.
 
-δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018; Dong, Roth and Su 2022). With Mills'
-ratio M(t) = Φ(-t)/φ(t) it is φ(A) (M(A) - M(B)) at A, B = ε/μ ∓ μ/2, which cancels only mildly.
 All bounds are in decimals that are rounded to the safe side;
 docs/explanation/proofs/composition-envelope.md derives them.
 """

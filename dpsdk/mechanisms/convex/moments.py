@@ -1,9 +1,8 @@
 """Symmetric matrices and least-squares coefficients from measured numbers.
 
-A matrix is a Hessian or the second moments of a table. Theorem of `CoefficientSet`
-(docs/explanation/proofs/excess.md, "Confidence sets"): the normal equations of the table hold at
-its own coefficients, so that what is left of the noisy ones there is noise alone, of a known law.
-The set is all coefficients at which no more is left.
+Theorem of `CoefficientSet` (docs/explanation/proofs/excess.md, "Confidence sets"): the normal
+equations of the table hold at its own coefficients, so that what is left of the noisy ones there is
+noise alone, of a known law.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A workload enters by its Gram matrix G, with rows and columns for cells; a strategy A answers it
 with a mean squared error in proportion to tr((AᵀA)⁻¹G) times the square of its largest column.
-Nothing here knows of data: both depend on public arguments alone.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Balance:
     """The budget that was left when somebody looked. Public, and it changes no more.
 
     While a scope has a reserve, limits are lowered by what that sets aside, which in the Gaussian
-    envelope makes runs dearer than they are: what fits here is accepted, and a little more may be.
+    envelope prices runs too high: what fits here is accepted, and a little more may be.
 
     Parameters
     ----------

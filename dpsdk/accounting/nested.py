@@ -52,9 +52,9 @@ class ScopeOdometer(Odometer):
     Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
     allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
 
-    Scopes of one name are one, for all sessions on a ledger: whoever opens one that is open goes on
+    Scopes of one name are one, for all sessions on a ledger: opening one that is open goes on
     with what it has spent and reserved, and `close` is for all of them. In memory it also ends when
-    nobody holds it any more; in a durable ledger it stays until `close`, whoever dies meanwhile. A
+    nobody holds it any more; in a durable ledger it stays until `close`, even after crashes. A
     name that was closed is free for another scope, which the numbers of accounts tell apart.
     """
 
@@ -98,7 +98,7 @@ class ScopeOdometer(Odometer):
                     _check_same(books, known, account, self._cap, self._words)
                     found, holder = known, others
                     return Decision(books)
-                # Whoever held it is gone since this decision began.
+                # Its holder is gone since this decision began.
                 books = dropped(books, known)
             after = opened(books, fresh, account)
             if isinstance(after, Misfit):
@@ -130,7 +130,7 @@ class ScopeOdometer(Odometer):
 
     @classmethod
     def _seen(cls, outer: Odometer, number: int, account: Account) -> ScopeOdometer:
-        """A look at a scope that is open, whoever opened it."""
+        """A view of an open scope of any session."""
         seen = cls.__new__(cls)
         seen._outer = outer
         seen._composition = outer._composition

@@ -276,7 +276,7 @@ class Odometer(Statement):
                     bound = f"of session {holder}, which has it open"
                     raise LedgerConflict("partition", bound, f"one of session {self._session}")
                 if found is not None and self._ledger.durable:
-                    # Whoever opened it is gone, and may have read the table in another way.
+                    # Its opener is gone, and may have read the table in another way.
                     books = undivided(books, found.generation)
             after = divided(books, generation, size, moves=moves)
             if after is None:

@@ -95,7 +95,7 @@ class Remaining:
     """The budget that a session, scope or part can still spend, while nobody else is charged.
 
     Where that is closed, and in a forked process, no run fits: the sizes are 0, and `fraction`
-    still tells what is left of the budget, for whoever else spends it.
+    still tells what is left of the budget for others.
 
     Parameters
     ----------

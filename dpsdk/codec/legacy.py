@@ -82,7 +82,7 @@ def renewed(record: object, path: str = "$") -> JSON:
     ------
     WireError
         If it is no record with exactly the fields of its tag. Numbers and texts are checked by
-        whoever reads the result.
+        the reader of the result.
     """
     if path.count(".") + path.count("[") > DEEPEST:
         raise WireError(path[:200], f"records at most {DEEPEST} deep", "one that is deeper")

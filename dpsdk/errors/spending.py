@@ -271,7 +271,7 @@ class AlreadyCharged(DpsdkError):
 class AnswerLost(DpsdkError):
     """A request was charged before, and no answer is stored for it. Nothing is drawn for it again.
 
-    Whoever asked first ended before the answer was stored, or is still at work. The charges stand,
+    The first process ended before the answer was stored, or is still at work. The charges stand,
     since noise may have been drawn and seen. Ask anew under another name, at another price.
 
     `request_id` names the request, `charges` the numbers of its charges.

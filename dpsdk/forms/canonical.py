@@ -1,4 +1,4 @@
-"""Canonical texts of weights: one way to write a line of numbers, whoever made them.
+"""Canonical texts of weights: one way to write a line of numbers, of any author.
 
 See dpsdk.forms.identity for the rules, which a version fixes for ever.
 """

@@ -336,7 +336,7 @@ def share_of(start: Start) -> Fraction:
 def opened(
     start: Start, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
 ) -> Hypothesis:
-    """The first hypothesis of a start, whoever wrote it.
+    """The first hypothesis of a start of any author.
 
     Raises
     ------

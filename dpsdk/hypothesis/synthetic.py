@@ -61,7 +61,7 @@ class SyntheticData(Distribution):
     A distribution that does not move: it answers every linear query, at the cost of its records
     and never of the universe, which may have any number of cells. Equal records are kept once, in
     the order of their cells, so that two are equal if they hold the same records, however these
-    were given. Nothing here costs any budget: whoever makes one from private rows must have paid.
+    were given. Nothing here costs any budget: private rows must have been paid for.
 
     Parameters
     ----------

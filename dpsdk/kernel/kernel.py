@@ -129,7 +129,7 @@ class Kernel(HasAccess):
         Returns
         -------
         bool
-            Whether whoever opened the channel wants the work to stop here, by the `stop` that was
+            Whether the opener of the channel wants the work to stop here, by the `stop` that was
             given to `session.open`. A mechanism that can be stopped raises `Unfinished` then; any
             other may go on.
 

@@ -1,4 +1,4 @@
-"""One question to a mechanism: what its charges are labelled with, and what is told of it."""
+"""One question to a mechanism: the label of its charges, and its events."""
 
 from __future__ import annotations
 

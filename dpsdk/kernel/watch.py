@@ -92,7 +92,7 @@ class Watching:
         return Geometric(2 * facts.unit_rows * steps / self.query_epsilon)
 
     def mean_noise(self, facts: Facts) -> float:
-        """By how much the noise of a gap exceeds that of the threshold in the mean, in rows."""
+        """The average excess of the noise of a gap over that of the threshold, in rows."""
         return facts.unit_rows * float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
 
     def lattice_bits(self, facts: Facts) -> int:

@@ -35,7 +35,7 @@ class PotentialMeter:
 
     The potential starts at `cap` at most (the prior's `kl_cap()`, which is ln|X| for the uniform
     one) and never falls below 0. So once `cap - used` is less than what a legitimate update must
-    lower it by, there is none left: whoever runs a mechanism may stop and keep the rest of its
+    lower it by, there is none left: a mechanism may stop and keep the rest of its
     budget. All of this holds in the good event, in which every released value is within its radius
     of the truth; whether to stop is decided by public values alone.
 

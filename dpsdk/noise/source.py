@@ -64,7 +64,7 @@ class NoiseSource(ABC):
         -------
         Ints
             `size` integers in units of the law. A draw beyond ±(2^62 - 1), of probability below
-            2^-183, is set to that bound. Whoever adds it to a private number must then clamp the
+            2^-183, is set to that bound. Adding it to a private number needs clamping of the
             sum, further in than that number reaches from the bound: so clamped, the sum is what
             the ideal one would be (docs/explanation/proofs/measure.md).
 
@@ -263,7 +263,7 @@ class SystemNoise(NoiseSource):
 
 
 _forks = 0
-"""How many forks lie between the first process and this one, as far as Python was told of them."""
+"""The number of forks that Python saw between the first process and this one."""
 
 
 def _count_fork() -> None:

@@ -1,4 +1,4 @@
-"""The events that a session tells, and who is told of them."""
+"""The events of a session, and their observers."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Observer(Protocol):
 
 @final
 class Observers:
-    """Several observers as one: each is told of each event, in their order.
+    """Several observers as one: each gets each event, in their order.
 
     What one of them raises keeps no event from the others, and is then raised in its place.
 

@@ -113,7 +113,7 @@ def _points(trials: Trials[Any]) -> list[Point]:
         trial = trials.at(place)
         if trial is None or trial.refusal is not None:
             continue
-        if trial.share is None:  # and whatever is dearer
+        if trial.share is None:  # nor does anything more expensive
             break
         error = max(trial.errors, default=math.inf)
         # Of a budget's plans, too, the share is that of all that is left.

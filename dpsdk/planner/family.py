@@ -1,4 +1,4 @@
-"""A family: the mechanisms of one kind for one task, from cheap and vague to dear and exact."""
+"""A family: the mechanisms of one kind for one task, from cheap to expensive."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Names = tuple[str, ...]
 
 @frozen(eq=False)
 class Shape:
-    """A linear form by its blocks, whoever made the query.
+    """A linear form by its blocks, for queries of any author.
 
     Attributes of one cell are left out: nothing depends on them.
     """

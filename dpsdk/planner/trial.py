@@ -145,7 +145,7 @@ class Trials(Generic[F]):
 
     @property
     def by_bound(self) -> OrderedSearch[Trial[F]]:
-        """Those that can be run, from cheap and vague to dear and exact by what is proven."""
+        """The trials that can be run, from cheap to expensive by their proven errors."""
         return self._search(self._runnable, in_order)
 
     @property

@@ -258,7 +258,7 @@ def audit(x: Audits, ax: Axes | None = None, beta: float = 0.05) -> Figure:
 
 
 def alternative(figure: Figure) -> str:
-    """The pictures of a figure in words, with their numbers: for whoever does not see them.
+    """The pictures of a figure in words, with their numbers, for readers who do not see them.
 
     As an `alt` text of a page, or within a file:
     ``figure.savefig("ages.svg", metadata={"Description": plots.alternative(figure)})``. Empty where

@@ -3,7 +3,7 @@
 `Release.metadata` gives the `Metadata` of a release: every field of its written form, its tables as
 CSV, and its description as a record of the public registry of deployments of differential privacy,
 as CSV on the Web and as a data package. Nothing is said that the release does not know: what is
-left out is listed, and whoever knows it says so in an `About`.
+left out is listed, and can be added by an `About`.
 """
 
 from dpsdk._frames import spelled

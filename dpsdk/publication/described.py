@@ -34,7 +34,7 @@ class Described:
 
     @property
     def content(self) -> JSON:
-        """The description as plain JSON values, made anew for whoever asks."""
+        """The description as plain JSON values, made anew at each call."""
         return cast("JSON", json.loads(self._text))
 
     @property

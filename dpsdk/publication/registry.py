@@ -204,7 +204,7 @@ def _afterwards(statement: Statement, notes: tuple[str, ...]) -> str:
     record = statement.record
     said = statement.moved
     if not said and record.source == "measured":
-        # Whoever tells of more has done something to the values.
+        # Metadata with more cells is of changed values.
         said = "" if notes else "Values are as the mechanism gave them, negative ones too."
     elif not said:
         said = f"Values were {_FROM[record.source]}."

@@ -42,7 +42,7 @@ Holds: TypeAlias = Literal["label", Number]
 _Numbers: TypeAlias = Floats | tuple[object, ...]
 
 _LONGEST_TITLE = 300
-"""Whoever asks for a thousand weights is shown the first of them."""
+"""Of a thousand weights the first are shown."""
 
 
 @frozen

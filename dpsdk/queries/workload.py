@@ -66,7 +66,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
     `answers[0]` is the first one, `answers[Threshold("age", 40)]` that of a query: of the first of
     the workload's that equals it. `values` has all their numbers in one flat array: of scalar
     queries one each, of tables all entries in order. `queries` are those that were asked, None
-    where whoever made the answers did not say.
+    where the maker of the answers did not say.
 
     Answers are equal if they say the same; what was asked is not compared.
     """

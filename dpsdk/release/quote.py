@@ -50,7 +50,7 @@ class Quote:
         """The bound that holds if what the quote was told to assume is true.
 
         With probability 1 - beta, no answer for a table of which it is true will be off by more,
-        nor will the release of a mean state more. A release is told of no assumption: of an
+        nor will the release of a mean state more. A release knows of no assumption: of an
         `Above` of a share of privately many rows it states no bound at all. None where nothing was
         assumed, or where that adds nothing to `bound`.
         """

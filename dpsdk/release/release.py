@@ -75,7 +75,7 @@ class Release(Lasting, Generic[A_co]):
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
     release with `private=False` was made with seeded noise and protects nobody. One that is
-    `reused` was given before to whoever asked the same first, and cost nothing this time. One by a
+    `reused` was given before to the same question, and cost nothing this time. One by a
     plan says in `because` why that was chosen; given again, it need not say so any more.
     `dpsdk.wire` writes a release down, with the public facts that a reader needs to judge it.
 
@@ -99,7 +99,7 @@ class Release(Lasting, Generic[A_co]):
 
     @property
     def asked(self) -> object:
-        """The query itself, None if whoever made the release did not say."""
+        """The query itself, None if the maker of the release did not say."""
         return self._asked
 
     @property

@@ -293,7 +293,7 @@ class Channel(Closable, Generic[F_contra]):
         return Given(value, measurement, label, self._paid, reused=True)
 
     def _question(self, label: str, request: Request | None) -> Question:
-        """A new question of whoever pays, which names the request that it is for."""
+        """A new question of the payer, which names the request that it is for."""
         context, named = self._context, None if request is None else request.name
         scope = context.payer.scope
         return context.history.ask(label, self._name, context.lifetime, scope=scope, request=named)
@@ -304,7 +304,7 @@ class Channel(Closable, Generic[F_contra]):
         return Answered(label, self._name, reused, scope=scope, request_id=request, at=now)
 
     def _ask(self, form: F_contra, kernel: Kernel) -> Measurement:
-        """Raw numbers for a form, of whoever answers such forms."""
+        """Raw numbers for a form, by the strategy that answers such forms."""
         return self._strategy.answer(form, kernel)
 
     def belongs_to(self, context: Context) -> bool:

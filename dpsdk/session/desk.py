@@ -109,7 +109,7 @@ class Desk:
         """The budget that is left here, while nobody else is charged.
 
         After closing, and in a forked process, no run fits; `fraction` tells what is left for
-        whoever else spends the budget.
+        others that spend the budget.
         """
         return self._context.remaining
 

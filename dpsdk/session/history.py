@@ -48,7 +48,7 @@ class Receipt:
     request_id
         The request that it was for, or empty.
     at
-        When it was charged first, in UTC, by the clock of whoever charged it; None where it was
+        When it was charged first, in UTC, by the charger's clock; None where it was
         free, or no time was kept. Neither compared nor shown.
     """
 
@@ -147,7 +147,7 @@ class History:
     odometer
         The session's.
     observer
-        What is told of each question when it is over, outside all locks.
+        Gets the event of each question when it is over, outside all locks.
     bars
         Where the progress of what lasts is shown, if it is.
     """
@@ -212,7 +212,7 @@ class History:
         return Payment(table, account, by, *self._rules, before, after, trusted)
 
     def note(self, question: Question, error: BaseException) -> None:
-        """Tell whoever meets the error of a question what was charged for it and stays charged."""
+        """Note on the error of a question what was charged for it and stays charged."""
         charges: tuple[Charge, ...] = ()
         with suppress(Exception):  # a ledger that fails must not take the place of the error
             charges = self._odometer.charged_for(question.asked.number, question.since)

@@ -1,4 +1,4 @@
-"""Answers of one-shot mechanisms, to be given again for free to whoever asks the same."""
+"""Answers of one-shot mechanisms, given again for free to the same question."""
 
 from __future__ import annotations
 

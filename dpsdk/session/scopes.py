@@ -27,7 +27,7 @@ class Scope(Desk, Closable):
     cap. A request that fits only one of them is refused. What was not spent was never charged, so
     that it stays with the session.
 
-    What it has spent can be read after closing. In a durable ledger nothing is told of it any more
+    What it has spent can be read after closing. A durable ledger shows nothing of it any more
     (`Closed`) once another scope has its name.
     """
 

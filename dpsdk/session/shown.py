@@ -39,7 +39,7 @@ def shown_of(
     context
         Its context.
     accounts
-        Gives what its ledger says. A ledger that cannot be read is told of in its place.
+        Reads its ledger. A ledger that cannot be read is reported instead.
     told
         What else there is to say.
     below

@@ -19,7 +19,7 @@ __all__ = ["SeededNoise", "seeded"]
 
 
 class SeededNoise(NoiseSource):
-    """Deterministic noise that hides nothing, since whoever knows the seed can subtract it.
+    """Deterministic noise that hides nothing, since anyone with the seed can subtract it.
 
     The stream is SHAKE-256 of the seed and of a counter of requests. Threads may share a source;
     which of them gets which draws then depends on their order.

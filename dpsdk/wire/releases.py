@@ -61,7 +61,7 @@ __all__ = ["ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
 _LONGEST_MECHANISM = 1 << 16
-"""Whoever asks a thousand questions of a channel need not be sent its workload with each answer."""
+"""A client with a thousand questions to a channel need not get its workload with each answer."""
 
 Norm: TypeAlias = Literal["l1", "l2-squared"]
 
@@ -181,7 +181,7 @@ _SPENT = OrNone(Nested[Spent]("what was spent", Spent))
 class ReleaseRecord:
     """A release, written down: public, and made of public values alone.
 
-    It is a statement of whoever wrote it, and proves nothing by itself.
+    It is a statement of its author, and proves nothing by itself.
 
     Parameters
     ----------
@@ -208,14 +208,14 @@ class ReleaseRecord:
     private
         Whether the noise was private. Otherwise it was seeded, and the release protects nobody.
     reused
-        Whether it was given before to whoever asked the same first, and cost nothing this time.
+        Whether it was given before to the same question, and cost nothing this time.
     noise, sensitivity
         On what the numbers rest, where that is noise of one law and one run.
     runs
         What was charged: guarantees, each with how often it was.
     epsilon, rho
         The sums of the pure ε and of the ρ of all runs, None where one of them has no pure ε.
-        Whoever wants to know adds them up again, as `cost` does.
+        `cost` adds them up again.
     joint
         The bound of all entries of the answer at once; `each`, at the same β, of each entry by
         itself, None where there is none.

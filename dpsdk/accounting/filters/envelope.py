@@ -155,8 +155,8 @@ _FINER, _FINEST = 3, 7
 def _bounded_rounds(runs: Sequence[tuple[Guarantee, int]], v: int, kept: int) -> int | None:
     """How often runs fit, where bounds by the prices at few places tell; else None.
 
-    A price does not grow with v. So whoever pays, between two places, the price at the lower one is
-    through no later than the runs themselves, and whoever pays that at the upper one no sooner.
+    A price does not grow with v: at the price of the place below, runs are used up no later than at
+    their own prices, and at that of the place above no sooner.
     """
     if all(type(run) is DiscreteGaussianGuarantee for run, _ in runs):
         return None  # whose prices are few

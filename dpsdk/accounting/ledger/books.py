@@ -294,7 +294,7 @@ def opened(books: Books, number: int, account: Account) -> Books | Misfit:
 def forgotten(books: Books, name: str) -> Books:
     """The books without closed accounts of a name; without any closed one, if there are too many.
 
-    For books that outlive whoever might still look at them. What lay within an account that is not
+    For books that outlive their readers. What lay within an account that is not
     there any more goes as well.
     """
     full = len(books.accounts) >= _ACCOUNT_LIMIT

@@ -1,6 +1,6 @@
 """The chain of a ledger's entries: each carries a code over itself and the code before it.
 
-With a key the code is an HMAC (Bellare, Canetti & Krawczyk 1996): whoever does not know the key can
+With a key the code is an HMAC (Bellare, Canetti & Krawczyk 1996): one who does not know the key can
 neither change an entry, nor leave one out between two others, nor add one. Without a key it tells
 what was damaged by accident alone. That the newest entries were cut off is told by neither; an
 `Anchor` remembers how many there were.

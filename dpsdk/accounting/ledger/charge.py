@@ -127,7 +127,7 @@ class Charge(NamedTuple):
     scope
         The name of the scope that paid; empty where the session itself did.
     at
-        When, in UTC, by the clock of whoever charged it. Clocks differ and jump: the order is that
+        When, in UTC, by the charger's clock. Clocks differ and jump: the order is that
         of the numbers. None where no time was kept.
     """
 

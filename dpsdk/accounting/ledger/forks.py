@@ -35,7 +35,7 @@ class _Connections:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        """Held while a process is forked, and by whoever begins."""
+        """Held during a fork, and during the first use of a connection."""
         self.threads: dict[int, int] = {}
 
     def others(self, thread: int) -> bool:

@@ -33,7 +33,7 @@ class PostgresLedger(StoredLedger):
         How the server is reached, as libpq takes it: ``postgresql://user@host/database``. It is
         not shown again. A password is better kept in a password file or ``PGPASSWORD``.
     schema
-        Where the tables are; made, with them, by whoever comes first. Each schema is a ledger of
+        Where the tables are; made, with them, by the first that comes. Each schema is a ledger of
         its own, with turns of its own.
     key
         At least 16 random bytes, as for `SQLiteLedger`.

@@ -380,7 +380,7 @@ class _ServerWork(Work):
             self._sure("; ".join([*self._statements, "COMMIT"]), self._values)
 
     def _sure(self, statements: str, values: Sequence[object]) -> None:
-        """Write and commit at one go, and be told of nothing that speaks against it."""
+        """Write and commit at one go, without any objection."""
         from psycopg import ClientCursor  # noqa: PLC0415  # of an extra
 
         warnings: list[str] = []

@@ -230,7 +230,7 @@ class Store(ABC, Generic[C]):
                 while held:
                     self._release(held, process, whole=whole)
             except BaseException:
-                # Whoever else waits for its turn does not wait for a garbage collector.
+                # Others that wait for their turn do not wait for a garbage collector.
                 while held and process is forks.process:
                     held.pop().close()
                 raise

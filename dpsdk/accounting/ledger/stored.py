@@ -279,7 +279,7 @@ class StoredLedger:
 
         def act(work: Work, seen: Seen) -> tuple[R, Seen | None]:
             self._check_anchor(work, seen, self._anchored())
-            # Whoever may have written it had a turn, which is over: it is there or never will be.
+            # The process that may have written it had a turn, which is over.
             for entry, result in tried.items():
                 if work.holds(entry):
                     return result, seen

@@ -45,7 +45,7 @@ ALTER TABLE {0}.books ADD PRIMARY KEY (of_dataset, name);
 ALTER TABLE {0}.books RENAME TO state;
 UPDATE {0}.ledger SET version = {1};
 """
-"""The same table with other columns, so that whoever was granted it has it still."""
+"""The same table with other columns, so that grants on it stay."""
 
 FOUND = (
     "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.relrowsecurity, "

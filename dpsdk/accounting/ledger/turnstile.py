@@ -1,7 +1,7 @@
 """Fair turns of writing to a file, among threads and processes.
 
 Who has just written would win every race for one lock, since all others have to wake up first. So
-there are two: whoever waits for a turn holds the place at the head of the queue meanwhile, and who
+there are two: the next in turn holds the place at the head of the queue meanwhile, and who
 comes back has to queue behind. The system gives both back when a process ends, however it ends. One
 that is stopped keeps its own, so that nobody waits for ever.
 """

@@ -69,7 +69,7 @@ class Sampler(ABC):
     """An exact sampler for one kind of workload over one domain, on the terms of one draw.
 
     It is made of public facts only, and says, before anything is charged, what the draw would take.
-    Whoever holds one has not drawn; `draw` keeps nothing, and each call draws anew.
+    Holding one draws nothing; `draw` keeps nothing, and each call draws anew.
     """
 
     __slots__ = ()
@@ -141,7 +141,7 @@ class Sampler(ABC):
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         """The records of one small database, drawn for this table.
 
-        Time and errors in here are private: whoever calls must hide both.
+        Time and errors in here are private: callers must hide both.
         """
 
 

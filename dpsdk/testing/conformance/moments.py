@@ -199,7 +199,7 @@ def _interrupt(
         tally.fail(f"{where}, it was charged {excess}", "Ask nothing again after an interrupt")
     if len(charges(session)) != session.spent.charges:
         tally.fail(f"{where}, history and books differ", "Charge by the kernel alone")
-    # Whoever still held a lock would have this wait for ever, or raise.
+    # A lock that is still held would have this wait for ever, or raise.
     before = len(charges(session))
     session.answer(Count(normalized=False), using=_HONEST)
     bench.asked(scene, session)

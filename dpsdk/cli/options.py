@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
+from attrs import frozen
 from typing_extensions import override
 
 from dpsdk import Neighbors
@@ -17,8 +18,6 @@ from dpsdk.cli.words import called, complain
 
 __all__ = ["parser"]
 
-_Add: TypeAlias = Callable[..., argparse.Action]
-"""Adds an argument to a parser, or to a group of its arguments."""
 
 _NUMBER = re.compile(r"-(?:\.?\d|inf|nan)", re.IGNORECASE)
 """How what begins with a dash and is meant as a number begins; no option does."""
@@ -94,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         "and labels are declared, from public knowledge; of a table only the first line is read, "
         "which names its columns.",
     )
-    _add_domain_arguments(domain.add_argument)
+    _add(domain, [*_DECLARATIONS, *_DOMAIN, *_TEXT])
     release = command(
         "release",
         "write tables of a file, for one budget or for one error",
@@ -105,7 +104,9 @@ def parser() -> argparse.ArgumentParser:
         "all of them or none. Without --ledger nothing is remembered between runs: each run spends "
         "a budget of its own.",
     )
-    _add_release_arguments(release)
+    _add(release, _RELEASE)
+    for title, options in _GROUPS.items():
+        _add(release.add_argument_group(title), options)
     ledger = command(
         "ledger",
         "show what a ledger holds, or verify it",
@@ -114,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
-    _add_ledger_arguments(ledger.add_argument)
+    _add(ledger, _LEDGER)
     command(
         "plugins",
         "list what other distributions offer",
@@ -124,201 +125,212 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _add_ledger_arguments(add: _Add) -> None:
-    add("--key", type=_path, metavar="KEY", help="a file that holds the ledger's key, and no more")
-    add("--anchor", type=_path, metavar="ANCHOR", help="the file of the ledger's anchor")
-    add(
-        "--allow-network",
-        action="store_true",
-        help="take a ledger on a network file system, whose locks cannot be relied on",
-    )
-    add("--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)")
+@frozen
+class _Option:
+    """An option, or an argument, and what argparse should know of it."""
+
+    name: str
+    what: str
+    more: dict[str, Any]
 
 
-def _add_domain_arguments(add: _Add) -> None:
-    def declare(option: str, metavar: str, what: str, *, words: str | int | None = None) -> None:
-        names = tuple(metavar.split())
-        add(
-            option,
-            action=_Declare,
-            dest="declared",
-            nargs=len(names) if words is None else words,
-            metavar=names,
-            help=what,
-        )
+def _option(words: str, what: str, **more: Any) -> _Option:
+    """Describe an option by its name and metavars; without these and choices it is a switch."""
+    name, *metavars = words.split()
+    if metavars:
+        more["metavar"] = metavars[0] if len(metavars) == 1 else tuple(metavars)
+    elif "choices" not in more:
+        more["action"] = "store_true"
+    return _Option(name, what, more)
 
-    declare("--boolean", "NAME", "an attribute that is true or false")
-    declare("--integer", "NAME LOW HIGH", "whole numbers, both ends included")
-    declare("--binned", "NAME EDGE", "reals, cut into bins at these edges", words="+")
-    declare(
-        "--date",
-        "NAME WORD",
+
+def _declaration(words: str, what: str, nargs: int | str) -> _Option:
+    return _option(words, what, action=_Declare, dest="declared", nargs=nargs)
+
+
+def _add(group: argparse._ActionsContainer, options: Iterable[_Option]) -> None:
+    for option in options:
+        what = option.what.replace("PROGRAM", called())
+        group.add_argument(option.name, help=what, **option.more)
+
+
+_LEDGER = [
+    _option("--key KEY", "a file that holds the ledger's key, and no more", type=_path),
+    _option("--anchor ANCHOR", "the file of the ledger's anchor", type=_path),
+    _option(
+        "--allow-network", "take a ledger on a network file system, whose locks cannot be relied on"
+    ),
+    _option("--schema SCHEMA", "where a ledger on a server is (default dpsdk)"),
+]
+
+_TEXT = [
+    _option("--encoding ENCODING", "how the table's text is encoded (default utf-8)"),
+    _option(
+        "--delimiter DELIMITER",
+        "the character between two columns; tab and space by name (default a comma)",
+    ),
+    _option("--strip", "drop white space around names and values"),
+]
+
+_DECLARATIONS = [
+    _declaration("--boolean NAME", "an attribute that is true or false", 1),
+    _declaration("--integer NAME LOW HIGH", "whole numbers, both ends included", 3),
+    _declaration("--binned NAME EDGE", "reals, cut into bins at these edges", "+"),
+    _declaration(
+        "--date NAME WORD",
         "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
-        words="+",
-    )
-    declare(
-        "--categorical",
-        "NAME LABEL",
+        "+",
+    ),
+    _declaration(
+        "--categorical NAME LABEL",
         "one of these labels; one that begins with a dash in double quotes, as '\"-x\"'",
-        words="+",
-    )
-    declare("--other", "LABEL", "what all other values of the categorical before it become")
-    add("--out", type=_path, metavar="DOMAIN.json", help="a new file to write")
-    add("--check", type=_path, metavar="DOMAIN.json", help="a file to check")
-    add("--table", type=_path, metavar="TABLE.csv", help="a table whose column names to check")
-    _add_text_arguments(add)
+        "+",
+    ),
+    _declaration("--other LABEL", "what all other values of the categorical before it become", 1),
+]
 
+_DOMAIN = [
+    _option("--out DOMAIN.json", "a new file to write", type=_path),
+    _option("--check DOMAIN.json", "a file to check", type=_path),
+    _option("--table TABLE.csv", "a table whose column names to check", type=_path),
+]
 
-def _add_text_arguments(add: _Add) -> None:
-    add("--encoding", help="how the table's text is encoded (default utf-8)")
-    add(
-        "--delimiter",
-        help="the character between two columns; tab and space by name (default a comma)",
-    )
-    add("--strip", action="store_true", help="drop white space around names and values")
-
-
-def _add_release_arguments(release: argparse.ArgumentParser) -> None:
-    # All numbers are read as text, so that each is the decimal that was typed.
-    add = release.add_argument
-    add(
-        "table",
-        type=_path,
-        metavar="TABLE",
-        help="the private table: a text file, unpacked if its name ends with .gz; or Parquet, if "
+# All numbers are read as text, so that each is the decimal that was typed.
+_RELEASE = [
+    _option(
+        "table TABLE",
+        "the private table: a text file, unpacked if its name ends with .gz; or Parquet, if "
         "its name ends with .parquet or it is a directory of such files",
-    )
-    add(
-        "--domain",
+        type=_path,
+    ),
+    _option(
+        "--domain DOMAIN.json",
+        "the file of its domain, as PROGRAM domain makes it",
         type=_path,
         required=True,
-        metavar="DOMAIN.json",
-        help=f"the file of its domain, as {called()} domain makes it",
-    )
-    add("--out", type=_path, required=True, metavar="DIR", help="a new or empty directory")
-    add("--force", action="store_true", help="write into DIR although it holds files")
-    add(
+    ),
+    _option("--out DIR", "a new or empty directory", type=_path, required=True),
+    _option("--force", "write into DIR although it holds files"),
+    _option(
         "--dry-run",
-        action="store_true",
-        help="say what would be released, at which price and how far off; read no row, charge "
+        "say what would be released, at which price and how far off; read no row, charge "
         "nothing and write nothing",
-    )
-    add("--rows", metavar="N", help="with --dry-run: how many rows the table has")
-    add = release.add_argument_group("which tables").add_argument
-    add(
-        "--marginals",
-        metavar="K",
-        help="attributes per table (default 2, or 1 where there is only one)",
-    )
-    add(
-        "--attributes",
-        nargs="+",
-        metavar="NAME",
-        help="tables of these attributes only (default all of the domain)",
-    )
-    add(
-        "--tables",
-        nargs="+",
-        metavar="NAME,NAME",
-        help="these tables and no others, each by its attributes between commas; a name that has "
-        "a comma in double quotes",
-    )
-    add("--counts", action="store_true", help="counts of rows, not shares of them")
-    add = release.add_argument_group("error and price").add_argument
-    add(
-        "--error",
-        metavar="E",
-        help="spend no more than it takes to have no entry off by more than this, such as 0.01 of "
-        "the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by --epsilon",
-    )
-    add("--epsilon", help="the budget's epsilon; with --error what it may be at the most")
-    add("--delta", default="0", help="the budget's delta (default 0)")
-    add(
-        "--beta",
-        default="0.05",
-        help="the error bound may fail with this probability (default 0.05)",
-    )
-    add(
-        "--method",
-        choices=["auto", "local", "independent"],
-        default="auto",
-        help="fit tables one by one with a certificate (local), or add independent noise to each "
-        "(independent); auto, the default, fits them where their attributes have more than "
-        "2,097,152 cells together and delta is above 0, unless --error is given",
-    )
-    add = release.add_argument_group("whom the table protects").add_argument
-    add(
-        "--neighbors",
-        choices=[relation.value for relation in Neighbors],
-        help="which tables must look alike (default replace-one: the number of rows is public; "
-        "with --unit add-remove)",
-    )
-    add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
-    add("--max-rows", metavar="N", help="the table has no more rows than this")
-    add("--unit", metavar="COLUMN", help="protect persons, whose identifiers are in this column")
-    add("--max-rows-per-person", metavar="M", help="with --unit: keep at most M rows of a person")
-    add(
-        "--distinct",
-        action="store_true",
-        help="with --unit: rows of a person that are alike count once",
-    )
-    add = release.add_argument_group("how the table is read").add_argument
-    add(
-        "--outside",
-        choices=["cell", "clip"],
-        default="cell",
-        help="values outside the domain: count nowhere (cell, the default), or move to the "
-        "nearest bound (clip)",
-    )
-    _add_text_arguments(add)
-    add(
-        "--no-header",
-        action="store_true",
-        help="the first line is a row; the columns are the attributes of the domain, in order, or "
-        "what --columns says",
-    )
-    add("--columns", metavar="NAME,NAME", help="with --no-header: the names of all columns")
-    add("--dates", metavar="FORM", help="how dates are written, as %%d.%%m.%%Y (default ISO 8601)")
-    add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
-    add(
-        "--thousands",
-        metavar="CHARACTER",
-        help="what may stand between groups of three digits, as in 1,000 (default nothing)",
-    )
-    add = release.add_argument_group("how tables are written").add_argument
-    add(
-        "--format",
-        choices=["csv", "parquet"],
-        default="csv",
-        help="how tables are written (default csv; parquet needs pyarrow)",
-    )
-    add(
-        "--digits",
-        choices=["noise", "full"],
-        default="noise",
-        help="numbers in tables are rounded to what the noise leaves of them (noise, the default), "
-        "or have all their digits (full); release.json always has all",
-    )
-    add(
-        "--about",
-        type=_path,
-        metavar="FILE.toml",
-        help="what only you know of the tables, such as who publishes them and under which "
-        "licence, for the files that describe them",
-    )
-    add = release.add_argument_group("what is remembered").add_argument
-    add("--name", help="what to call the table (default: its file name)")
-    add(
-        "--ledger",
-        metavar="FILE",
-        help=f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
-        "earlier ones left of it, or what --cap says",
-    )
-    add(
-        "--cap",
-        metavar="EPSILON",
-        help="the budget that the ledger has for the table in all; this run then spends --epsilon "
-        "and --delta of it, or is refused",
-    )
-    add("--cap-delta", metavar="DELTA", help="the delta of --cap (default that of --delta)")
-    _add_ledger_arguments(add)
+    ),
+    _option("--rows N", "with --dry-run: how many rows the table has"),
+]
+
+_GROUPS = {
+    "which tables": [
+        _option("--marginals K", "attributes per table (default 2, or 1 where there is only one)"),
+        _option(
+            "--attributes NAME",
+            "tables of these attributes only (default all of the domain)",
+            nargs="+",
+        ),
+        _option(
+            "--tables NAME,NAME",
+            "these tables and no others, each by its attributes between commas; a name that has "
+            "a comma in double quotes",
+            nargs="+",
+        ),
+        _option("--counts", "counts of rows, not shares of them"),
+    ],
+    "error and price": [
+        _option(
+            "--error E",
+            "spend no more than it takes to have no entry off by more than this, such as 0.01 of "
+            "the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by "
+            "--epsilon",
+        ),
+        _option(
+            "--epsilon EPSILON", "the budget's epsilon; with --error what it may be at the most"
+        ),
+        _option("--delta DELTA", "the budget's delta (default 0)", default="0"),
+        _option(
+            "--beta BETA",
+            "the error bound may fail with this probability (default 0.05)",
+            default="0.05",
+        ),
+        _option(
+            "--method",
+            "fit tables one by one with a certificate (local), or add independent noise to each "
+            "(independent); auto, the default, fits them where their attributes have more than "
+            "2,097,152 cells together and delta is above 0, unless --error is given",
+            choices=["auto", "local", "independent"],
+            default="auto",
+        ),
+    ],
+    "whom the table protects": [
+        _option(
+            "--neighbors",
+            "which tables must look alike (default replace-one: the number of rows is public; "
+            "with --unit add-remove)",
+            choices=[relation.value for relation in Neighbors],
+        ),
+        _option("--unit-rows K", "no person has more rows (default 1)", default="1"),
+        _option("--max-rows N", "the table has no more rows than this"),
+        _option("--unit COLUMN", "protect persons, whose identifiers are in this column"),
+        _option("--max-rows-per-person M", "with --unit: keep at most M rows of a person"),
+        _option("--distinct", "with --unit: rows of a person that are alike count once"),
+    ],
+    "how the table is read": [
+        _option(
+            "--outside",
+            "values outside the domain: count nowhere (cell, the default), or move to the "
+            "nearest bound (clip)",
+            choices=["cell", "clip"],
+            default="cell",
+        ),
+        *_TEXT,
+        _option(
+            "--no-header",
+            "the first line is a row; the columns are the attributes of the domain, in order, or "
+            "what --columns says",
+        ),
+        _option("--columns NAME,NAME", "with --no-header: the names of all columns"),
+        _option("--dates FORM", "how dates are written, as %%d.%%m.%%Y (default ISO 8601)"),
+        _option(
+            "--decimal DECIMAL", "what stands before decimals, . or , (default .)", default="."
+        ),
+        _option(
+            "--thousands CHARACTER",
+            "what may stand between groups of three digits, as in 1,000 (default nothing)",
+        ),
+    ],
+    "how tables are written": [
+        _option(
+            "--format",
+            "how tables are written (default csv; parquet needs pyarrow)",
+            choices=["csv", "parquet"],
+            default="csv",
+        ),
+        _option(
+            "--digits",
+            "numbers in tables are rounded to what the noise leaves of them (noise, the default), "
+            "or have all their digits (full); release.json always has all",
+            choices=["noise", "full"],
+            default="noise",
+        ),
+        _option(
+            "--about FILE.toml",
+            "what only you know of the tables, such as who publishes them and under which "
+            "licence, for the files that describe them",
+            type=_path,
+        ),
+    ],
+    "what is remembered": [
+        _option("--name NAME", "what to call the table (default: its file name)"),
+        _option(
+            "--ledger FILE",
+            f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
+            "earlier ones left of it, or what --cap says",
+        ),
+        _option(
+            "--cap EPSILON",
+            "the budget that the ledger has for the table in all; this run then spends --epsilon "
+            "and --delta of it, or is refused",
+        ),
+        _option("--cap-delta DELTA", "the delta of --cap (default that of --delta)"),
+        *_LEDGER,
+    ],
+}

@@ -16,16 +16,13 @@ __all__ = ["About"]
 
 
 def _to_long(name: str, value: object) -> str:
-    if type(value) is not str:
+    if type(value) is not str or not value or value.isspace():
         raise InvalidArgument(name, "a non-empty text", shown(value))
-    text = value
-    if not text or text.isspace():
-        raise InvalidArgument(name, "a non-empty text", shown(text))
     try:
-        text.encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidArgument(name, "a text that UTF-8 can hold", shown(text)) from None
-    return text
+        raise InvalidArgument(name, "a text that UTF-8 can hold", shown(value)) from None
+    return value
 
 
 def _to_texts(name: str, value: object) -> tuple[str, ...]:
@@ -56,10 +53,8 @@ def _to_day(value: date | None) -> date | None:
 def _to_details(value: Mapping[str, str]) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise InvalidArgument("details", "a mapping of names to texts", shown(value))
-    kept: dict[str, str] = {}
-    for name, text in value.items():
-        kept[to_name("details", name)] = _to_long(f"details[{shown(name)}]", text)
-    return MappingProxyType(kept)
+    named = ((to_name("details", name), text) for name, text in value.items())
+    return MappingProxyType({name: _to_long(f"details[{shown(name)}]", t) for name, t in named})
 
 
 @frozen(kw_only=True)

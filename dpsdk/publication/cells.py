@@ -13,7 +13,7 @@ from dpsdk._frames import spelled
 from dpsdk.domain import Attribute, Integer
 from dpsdk.typing import Floats
 
-__all__ = ["guarded", "label_cell", "label_cells", "quoted", "spellings", "texts_of"]
+__all__ = ["guarded", "label_cells", "quoted", "spellings", "texts_of"]
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a text begins that some spreadsheet runs, full-width signs included."""
@@ -38,15 +38,9 @@ def spellings(values: Floats, spell: Callable[[float], str] = spelled) -> list[s
     return cast("list[str]", texts[places].tolist())
 
 
-def label_cell(label: str) -> str:
-    """Return a label in quotes, guarded."""
-    return quoted(guarded(label))
-
-
 def quoted(text: str) -> str:
     """Return a text in quotes, in which neither a semicolon nor a line break ends it."""
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+    return '"' + text.replace('"', '""') + '"'
 
 
 def label_cells(attributes: Sequence[Attribute]) -> Iterator[str]:
@@ -58,7 +52,7 @@ def _own_cells(attribute: Attribute) -> list[str]:
     if isinstance(attribute, Integer) and attribute.low >= 0:
         # There may be very many of them, and none begins like a formula.
         return [f'"{label}"' for label in range(attribute.low, attribute.high + 1)]
-    return list(map(label_cell, texts_of(attribute)))
+    return [quoted(guarded(text)) for text in texts_of(attribute)]
 
 
 def texts_of(attribute: Attribute) -> list[str]:

@@ -192,7 +192,7 @@ def _of_release(statement: Statement, notes: tuple[str, ...]) -> dict[str, Plain
 def _parameters(statement: Statement) -> str:
     record = statement.record
     spent = "" if record.after is None else f" After it, {record.after} were spent."
-    words = f"This release was charged {statement.charged}."
+    words = f"This release was charged {record.cost}."
     if record.reused:
         words = "It was given before, and cost nothing this time."
     elif record.cost.free:

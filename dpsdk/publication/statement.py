@@ -77,11 +77,11 @@ class Statement:
         joint = self.record.joint
         if not joint.proven:
             return f"Of its errors: {joint.words}."
+        vacuous = "; no more than is known without data" if joint.vacuous else ""
         return (
-            f"With probability {confidence(joint.beta)}, no error is above "
-            f"{as_bound(joint.error)}, "
-            f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
-            f"{'; no more than is known without data' if joint.vacuous else ''}."
+            f"With probability {confidence(joint.beta)}, no error is above {as_bound(joint.error)},"
+            f" in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
+            f"{vacuous}."
         )
 
     @property
@@ -110,14 +110,9 @@ class Statement:
             return f"whichever certifies all of them of {', '.join(map(_rule, rules.members))}"
         return None if rules is None else _rule(rules)
 
-    @property
-    def charged(self) -> str:
-        """The charge in words."""
-        return str(self.record.cost)
-
     def to_json(self) -> JSON:
-        """The same in fields, each left out where nothing is known."""
-        record = self.record
+        """Return the same in fields, each left out where nothing is known."""
+        record, joint = self.record, self.record.joint
         plain: dict[str, Plain] = {
             "private": record.private,
             "guarantee": self.guarantee,
@@ -128,8 +123,14 @@ class Statement:
             "mechanism": record.mechanism,
             "source": record.source,
             "reused": record.reused,
-            "charged": self.charged,
-            "error": _bound(self),
+            "charged": str(record.cost),
+            "error": {
+                "joint": _finite(joint.error),
+                "beta": joint.beta,
+                "standing": joint.standing,
+                "rests_on": joint.kind,
+                "vacuous": joint.vacuous,
+            },
             "made_by": record.made_by,
         }
         if record.moved:
@@ -161,7 +162,7 @@ class Statement:
             self.guarantee,
             self.accuracy,
             self.made,
-            f"Charged: {self.charged}{', reused' if record.reused else ''}.",
+            f"Charged: {record.cost}{', reused' if record.reused else ''}.",
             f"Neighbours: {self.neighbors}",
         ]
         return "\n  ".join(lines)
@@ -189,24 +190,13 @@ _RULES = {
 
 
 def _noise(noise: ReleasedNoise) -> str:
-    of = "variance" if noise.law == "discrete-gaussian" else "scale"
-    law = "discrete Gaussian" if noise.law == "discrete-gaussian" else "discrete Laplace"
+    gaussian = noise.law == "discrete-gaussian"
+    law, of = ("Gaussian", "variance") if gaussian else ("Laplace", "scale")
+    rows = f"{noise.step:g} row{'' if noise.step == 1 else 's'}"
     return (
-        f"Noise on each raw number is {law}, of {of} {as_text(noise.size)} in steps of "
-        f"{noise.step:g} row{'' if noise.step == 1 else 's'}, sampled exactly and added on that "
-        f"lattice."
+        f"Noise on each raw number is discrete {law}, of {of} {as_text(noise.size)} in steps of "
+        f"{rows}, sampled exactly and added on that lattice."
     )
-
-
-def _bound(statement: Statement) -> JSON:
-    joint = statement.record.joint
-    return {
-        "joint": _finite(joint.error),
-        "beta": joint.beta,
-        "standing": joint.standing,
-        "rests_on": joint.kind,
-        "vacuous": joint.vacuous,
-    }
 
 
 def _finite(value: float) -> Plain:
@@ -214,7 +204,7 @@ def _finite(value: float) -> Plain:
 
 
 def at_least(value: Fraction) -> float:
-    """The nearest float whose decimal is no smaller: what is claimed is not below what is kept."""
+    """Return the nearest float whose decimal is no smaller: no claim is below what is kept."""
     near = float(value)
     while Fraction(repr(near)) < value:
         near = math.nextafter(near, math.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeAlias, cast
 
@@ -14,14 +15,7 @@ from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound
-from dpsdk.publication.cells import (
-    guarded,
-    label_cell,
-    label_cells,
-    quoted,
-    spellings,
-    texts_of,
-)
+from dpsdk.publication.cells import guarded, label_cells, quoted, spellings, texts_of
 from dpsdk.publication.files import Number, TableFile
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
@@ -198,19 +192,13 @@ def _guarded(column: Column) -> Column:
 
 @frozen(eq=False)
 class _Leaf:
-    """One answer of a release, which is no sequence of answers, with its interval."""
+    """One answer of a release, which is no sequence of answers, with its interval if it has one."""
 
     title: str
     value: object
     plain: ReleasedAnswer
     values: _Numbers
-    low: _Numbers | None
-    high: _Numbers | None
-
-    @property
-    def bounds(self) -> tuple[_Numbers, _Numbers] | None:
-        """The ends of the interval, if it has both."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
+    bounds: tuple[_Numbers, _Numbers] | None
 
     @property
     def scalar(self) -> bool:
@@ -219,12 +207,14 @@ class _Leaf:
 
 
 def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ...]:
-    """The tables of a release: one of all its answers that are no tables, and one of each that is.
+    """Return the tables of a release: one of all answers that are no tables, one of each that is.
 
     In the order of the answers; that of the plain ones is where the first of them is.
     """
     raw, moved = release.raw, release.moved
-    low, high = _ends(release, beta)
+    low = high = None
+    with suppress(NoBound):
+        low, high = release.interval(beta)
     leaves = list(_leaves(release.query, release.value, low, high, raw))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
@@ -236,25 +226,19 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     return tuple(found)
 
 
-def _ends(release: Release[object], beta: float) -> tuple[object, object]:
-    try:
-        return release.interval(beta)
-    except NoBound:
-        return None, None
-
-
 def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
-        ends = [_end(plain, end, raw) for end in (low, high)]
-        yield _Leaf(title, value, plain, _values(value, plain), *ends)
+        ends = _end(plain, low, raw), _end(plain, high, raw)
+        bounds = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+        yield _Leaf(title, value, plain, _values(value, plain), bounds)
         return
     answers = cast("Answers[object]", value)
     asked: Sequence[object] = answers.queries or [None] * len(answers)
     lows, highs = _inner(low, len(answers)), _inner(high, len(answers))
     for one, item, below, above in zip(asked, answers.items, lows, highs, strict=True):
-        words = "" if one is None else repr(one)
-        yield from _leaves(words[:_LONGEST_TITLE], item, below, above, raw)
+        words = "" if one is None else repr(one)[:_LONGEST_TITLE]
+        yield from _leaves(words, item, below, above, raw)
 
 
 def _inner(end: object, count: int) -> Sequence[object]:
@@ -266,7 +250,7 @@ def _inner(end: object, count: int) -> Sequence[object]:
 
 
 def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> _Numbers | None:
-    """The numbers of an end of an interval, if it is one of such an answer."""
+    """Return the numbers of an end of an interval, if it is one of such an answer."""
     if end is None or plain.stands_for in ("model", "other"):
         return None
     found = ReleasedAnswer.of(end, raw)
@@ -303,7 +287,7 @@ def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
-    """A row for each answer that is a single one."""
+    """Return a table with a row for each answer that is a single one."""
     titles = tuple([leaf.title for leaf in leaves])
     columns: list[Column] = []
     cells: list[list[str]] = []
@@ -313,7 +297,7 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
-        cells.append([label_cell(name) for name in titles])
+        cells.append([quoted(guarded(name)) for name in titles])
     values = tuple([leaf.values[0] for leaf in leaves])
     known = [leaf.bounds for leaf in leaves]
     bounds = None
@@ -331,7 +315,7 @@ _Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tu
 
 
 def _labelled(leaf: _Leaf) -> _Labelled:
-    """The columns of labels of an answer, their cells row by row, and names of what it is of."""
+    """Return the columns of labels of an answer, their cells by row, and names of what it is of."""
     value, plain = leaf.value, leaf.plain
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
@@ -340,7 +324,7 @@ def _labelled(leaf: _Leaf) -> _Labelled:
         names = (*plain.names, "intercept")
         says = "Whose coefficient it is, or that it is the intercept."
         named = Column("coefficient", "label", "text", says, labels=names)
-        return (named,), partial(iter, list(map(label_cell, names))), ()
+        return (named,), partial(iter, [quoted(guarded(one)) for one in names]), ()
     count = len(plain.numbers)
     says = "Which entry it is, from 0, in C order."
     entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
@@ -348,16 +332,16 @@ def _labelled(leaf: _Leaf) -> _Labelled:
 
 
 def _of_attribute(attribute: Attribute) -> Column:
-    name, kind, says = attribute.name, label_kind(attribute), f"A label of {attribute.name}."
-    if isinstance(attribute, Date):
+    kind, says = label_kind(attribute), f"A label of {attribute.name}."
+    if kind == "time":
+        says = "An hour, by the time at which it begins."
+    elif isinstance(attribute, Date):
         says = f"A {attribute.unit}, by the day on which it begins."
-        if kind == "time":
-            says = "An hour, by the time at which it begins."
-        return Column(name, "label", kind, says)
-    if isinstance(attribute, Boolean):
-        return Column(name, "label", kind, says)
+    column = Column(attribute.name, "label", kind, says)
+    if isinstance(attribute, Date | Boolean):
+        return column
     if isinstance(attribute, Integer):
-        least, most = (attribute.low, attribute.high) if kind == "integer" else (None, None)
-        return Column(name, "label", kind, says, least, most)
+        whole = kind == "integer"
+        return evolve(column, least=attribute.low, most=attribute.high) if whole else column
     texts = tuple(texts_of(attribute))
-    return Column(name, "label", kind, says, labels=texts, empty="" in texts)
+    return evolve(column, labels=texts, empty="" in texts)

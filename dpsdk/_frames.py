@@ -11,9 +11,9 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.typing import Array
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
-from attrs import Factory, cmp_using, evolve, field, frozen
 
 from dpsdk._arrays import Lasting, kept, kept_places, same_numbers
 from dpsdk._checks import shown, to_beta
+from dpsdk._records import Factory, cmp_using, evolve, field, frozen
 from dpsdk.accounting.numbers.display import as_bound, confidence
 from dpsdk.codec import (
     ENDLESS,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain
 
-from attrs import evolve, field, frozen
-
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import BasicComposition
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Self
 
-from attrs import field, frozen
-
 from dpsdk._checks import to_amount, to_delta, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.codec import AMOUNT, JSON, Member, from_record, to_record, written
 from dpsdk.typing import Real

@@ -13,9 +13,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Self, TypeVar, cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_fraction, to_integer, to_probability, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.codec import (
     AMOUNT,

@@ -8,6 +8,7 @@ from itertools import count
 from typing import NoReturn, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_name
+from dpsdk._records import shows_half_made
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.any_of import default_composition
@@ -47,6 +48,7 @@ NO_DATASET = Dataset()
 """The dataset of an odometer without a table."""
 
 
+@shows_half_made
 class Odometer(Statement):
     """Enforces one budget over all runs of a session; a ledger remembers them.
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.figures import spent_of
 from dpsdk.accounting.filters.composition import Composition

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.numbers.display import as_room, as_text, percentage
 from dpsdk.codec import AMOUNT, FLOAT, NATURAL, TEXT, Nested, OrNone, written

@@ -10,10 +10,9 @@ from datetime import date
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from attrs import frozen
-
 from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
+from dpsdk._records import frozen
 from dpsdk.cli.files import contents
 from dpsdk.cli.words import printable
 from dpsdk.codec import Codebook

@@ -8,8 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.accounting import (
     AnyOf,
     Charge,

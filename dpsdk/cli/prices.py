@@ -9,9 +9,9 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk import Budget, Release, Session
+from dpsdk._records import frozen
 from dpsdk.accounting import Odometer
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.search import largest

@@ -10,10 +10,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk._records import frozen
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import Digits, TableFormat, require_parquet

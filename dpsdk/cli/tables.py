@@ -9,8 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.domain.columns import label_columns
 from dpsdk.errors import MissingExtra
 from dpsdk.publication import file_names as csv_names

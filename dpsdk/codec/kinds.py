@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import cut, shown
+from dpsdk._records import field, frozen
 from dpsdk.codec.fields import Field, object_schema, refused
 from dpsdk.codec.text import JSON, Plain, step
 from dpsdk.errors import DpsdkError, InvalidArgument, WireError

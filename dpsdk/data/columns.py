@@ -7,8 +7,8 @@ from enum import Enum
 from typing import cast
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.errors import DataError
 from dpsdk.typing import Array, Bools, Ints
 

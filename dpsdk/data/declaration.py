@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_count, to_name
+from dpsdk._records import field, frozen
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import matcher_of, require_known

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.data.columns import require_columns
 from dpsdk.data.lines import (
     LINE_LIMIT,

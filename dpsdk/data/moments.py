@@ -18,9 +18,9 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.domain.calendar import DAY, day_of, plain_wall
 from dpsdk.errors import InvalidArgument

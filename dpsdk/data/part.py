@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import evolve, frozen
 from dpsdk.data.private_data import PrivateData, table_of
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.domain import Attribute

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, final
 
 from dpsdk._checks import shown
 from dpsdk._html import page, pairs, part_of
+from dpsdk._records import shows_half_made
 from dpsdk.data.counts import Counts
 from dpsdk.data.declaration import Collect, Declaration, Outside
 from dpsdk.data.delimited import FileFormat
@@ -34,6 +35,7 @@ from dpsdk.typing import Array
 __all__ = ["Collect", "Outside", "PrivateData", "table_of", "title_of"]
 
 
+@shows_half_made
 @final
 class PrivateData:
     """A private table over a declared universe. Opens to a `Session`, and shows itself to nobody.

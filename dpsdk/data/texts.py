@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_flag
+from dpsdk._records import field, frozen
 from dpsdk.data.moments import Moment, moment_reader, read_moment
 from dpsdk.errors import InvalidArgument
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
-
 from dpsdk._checks import to_count, to_flag, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import FLAG, NAME, POSITIVE, Member, written
 
 __all__ = ["PrivacyUnit"]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import (
     INTEGER,
     JSON,

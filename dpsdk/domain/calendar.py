@@ -11,8 +11,8 @@ from datetime import date, datetime
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.typing import Ints
 
 __all__ = ["DAY", "HOUR", "UNITS", "Calendar", "Unit", "date_of", "day_of", "plain_wall", "wall_of"]

@@ -6,9 +6,8 @@ from contextlib import suppress
 from datetime import date, datetime
 from typing import ClassVar, cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, NAME, Choice, Codebook, Member, Pattern, Plain, refused, written
 from dpsdk.domain.attributes import ATTRIBUTES, Attribute, to_attribute_name
 from dpsdk.domain.calendar import DAY, HOUR, UNITS, Unit, date_of, plain_wall, wall_of

@@ -11,10 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_integer
 from dpsdk._html import page, part_of, table
+from dpsdk._records import field, frozen
 from dpsdk._whole import write_whole
 from dpsdk.codec import (
     ENVELOPE,

@@ -13,9 +13,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from attrs import frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.domain.calendar import DAY
 from dpsdk.errors import InvalidArgument, MissingExtra
 

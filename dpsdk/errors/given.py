@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define, fields, has
+from dpsdk._records import define, fields, has
 
 __all__ = [
     "DataError",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from attrs import define, frozen
-
+from dpsdk._records import define, frozen
 from dpsdk.errors.given import DpsdkError
 
 __all__ = [

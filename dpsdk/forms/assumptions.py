@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_count, to_fraction
+from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, INTEGER, Member, OrNone, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.facts import Facts

@@ -11,10 +11,10 @@ from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting
 from dpsdk._checks import shown
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import ONE, ZERO, head_text, table_text, to_number

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
 
+from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker, to_names, to_shape
 from dpsdk.forms.canonical import ZERO, Line, head_text, interval_line, line_of, to_number

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_name
+from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms.base import Form

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import (
     FACTOR_BYTES,

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.forms.blocks import tally
 from dpsdk.typing import Array, Floats, Ints
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, Lasting, kept
 from dpsdk._checks import shown, to_count, to_name
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.factors import to_weights

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import define, frozen
 
+from dpsdk._records import define, frozen
 from dpsdk.forms.blocks import Block, Dense
 from dpsdk.typing import Bools, Floats, Ints
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import Line, line_of
 from dpsdk.forms.move import Move

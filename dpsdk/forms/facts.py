@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_count, to_name
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 

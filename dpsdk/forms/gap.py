@@ -6,9 +6,9 @@ from abc import abstractmethod
 from hashlib import sha256
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import kept
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.base import Form

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Protocol, TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form

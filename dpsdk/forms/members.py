@@ -7,8 +7,8 @@ from itertools import product, repeat
 from typing import TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk._checks import shown, to_array
+from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.blocks import Dense, Kronecker

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:

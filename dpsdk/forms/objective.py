@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import described
+from dpsdk._records import field, frozen
 from dpsdk.errors import QueryError
 from dpsdk.forms.design import Design
 from dpsdk.forms.sets import ConvexSet

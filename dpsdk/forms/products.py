@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.forms.blocks import BLOCK_BYTES, Block, Kronecker, powered
 from dpsdk.typing import Floats, Ints
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import kept
 from dpsdk._checks import shown, to_array, to_finite
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.convex import ConvexForm, Tables

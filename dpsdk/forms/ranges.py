@@ -7,9 +7,9 @@ from functools import cached_property
 from operator import index
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import kept_places
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.canonical import Line, interval_line
 from dpsdk.forms.factors import FACTOR_BYTES, Factor

@@ -19,8 +19,8 @@ from itertools import combinations
 from operator import index
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.forms.canonical import Line, line_of
 from dpsdk.forms.factors import Factor, Weights
 from dpsdk.typing import Floats, Ints

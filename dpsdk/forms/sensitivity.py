@@ -15,9 +15,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from attrs import evolve, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes

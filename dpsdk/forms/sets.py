@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_finite
+from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, NUMBER, Codebook, ListOf, Plain, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Bools, Floats

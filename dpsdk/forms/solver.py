@@ -15,10 +15,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._arrays import ByNumbers, Lasting, kept
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
+from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.design import Design
 from dpsdk.forms.objective import Objective, Point

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.blocks import Dense
 from dpsdk.forms.linear import LinearForm

@@ -18,9 +18,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_finite
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import FormBlock

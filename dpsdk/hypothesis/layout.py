@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
 from dpsdk._identity_map import IdentityMap
+from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm

@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
 from dpsdk._checks import shown, to_count, to_fraction, to_probability
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.codec import AMOUNT, INTEGER, Member, Nested, OrNone, written
 from dpsdk.domain import Domain

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
 from dpsdk._arrays import kept_places
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Dataset, Guarantee, Odometer, Trusted
 from dpsdk.accounting.filters.composition import Runs, counted
 from dpsdk.accounting.guarantee import check_guarantee

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn, final
 
 from dpsdk._locks import ExclusiveLock
+from dpsdk._records import shows_half_made
 from dpsdk.accounting import DiscreteGaussianGuarantee, Guarantee, zcdp_rho
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.errors import InvalidArgument, Redacted
@@ -13,6 +14,7 @@ from dpsdk.errors import InvalidArgument, Redacted
 __all__ = ["Allowance"]
 
 
+@shows_half_made
 @final
 class Allowance:
     """Runs that were charged together; later runs use them up. Made by `kernel.allowance`.

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk._arrays import Lasting, kept_places
+from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (

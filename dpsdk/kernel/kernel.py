@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn, TypeVar, final, overload
 
+from dpsdk._records import shows_half_made
 from dpsdk.accounting import Budget, Guarantee, Odometer, Trusted
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
@@ -38,6 +39,7 @@ _PACKAGE = f"{__package__}."
 """Requests of classes in modules below are priced as they say."""
 
 
+@shows_half_made
 @final
 class Kernel(HasAccess):
     """Primitives on one private table, paid from one odometer.

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numpy as np
-from attrs import define, field
 
 from dpsdk._identity_map import IdentityMap
+from dpsdk._records import define, field
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity
 from dpsdk.forms import sensitivity as sensitivity_of

@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_array, to_integer, to_name
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.counts import Counts

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_fraction, to_positive, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,

@@ -12,10 +12,10 @@ from threading import Lock
 from typing import Generic, NoReturn, Protocol, TypeVar, final
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk._locks import ThreadMark
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.data.counts import Counts

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument, TooLarge

@@ -17,10 +17,10 @@ from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import Lasting, kept_places
 from dpsdk._checks import shown, to_amount, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts

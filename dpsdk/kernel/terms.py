@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_positive
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget, Composition, Guarantee, Trusted, default_composition
 from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.errors import InvalidArgument

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from inspect import getattr_static, isabstract
 from typing import cast, final
 
-from attrs import field, frozen
-
 from dpsdk._checks import described, shown
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Trusted
 from dpsdk.errors import InvalidArgument, Untrusted
 

@@ -19,11 +19,11 @@ from fractions import Fraction
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
-from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_count, to_integer, to_positive, whole_repr
 from dpsdk._identity_map import IdentityMap
 from dpsdk._locks import ExclusiveLock
+from dpsdk._records import define, field, frozen, shows_half_made
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
@@ -256,6 +256,7 @@ class _Secret:
 _secrets: IdentityMap[_Secret] = IdentityMap()
 
 
+@shows_half_made
 @final
 class Watch:
     """A watch over one table. Made by `kernel.watch`; its answers come one after the other."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Bools, Ints
 

@@ -6,10 +6,10 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from attrs import Factory, field, frozen
 from typing_extensions import override
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import Factory, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.learning.experts import to_experts
 from dpsdk.noise import NoiseSource, SystemNoise

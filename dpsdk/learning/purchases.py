@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.typing import Floats
 
 __all__ = ["Candidates", "Curves", "deviations_for", "purchases"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import Hypothesis

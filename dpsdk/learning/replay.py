@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from attrs import define, field, frozen
-
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import define, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import Hypothesis

@@ -9,8 +9,8 @@ tells much follows the noise. All of it is public post-processing.
 from __future__ import annotations
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.forms.residuals import centred
 from dpsdk.learning.raking import Margins, rake, sums
 from dpsdk.typing import Bools, Floats, Ints

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk._checks import shown, to_positive
+from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.losses.checking import convex_range, examine, to_labels, to_span
 from dpsdk.typing import Floats

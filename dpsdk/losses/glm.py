@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.codec import Choice, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.losses.base import Loss, Predicts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.codec import NUMBER, Member, OrNone, written
 from dpsdk.losses.base import Loss, Predicts, to_smoothing
 from dpsdk.typing import Floats

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import to_probability
+from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, NUMBER, Member, OrNone, written
 from dpsdk.losses.base import Loss, Predicts, to_smoothing, to_width
 from dpsdk.typing import Floats, Real

@@ -16,8 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
-from attrs import define, frozen
-
+from dpsdk._records import define, frozen
 from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm

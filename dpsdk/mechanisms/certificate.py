@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_array, to_beta, to_integer
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Reference

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.errors import PublicSizeRequired
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.hypothesis import Distribution

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import to_delta
+from dpsdk._records import field, frozen, shows_half_made
 from dpsdk.codec import AMOUNT
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
@@ -31,6 +30,7 @@ def _delta_if_given(value: Real | None) -> Fraction | None:
     return None if value is None else to_delta(value)
 
 
+@shows_half_made
 class _Independent(OneShot[LinearForm]):
     """A mechanism that measures each form as it comes; it is its own strategy."""
 

@@ -14,9 +14,9 @@ from statistics import NormalDist
 from typing import Protocol, cast
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._arrays import Lasting, kept
+from dpsdk._records import cmp_using, evolve, field, frozen
 from dpsdk.accuracy import LAW, SIZE, SIZES, are_within
 from dpsdk.codec import (
     FLAG,

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm, Range

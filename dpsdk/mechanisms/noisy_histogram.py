@@ -6,9 +6,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._checks import to_flag
+from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, LinearForm

@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_positive
 from dpsdk._locks import ExclusiveLock
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start

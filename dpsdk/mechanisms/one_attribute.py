@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.kernel import Noise, Terms
 from dpsdk.kernel.terms import facts_of

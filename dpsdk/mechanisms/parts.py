@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from attrs import Factory, field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import Factory, field, frozen
 from dpsdk.accuracy import ACCURACY
 from dpsdk.codec import NATURAL, Entry, ListOf, written
 from dpsdk.errors import InvalidArgument, QueryError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from attrs import evolve, field, frozen
 
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import SIZE, SIZES, NoiseAccuracy
 from dpsdk.codec import FLAG, NATURAL, POSITIVE, Member, Nested, OrNone, written
 from dpsdk.domain import Domain

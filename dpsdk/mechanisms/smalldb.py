@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_beta, to_fraction
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import LinearForm, Lowers, Members

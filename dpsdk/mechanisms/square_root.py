@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.codec import NAME
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge

@@ -8,8 +8,8 @@ from functools import reduce
 from typing import Protocol
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.blocks import Block

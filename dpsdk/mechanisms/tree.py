@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import define, field, frozen
 from dpsdk.codec import NAME
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge

@@ -19,10 +19,10 @@ from numbers import Integral
 from typing import cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import kept
 from dpsdk._checks import shown, to_fraction
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise.bits import Bits, uniform_below
 from dpsdk.noise.interval import exp_bracket

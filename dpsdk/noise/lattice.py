@@ -10,8 +10,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.noise.bernoulli_exp import HEAD_BITS, finish_coins
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.table import BLOCK, LIMIT, Table

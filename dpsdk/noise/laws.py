@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_fraction, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import define, field
 
+from dpsdk._records import define, field
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.exponential import Exponentials
 from dpsdk.noise.laws import NoiseLaw

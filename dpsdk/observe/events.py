@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol, TypeAlias, final
 
-from attrs import field, fields, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import field, fields, frozen, shows_half_made
 from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument
 
@@ -116,6 +115,7 @@ class Observer(Protocol):
         ...
 
 
+@shows_half_made
 @final
 class Observers:
     """Several observers as one: each gets each event, in their order.

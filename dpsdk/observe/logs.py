@@ -7,12 +7,14 @@ from contextlib import suppress
 from typing import final
 
 from dpsdk._checks import shown
+from dpsdk._records import shows_half_made
 from dpsdk.errors import InvalidArgument
 from dpsdk.observe.events import Event, Progress, Refused, fields_of, kind_of
 
 __all__ = ["LoggingObserver"]
 
 
+@shows_half_made
 @final
 class LoggingObserver:
     """An observer that writes each event to a logger, and never raises.

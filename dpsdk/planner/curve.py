@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from attrs import field, frozen
-
 from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.trial import Trial, Trials

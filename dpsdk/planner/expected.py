@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.projection import ProjectionAccuracy

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
-from attrs import evolve, frozen
-
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.forms import ConvexForm

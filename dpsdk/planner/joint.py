@@ -8,9 +8,8 @@ from fractions import Fraction
 from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from attrs import define, evolve, field
-
 from dpsdk._checks import described, shown
+from dpsdk._records import define, evolve, field
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from attrs import field, frozen
-
 from dpsdk._html import page, pairs, table
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import BOUND, Bound
 from dpsdk.codec import (
     AMOUNT,

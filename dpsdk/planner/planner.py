@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, final, overload
 
-from attrs import field, frozen
-
 from dpsdk._checks import described, shown, to_beta
+from dpsdk._records import field, frozen, shows_half_made
 from dpsdk.accounting import Budget, Composition, Odometer, Remaining
 from dpsdk.data import Outside, PrivacyUnit
 from dpsdk.data.declaration import Declaration
@@ -82,6 +81,7 @@ def plans_for(
     return plans_for_budget(task, budget)
 
 
+@shows_half_made
 @final
 class Planner:
     """Quotes and plans for a table that is not loaded yet: from its domain and declared facts.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Self, TypeVar, overload
 
-from attrs import field, frozen
-
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk._html import page, table
+from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.codec import TEXT, ListOf, written
 from dpsdk.errors import Declined, NoMechanism

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import combinations
 
-from attrs import field, frozen
-
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Kronecker, LinearForm
 from dpsdk.forms.blocks import Block

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
-from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_finite
+from dpsdk._records import define, field, frozen
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, HalfWidths, bound_of
 from dpsdk.codec import FLOAT, written

@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import described
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, HalfWidths

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import frozen
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,6 +24,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.plots._text import Entries, printable
 from dpsdk.typing import Floats

@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting.numbers.display import as_bound, confidence
 from dpsdk.errors import NoBound
 from dpsdk.release import Bound, Release

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from attrs import frozen
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.accounting import Remaining, Spent
 from dpsdk.accounting.numbers.display import as_room, confidence, percentage
 from dpsdk.errors import InvalidArgument

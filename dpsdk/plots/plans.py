@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import frozen
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
+from dpsdk._records import frozen
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form

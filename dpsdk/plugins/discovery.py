@@ -10,8 +10,7 @@ from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING
 
-from attrs import evolve, field, frozen
-
+from dpsdk._records import evolve, field, frozen
 from dpsdk.plugins.names import fault, line, normalised, ours, skeleton, well_made
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Literal, cast, overload
 
-from attrs import frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.errors import DpsdkError, InvalidArgument, PluginError, UnknownName
 from dpsdk.forms import Form
 from dpsdk.mechanisms import (

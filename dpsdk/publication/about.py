@@ -7,9 +7,8 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import cast
 
-from attrs import Attribute, field, frozen
-
 from dpsdk._checks import shown, to_name
+from dpsdk._records import Attribute, field, frozen
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["About"]

@@ -6,8 +6,7 @@ import json
 import re
 from typing import cast
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.wire import JSON, Plain
 
 __all__ = ["Described", "described"]

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_flag, to_name
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["Number", "TableFile", "file_names"]

@@ -7,10 +7,9 @@ from contextlib import suppress
 from functools import cached_property
 from typing import cast
 
-from attrs import field, fields, frozen
-
 from dpsdk import wire
 from dpsdk._checks import shown, to_beta
+from dpsdk._records import field, fields, frozen
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.forms import Facts, Form
 from dpsdk.publication.about import About

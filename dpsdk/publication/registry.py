@@ -10,9 +10,8 @@ import re
 from datetime import date
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.publication.about import About

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.accounting import AnyOf, Composition
 from dpsdk.accounting.numbers.display import as_bound, as_text, confidence
 from dpsdk.forms import Facts

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
-from attrs import evolve, frozen
 
 from dpsdk._frames import ColumnKind, kind_of, spelled
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_finite
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import Lifting
 from dpsdk.codec import NUMBER, written
 from dpsdk.domain import Domain

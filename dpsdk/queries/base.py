@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Generic, TypeVar, cast
 
 import numpy as np
-from attrs import evolve, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._arrays import Lasting
 from dpsdk._checks import described, shown
+from dpsdk._records import evolve, frozen
 from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
 from dpsdk.codec import GROUPS, Nested
 from dpsdk.domain import Domain

@@ -10,9 +10,9 @@ from datetime import date
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Binned, Boolean, Date, Integer
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import cut, shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, Codebook, Member, OrNone, Plain, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge, WireError

@@ -9,9 +9,9 @@ from itertools import product
 from typing import TypeVar
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, Both, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._arrays import ByNumbers
 from dpsdk._checks import cut, shown, to_name
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import NAME, NUMBERS, Codebook, ListOf, Member, OrNone, written
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge, WireError

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk._html import brief_of, number_text, page, part_of, said
 from dpsdk._html import table as html_table
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import NAME, ListOf, written
 from dpsdk.domain import Attribute, Domain

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from typing import cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import FLAG, NAME, ListOf, Member, Nested, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, Lasting
 from dpsdk._checks import described, shown
 from dpsdk._frames import Column, Rows, rows_of
+from dpsdk._records import field, frozen
 from dpsdk.data.readers import read_codes
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, QueryError

@@ -6,9 +6,8 @@ import math
 from datetime import date, datetime
 from typing import TypeAlias, cast
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_finite
+from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Binned, Date, Integer
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError

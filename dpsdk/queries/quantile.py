@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name, to_probability
+from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError

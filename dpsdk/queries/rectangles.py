@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, kept, kept_places
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.codec import CODES, NAME, ListOf, Member, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Domain
 from dpsdk.forms import LinearForm, Range

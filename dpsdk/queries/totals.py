@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
+from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge

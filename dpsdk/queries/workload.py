@@ -8,7 +8,6 @@ from functools import cache, cached_property, partial
 from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import described, shown
@@ -23,6 +22,7 @@ from dpsdk._frames import (
     to_frame,
 )
 from dpsdk._html import brief_of, page, part_of, table
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import ListOf, written
 from dpsdk.domain import Domain

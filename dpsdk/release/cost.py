@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_probability
+from dpsdk._records import field, frozen
 from dpsdk.accounting import ApproximateGuarantee, DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.guarantee import GUARANTEE

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Generic, Literal, TypeAlias
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._arrays import Lasting, same_numbers
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import Accuracy
 from dpsdk.typing import Floats
 

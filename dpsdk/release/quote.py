@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from attrs import frozen
-
 from dpsdk._html import page, pairs
+from dpsdk._records import frozen
 from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Lifting, bound_of, finite
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
 from dpsdk._html import number_text, page, pairs, part_of, warning
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.payment import Payment
 from dpsdk.accuracy import (
     Accuracy,

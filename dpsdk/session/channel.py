@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from dpsdk._checks import shown, to_name
 from dpsdk._lifetime import Closable
+from dpsdk._records import shows_half_made
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
 from dpsdk.data.private_data import title_of
@@ -68,6 +69,7 @@ class Given(NamedTuple, Generic[A]):
     around: Around | None = None
 
 
+@shows_half_made
 class Channel(Closable, Generic[F_contra]):
     """An open mechanism. Made by `session.open(mechanism)`; close it, or use it in a `with`.
 

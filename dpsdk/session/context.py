@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from attrs import Factory, evolve, field, frozen
-
 from dpsdk._lifetime import Lifetime
+from dpsdk._records import Factory, evolve, field, frozen
 from dpsdk.accounting import Odometer, Remaining
 from dpsdk.accounting.spent import without_runs
 from dpsdk.data import PrivateData

@@ -10,11 +10,10 @@ from fractions import Fraction
 from itertools import count
 from typing import SupportsIndex, overload
 
-from attrs import field, frozen
-
 from dpsdk._frames import Column, FrameLibrary, to_frame
 from dpsdk._html import page, part_of, table
 from dpsdk._lifetime import Lifetime
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
 from dpsdk.accounting.payment import Around, Payment, moment_of
 from dpsdk.accounting.spent import Asked

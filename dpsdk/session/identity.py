@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import fields, frozen, has
 
+from dpsdk._records import fields, frozen, has
 from dpsdk.codec import OWN, Codebook, Plain, canonical, digest, to_plain
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, WireError

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, cast
 
-from attrs import define, frozen
-
 from dpsdk._checks import described
 from dpsdk._lifetime import Lifetime
+from dpsdk._records import define, frozen
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form
 from dpsdk.kernel import Kernel

@@ -8,6 +8,7 @@ from typing import final
 from dpsdk._checks import shown
 from dpsdk._html import table
 from dpsdk._lifetime import Closable
+from dpsdk._records import shows_half_made
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.data.part import Parts
 from dpsdk.errors import Closed
@@ -19,6 +20,7 @@ from dpsdk.typing import Label
 __all__ = ["Part", "Partition", "Scope"]
 
 
+@shows_half_made
 @final
 class Scope(Desk, Closable):
     """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
@@ -58,6 +60,7 @@ class Scope(Desk, Closable):
             return "Scope(closed)"
 
 
+@shows_half_made
 @final
 class Part(Desk):
     """Typed questions to the rows of one label. Made by `partition[label]`.
@@ -86,6 +89,7 @@ class Part(Desk):
         return f"Part({self._context.data!r}, spent {self.spent})"
 
 
+@shows_half_made
 @final
 class Partition(Closable):
     """The parts of a table by the labels of one attribute. Made by `session.partition(...)`.

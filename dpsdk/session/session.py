@@ -8,6 +8,7 @@ from typing import final
 from dpsdk._checks import shown, to_name
 from dpsdk._html import part_of
 from dpsdk._lifetime import Closable, Lifetime
+from dpsdk._records import shows_half_made
 from dpsdk.accounting import (
     Anytime,
     Budget,
@@ -42,6 +43,7 @@ _UNNAMED = "data"
 """The name of a table without a name."""
 
 
+@shows_half_made
 @final
 class Session(Desk, Closable):
     """Typed questions to one private table, under one budget.

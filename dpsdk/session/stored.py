@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, get_args
 
-from attrs import evolve, frozen
-
 from dpsdk._checks import cut, shown
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import ACCURACY, Accuracy, NoAccuracy
 from dpsdk.codec import (

@@ -9,10 +9,10 @@ from datetime import date
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk._checks import shown
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.codec import ALL_MEASURED, GROUPS, NATURAL, TEXT, Choice, ListOf, Nested, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model

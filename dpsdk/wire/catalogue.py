@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from typing_extensions import override
 
 from dpsdk._checks import shown
+from dpsdk._records import shows_half_made
 from dpsdk.codec import PUBLIC, Kind, Kinds
 from dpsdk.errors import InvalidArgument
 from dpsdk.hypothesis import Distribution, Hypothesis
@@ -20,6 +21,7 @@ __all__ = ["Catalogue"]
 T = TypeVar("T")
 
 
+@shows_half_made
 class Catalogue(Kinds):
     """The kinds of values that may be written and read, and the distributions that they may name.
 

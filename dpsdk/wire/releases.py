@@ -8,9 +8,8 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from attrs import frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import frozen
 from dpsdk.accounting import (
     Budget,
     Composition,

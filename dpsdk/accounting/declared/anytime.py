@@ -6,9 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers.rounding import (
     UP,
     float_up,

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_integer, to_positive, to_probability
+from dpsdk._records import field, frozen
 from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.numbers.rounding import (
     UP,

@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NoReturn
 
-from attrs import field, frozen
-
 from dpsdk._checks import to_probability, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.guarantee import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_fraction, whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
 from dpsdk.accounting.filters.composition import (

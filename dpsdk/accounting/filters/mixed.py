@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from attrs import field, frozen
-
 from dpsdk._checks import whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.filters.composition import (

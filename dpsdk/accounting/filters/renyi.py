@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-from attrs import field, frozen
-
 from dpsdk._checks import whole_repr
+from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
     LEAKS,

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from dpsdk._records import shows_half_made
 from dpsdk._whole import sync_folder
 from dpsdk.errors import LedgerDamaged
 
@@ -39,6 +40,7 @@ class Anchor(Protocol):
         ...
 
 
+@shows_half_made
 class FileAnchor:
     """An anchor in a small file, which is replaced as a whole.
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
-from attrs import evolve, frozen
 
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting.filters.composition import State
 from dpsdk.accounting.ledger.lines import LINES, Lines, essential
 from dpsdk.codec import FLAG, JSON, NATURAL, TEXT, Codebook, ListOf, Nested, Plain, written

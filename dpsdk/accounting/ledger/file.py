@@ -12,9 +12,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import define
 from typing_extensions import override
 
+from dpsdk._records import define
 from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary, ref
 
 from dpsdk._checks import to_name
 from dpsdk._locks import ExclusiveLock
+from dpsdk._records import shows_half_made
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
@@ -78,6 +79,7 @@ class Changes:
         self._seen = None
 
 
+@shows_half_made
 @final
 class MemoryLedger:
     """Remembers in memory; the default of sessions. Two that share one share a budget.

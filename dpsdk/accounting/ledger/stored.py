@@ -10,6 +10,7 @@ from time import sleep
 from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
 
 from dpsdk._checks import shown, to_finite, to_name
+from dpsdk._records import shows_half_made
 from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
@@ -90,6 +91,7 @@ class Mark:
             self._claim.close()
 
 
+@shows_half_made
 class StoredLedger:
     """A ledger on a store of entries; see `SQLiteLedger` and `PostgresLedger`."""
 

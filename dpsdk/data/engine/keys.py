@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.data.engine.table import Table
 from dpsdk.data.engine.times import Moments, chosen, of_moments, steps

@@ -12,8 +12,8 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.engine.keys import Key
 from dpsdk.data.engine.table import Table, column_of
 from dpsdk.data.engine.times import chosen

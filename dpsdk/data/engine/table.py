@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.columns import require_columns
 from dpsdk.data.sql import quoted
 from dpsdk.errors import DataError

@@ -22,8 +22,8 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.columns import Kind
 from dpsdk.data.engine.table import server_of
 from dpsdk.data.matching import DateMatcher

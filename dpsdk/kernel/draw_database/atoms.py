@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.forms.facts import Setting

@@ -22,8 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.draw_database.bounds import Family

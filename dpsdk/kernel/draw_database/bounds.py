@@ -8,9 +8,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_positive
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real

@@ -7,8 +7,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile

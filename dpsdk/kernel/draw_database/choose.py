@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias, cast
 
-from attrs import evolve, field, frozen
-
 from dpsdk._checks import shown, to_count, to_finite
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import INTEGER, NUMBER, written
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm

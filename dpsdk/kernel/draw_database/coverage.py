@@ -12,9 +12,8 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_count, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 
 __all__ = [

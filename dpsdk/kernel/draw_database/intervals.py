@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Sampler, Work

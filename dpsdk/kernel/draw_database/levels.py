@@ -16,8 +16,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.noise import NoiseSource
 
 __all__ = ["Levels", "Segment", "attempt", "draw", "segmented"]

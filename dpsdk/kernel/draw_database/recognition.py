@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from attrs import define, field
 
+from dpsdk._records import define, field
 from dpsdk.domain import Domain
 from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix
 from dpsdk.kernel.draw_database.base import DrawTerms, Part, Sampler

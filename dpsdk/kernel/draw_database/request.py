@@ -12,10 +12,10 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import Lasting, kept_places
 from dpsdk._checks import shown, to_amount
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accuracy import HalfWidths, Standing

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Effort, Part, Profile, Sampler, Work
 from dpsdk.kernel.draw_database.coverage import Coverage, Marginals

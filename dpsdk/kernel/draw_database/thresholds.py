@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, cast
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database import coverage
 from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile

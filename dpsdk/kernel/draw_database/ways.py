@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import TypeVar
 
-from attrs import field, frozen
-
+from dpsdk._records import field, frozen
 from dpsdk.noise import NoiseSource
 
 __all__ = [

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from attrs import define, evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._records import define, evolve, field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.codec import Member, Nested, OrNone, written
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError

@@ -15,8 +15,8 @@ from itertools import combinations
 from operator import attrgetter
 
 import numpy as np
-from attrs import evolve, field, frozen
 
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Box, ConvexForm, Dense, LinearForm, Simplex

@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_finite, to_positive
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.prices.claims import claim_rho

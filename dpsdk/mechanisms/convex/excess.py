@@ -15,10 +15,10 @@ from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, kept
 from dpsdk._checks import described, shown, to_beta
+from dpsdk._records import field, frozen
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge

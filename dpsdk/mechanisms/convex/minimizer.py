@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import described, shown
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, Lasting, kept, kept_places
 from dpsdk._checks import described, shown, to_array, to_beta
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, Dense, FormBlock, Kronecker, LinearForm

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.typing import Floats

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-from attrs import evolve, frozen
-
 from dpsdk._checks import to_probability
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.prices.covering import covers

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_integer
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Nested, written
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge

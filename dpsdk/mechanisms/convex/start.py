@@ -8,9 +8,9 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import to_array, to_probability
+from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge

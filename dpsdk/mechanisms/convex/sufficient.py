@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import described
+from dpsdk._records import field, frozen
 from dpsdk.codec import written
 from dpsdk.errors import QueryError
 from dpsdk.forms import ConvexForm

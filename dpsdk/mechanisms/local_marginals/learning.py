@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from attrs import evolve, frozen
 
+from dpsdk._records import evolve, frozen
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import replaces

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown, to_beta, to_integer, to_probability
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.codec import AMOUNT, INTEGER

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.errors import TooLarge
 from dpsdk.typing import Floats
 

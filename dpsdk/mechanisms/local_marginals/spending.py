@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.errors import InvalidArgument

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import kept
 from dpsdk._checks import to_beta
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import SIZES, Accuracy, NoAccuracy
 from dpsdk.codec import FLOAT, MEASURED, written
 from dpsdk.forms import Facts, LinearForm

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._identity_map import IdentityMap
+from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.hypothesis import Mixture
 from dpsdk.learning.mixture import fit_mixture

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.blocks import numbered

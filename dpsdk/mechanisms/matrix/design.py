@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.kernel.terms import facts_of

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from attrs import evolve, field, frozen
 
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import BudgetExceeded, TooLarge
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_flag
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired

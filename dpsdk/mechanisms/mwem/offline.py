@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta
+from dpsdk._records import field, frozen
 from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
 from dpsdk.mechanisms.arguments import (

@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-
+from dpsdk._records import frozen
 from dpsdk.accounting import BoundedRangeGuarantee, Budget, Guarantee
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.numbers.search import largest

@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Literal, TypeAlias
 
-from attrs import evolve, frozen
-
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget, Guarantee, default_composition
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.guarantee import PureGuarantee

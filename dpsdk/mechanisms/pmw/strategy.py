@@ -6,10 +6,10 @@ import math
 from enum import IntEnum
 
 import numpy as np
-from attrs import cmp_using, field, frozen
 
 from dpsdk._arrays import kept_places
 from dpsdk._locks import ExclusiveLock
+from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis

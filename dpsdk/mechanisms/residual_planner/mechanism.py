@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_finite, to_flag
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import NUMBER, Choice, ListOf, Member, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.forms.facts import replaces

@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define
 
+from dpsdk._records import define
 from dpsdk.errors import TooLarge
 from dpsdk.forms.residuals import Names, composed, decomposed
 from dpsdk.mechanisms.residual_planner.residuals import ResidualPlan, Residuals

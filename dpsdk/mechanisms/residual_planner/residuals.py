@@ -9,8 +9,8 @@ from functools import cached_property, reduce
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Boxes, Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.factors import Factor

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import NoReturn
 
 import numpy as np
-from attrs import frozen
 
 from dpsdk._checks import to_count
+from dpsdk._records import frozen
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
 from dpsdk.noise import DiscreteGaussian, Geometric, NoiseLaw, NoiseSource

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import NoReturn
 
 import numpy as np
-from attrs import field, frozen
 
+from dpsdk._records import field, frozen
 from dpsdk.data import PrivateData
 from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.noise.choice import Options

@@ -13,8 +13,8 @@ from statistics import NormalDist
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho

@@ -7,8 +7,7 @@ import time
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
-from attrs import field, frozen
-
+from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho

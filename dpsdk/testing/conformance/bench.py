@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting import (
     Budget,
     Composition,

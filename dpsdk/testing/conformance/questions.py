@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TypeAlias, cast
 
 import numpy as np
-from attrs import frozen
 
+from dpsdk._records import frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.domain import Domain

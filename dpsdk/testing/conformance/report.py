@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
 
-from attrs import field, frozen
-
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.testing.conformance.texts import called, plain
 

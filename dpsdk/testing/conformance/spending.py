@@ -6,9 +6,8 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 
-from attrs import frozen
-
 from dpsdk._checks import described
+from dpsdk._records import frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.errors import BudgetExceeded
 from dpsdk.mechanisms import Laplace

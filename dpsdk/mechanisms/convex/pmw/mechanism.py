@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from attrs import field, frozen
-
 from dpsdk._checks import to_count
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired

@@ -13,10 +13,10 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._arrays import ByNumbers, kept, kept_places
 from dpsdk._checks import shown
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, Kronecker, LinearForm

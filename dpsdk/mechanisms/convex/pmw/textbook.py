@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
 from dpsdk.errors import (

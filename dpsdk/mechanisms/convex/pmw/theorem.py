@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from attrs import evolve, frozen
-
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts

@@ -79,7 +79,7 @@ def refusal(
     """Make the refusal of runs that do not fit one of these states."""
     pairs = _pairs(runs)
     found = (_shortages(composition, state, pairs, within) for state in states)
-    shortages = next(filter(None, found), [])
+    shortages = next(filter(None, found), list[Shortage]())
     left = f"{percentage(remaining.fraction)} of {spent.of or spent.guarantee} is left"
     if reserved:
         left += ", a part of it reserved by scopes"

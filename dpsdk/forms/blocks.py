@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsdk._arrays import Lasting
 from dpsdk._checks import shown
-from dpsdk._records import cmp_using, field, frozen
+from dpsdk._records import Factory, cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import ONE, ZERO, head_text, table_text, to_number
@@ -223,6 +223,10 @@ def _to_factors(factors: Iterable[Factor]) -> tuple[Factor, ...]:
     return tuple([one if type(one) in OWN else owned(one) for one in factors])
 
 
+def _sizes(form: Kronecker) -> tuple[int, ...]:
+    return tuple([factor.size for factor in form.factors])
+
+
 @frozen
 class Kronecker(Block):
     """A Kronecker product of factors, times a scale; attributes without a factor are summed out.
@@ -233,12 +237,10 @@ class Kronecker(Block):
     names: tuple[str, ...] = field(converter=to_names)
     factors: tuple[Factor, ...] = field(converter=_to_factors)
     scale: float = field(default=1.0, converter=float)
-    shape: tuple[int, ...] = field(init=False, eq=False, repr=False)
+    shape: tuple[int, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(_sizes, takes_self=True)
+    )
     """The sizes of the factors."""
-
-    @shape.default
-    def _default_shape(self) -> tuple[int, ...]:
-        return tuple([factor.size for factor in self.factors])
 
     @classmethod
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:

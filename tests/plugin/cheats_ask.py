@@ -13,10 +13,8 @@ from typing_extensions import override
 from dpsdk import Boolean, Budget, Domain, PrivateData, Session, wire
 from dpsdk.errors import QueryError
 from dpsdk.forms import Facts, Kronecker, LinearForm, Weights
-from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count, CountingQuery, LinearQuery
-from dpsdk.release import Cost, Quote
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Kind
@@ -72,14 +70,6 @@ def closing() -> Closing:
     data = PrivateData.from_columns({"a": [0]}, Domain(Boolean("a")))
     session = Session(data, Budget(1), noise=seeded(1))
     return Closing(more=lambda raw: raw + session.answer(Count(), using=Laplace("0.001")))
-
-
-_HONEST = Laplace.quote
-
-
-def _cheaper(self: Laplace, form: LinearForm, terms: Terms, /) -> Quote:
-    honest = _HONEST(self, form, terms)
-    return Quote(Cost(), Cost(), honest.accuracy)
 
 
 @frozen

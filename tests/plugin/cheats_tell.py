@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
-from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -19,7 +16,7 @@ from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.release import Cost, Measurement, Quote
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Floats
 
 
 @frozen
@@ -84,21 +81,3 @@ class Library(Expensive):
     @override
     def noise(self, form: LinearForm) -> Floats:
         return np.array([random.gauss(0, float(2 / self.epsilon)) for _ in range(form.rows)])
-
-
-@contextmanager
-def _patched(owner: Any, name: str, value: object) -> Generator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-def _nothing(*_: object, **__: object) -> int:
-    return 1
-
-
-def _silence(_: object, law: object, size: int) -> Ints:
-    return np.zeros(size, dtype=np.int64)

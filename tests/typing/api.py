@@ -1047,8 +1047,8 @@ def pictures(session: Session, workload: Workload[float], axes: Axes) -> None:
     assert_type(plots.stream(session.history), Figure)
     assert_type(plots.stream([session.release(Count(), using=Laplace(epsilon=1))]), Figure)
     assert_type(plots.budget(session), Figure)
-    assert_type(plots.plan(session.plan(Count(), alpha=0.1)), Figure)
-    assert_type(plots.plan(session.plan(Count(), alpha=0.1).best), Figure)
+    assert_type(plots.plan(session.plan(Count(), error=0.1)), Figure)
+    assert_type(plots.plan(session.plan(Count(), error=0.1).best), Figure)
     assert_type(plots.alternative(plots.budget(session.spent)), str)
     plots.marginal(session.release(Count(), using=Laplace(epsilon=1)))  # type: ignore[arg-type]  # no table
     plots.marginal(table.value)  # type: ignore[arg-type]  # no release

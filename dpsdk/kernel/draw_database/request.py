@@ -80,7 +80,7 @@ class DatabaseAccuracy(HalfWidths):
     """
 
     bound: DrawBound
-    entries: int
+    entries: int  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where others work it out
     covered: Array | None = field(
         default=None, converter=_fixed, eq=cmp_using(eq=_alike), hash=False
     )

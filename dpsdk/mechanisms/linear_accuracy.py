@@ -152,6 +152,11 @@ class _Pending:
     matrix: Combines
     form: LinearForm = field(eq=_identity, repr=False)
 
+    def same(self, other: object) -> bool:
+        """Return whether it is the same, without the identity of a form that both have."""
+        alike = isinstance(other, _Pending) and self.form is other.form
+        return self.matrix == cast("_Pending", other).matrix if alike else self == other
+
 
 class _CombinationField:
     """Each way in which noises add up once, and which it is for each of the numbers."""
@@ -226,7 +231,7 @@ class LinearAccuracy(HalfWidths):
 
     def share(self, other: LinearAccuracy) -> None:
         """Take over the combination of an accuracy of the same answers under other noise."""
-        if isinstance(self._weights, _Pending) and self._weights == other._weights:
+        if isinstance(self._weights, _Pending) and self._weights.same(other._weights):
             object.__setattr__(self, "combination", other.combination)
 
     @property

@@ -36,6 +36,7 @@ from dpsdk.mechanisms import (
 from dpsdk.planner.family import Family, concentrated, paired, pure
 from dpsdk.planner.shape import Names, Shape, tables_of
 from dpsdk.planner.task import Task
+from dpsdk.planner.work import affordable
 
 __all__ = ["families", "shared"]
 
@@ -49,11 +50,12 @@ _PATIENT_SECONDS = 10.0
 """A plan that may take so long has strategies designed for hundreds of cells."""
 
 
-def families(task: Task[Any, Any]) -> Sequence[Family]:
-    """Return all families that could answer a task."""
+def families(task: Task[Any, Any], parts: int = 1) -> Sequence[Family]:
+    """Return all families that could answer a task, one of so many that are planned together."""
     form: object = task.form
     if isinstance(form, LinearForm):
-        return tuple(_linear(Shape(form), task))
+        shape = Shape(form)
+        return tuple(affordable(_linear(shape, task), shape, task.limits, parts))
     if isinstance(form, ConvexForm):
         return tuple(_models(form, task))
     if isinstance(form, GapForm):

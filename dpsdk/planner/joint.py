@@ -32,6 +32,7 @@ from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Goal, Task
 from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
+from dpsdk.planner.work import check_work
 from dpsdk.queries import Query, Workload
 from dpsdk.release import Quote
 from dpsdk.release.release import Reason
@@ -77,6 +78,7 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
     if len(wanted) == 1:
         return plans_for_error(task_of(wanted[0].query, beta), wanted[0].alpha)
     tasks = [task_of(goal.query, beta) for goal in wanted]
+    check_work(f"{len(wanted):,} goals", [task.form for task in tasks], tasks[0].limits)
     keys = [_key(goal, task) for goal, task in zip(wanted, tasks, strict=True)]
     order = sorted(range(len(wanted)), key=lambda place: (*keys[place], wanted[place].alpha))
     # Which of two equal questions is answered by which part nobody can tell, so both are as exact.
@@ -89,7 +91,9 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
         return _of_all_kinds(wanted, tasks)
     whole = task_of(Workload([goal.query for goal in wanted]), beta)
     alphas = tuple(goal.alpha for goal in wanted)
-    trials = [Trials(whole, family, whole.balance, _of_each(tasks)) for family in families(whole)]
+    trials = [
+        Trials(whole, family, whole.balance, _of_each(tasks)) for family in families(whole, 2)
+    ]
     found = [_for_all(tried, alphas) for tried in trials]
     found += _for_each(whole, wanted, tasks, task_of, beta)
     loose = _loose(alphas, tasks)
@@ -241,7 +245,7 @@ def _for_each(
     kinds: list[list[_Part]] = []
     for places in alike:
         alphas = [wanted[place].alpha for place in places]
-        kinds.append(_kinds_for([apart[place] for place in places], alphas))
+        kinds.append(_kinds_for([apart[place] for place in places], alphas, 2 * len(alike)))
         if not kinds[-1]:
             return []
     best: tuple[Fraction, str, tuple[_Part, ...]] | None = None
@@ -316,11 +320,11 @@ def _of_alike(tasks: Sequence[Task[Any, Any]]) -> Aims:
     return aims
 
 
-def _kinds_for(tasks: Sequence[Task[Any, Any]], alphas: Sequence[float]) -> list[_Part]:
+def _kinds_for(tasks: Sequence[Task[Any, Any]], alphas: Sequence[float], parts: int) -> list[_Part]:
     """The cheapest of all families with Laplace noise, and with Gaussian noise, for one form."""
     task, reached = tasks[0], _within(alphas)
     best: dict[str, _Part] = {}
-    for family in families(task):
+    for family in families(task, parts):
         if family.barred is not None or family.unit == "pair":
             continue
         trials = Trials(task, family, task.balance, _of_alike(tasks))

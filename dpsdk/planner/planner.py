@@ -231,6 +231,8 @@ class Planner:
 
         Raises
         ------
+        TooLarge
+            If planning it would take more, by counted work, than `limits` and some two seconds.
         DomainError, QueryError
             If the query cannot be put to such a table.
         InvalidArgument

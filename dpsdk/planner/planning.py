@@ -24,6 +24,7 @@ from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.task import Task, to_error
 from dpsdk.planner.trial import Trial, Trials, error_in_rows
+from dpsdk.planner.work import check_work
 from dpsdk.release import Cost, Quote
 from dpsdk.release.release import Reason
 
@@ -68,6 +69,7 @@ class RankedPlan(NamedTuple):
 def plans_for_error(task: Task[Any, F], error: float) -> Plans[F]:
     """Return the cheapest way of each family to be off by no more than an error."""
     level = to_error("error", error)
+    check_work(described(task.query), [task.form], task.limits)
     trials = [Trials(task, family, task.balance, error_of_one) for family in families(task)]
     ranked = [
         plan
@@ -93,6 +95,7 @@ def plans_for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
         balance, allowed = task.balance.capped(whole), Fraction(1)
     else:
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
+    check_work(described(task.query), [task.form], task.limits)
     trials = [Trials(task, family, balance, error_of_one) for family in families(task)]
     ranked = [plan for tried in trials if (plan := _plan_for_total(tried, allowed, whole))]
     # Without a δ, what would have Gaussian noise may come to be what another family has.

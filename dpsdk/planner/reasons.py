@@ -27,6 +27,8 @@ SENTENCES = MappingProxyType({
     "needs-delta": "it needs a delta above 0",
     "too-slow": "would take {seconds} seconds, and the limit is {limit}",
     "too-large": "would take {bytes} bytes, and the limit is {limit}",
+    "too-much-planning": "planning it would take {steps} steps, and {limit} are allowed for all of"
+    " this; limits= allows more",
     "extrapolated": "the forecast is for a question unlike those that it was calibrated with",
     "answers-more": "afterwards free: {frees}",
     "slow-to-open": "takes about {seconds} seconds",

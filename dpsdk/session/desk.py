@@ -409,7 +409,8 @@ class Desk:
             What is believed of the table, as for `quote`. It changes no noise and no charge, and
             bounds that rest on it are in `assumed`.
         limits
-            What a plan may take of a machine; what takes more is not feasible.
+            What a plan may take of a machine; what takes more is not feasible. Planning itself may
+            take some two seconds and 256 MB, by counted work, or these limits where they are more.
         alpha
             The former name of `error`, which goes with the next minor version.
 
@@ -417,6 +418,8 @@ class Desk:
         ------
         DomainError, QueryError
             If the query cannot be put to this table.
+        TooLarge
+            If planning it would take more, by counted work.
         InvalidArgument
             If another argument is not what it should be: a query needs one of `error` and `budget`,
             and goals neither.

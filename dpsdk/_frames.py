@@ -55,16 +55,9 @@ def _no_columns() -> Mapping[str, Column]:
 
 @frozen
 class Rows:
-    """A value as rows, one a number.
+    """A value as rows, one a number or whatever stands in its place.
 
-    Parameters
-    ----------
-    values
-        The numbers, or whatever stands in their place.
-    own
-        Columns that tell rows apart, by names of the package.
-    labels
-        The same, by names of attributes.
+    Columns that tell rows apart are `own`, by names of the package, or `labels`, by attributes.
     """
 
     values: Sequence[object]
@@ -74,14 +67,8 @@ class Rows:
 
 @singledispatch
 def rows_of(value: object, /) -> Rows:
-    """A value as rows. Classes whose values have several register how.
-
-    Raises
-    ------
-    InvalidArgument
-        If nobody said how.
-    """
-    called, single = type(value).__name__, (value,)
+    """Return a value as rows. Classes whose values have several register how."""
+    single, kind = (value,), type(value).__name__
     if value is None or isinstance(value, bool | np.bool_ | int | float | date):
         return Rows(single)
     array = cast("Array", value) if isinstance(value, np.ndarray) else None
@@ -89,11 +76,11 @@ def rows_of(value: object, /) -> Rows:
         numbers: list[object] = array.reshape(-1).tolist()
         return Rows(numbers, {"entry": Column(range(len(numbers)), "integer")})
     expected = "a number, an array, a table or several of them"
-    raise InvalidArgument("value", expected, f"a {called}")
+    raise InvalidArgument("value", expected, f"a {kind}")
 
 
 def kind_of(*several: Sequence[object]) -> ColumnKind:
-    """The kind that all entries of some columns have; a text where they are of several."""
+    """Return the kind that all entries of some columns have; a text where they are of several."""
     classes = set[type]().union(*(map(type, values) for values in several))
     kinds: set[ColumnKind] = {_kind_of(made) for made in classes if made is not NoneType}
     if len(kinds) > 1:
@@ -102,10 +89,7 @@ def kind_of(*several: Sequence[object]) -> ColumnKind:
 
 
 def columns_of(*several: Sequence[object]) -> list[Column]:
-    """Columns of the one kind that all of their entries have; of texts where they are of several.
-
-    Texts are as `spelled` has them, so what is spelled as nothing is None.
-    """
+    """Return columns of the one kind that all entries have, else of texts as `spelled`, or None."""
     kind = kind_of(*several)
     if kind != "text":
         return [Column(values, kind) for values in several]
@@ -113,7 +97,7 @@ def columns_of(*several: Sequence[object]) -> list[Column]:
 
 
 def spelled(value: object) -> str:
-    """A number, a truth, a day or none as descriptions of tables say that they are spelled.
+    """Spell a number, a truth, a day or none as descriptions of tables say.
 
     Nothing and NaN are an empty cell; infinities are INF and -INF, truths true and false.
 
@@ -145,13 +129,7 @@ def _kind_of(made: type) -> ColumnKind:
 
 
 def framed(rows: Rows, numbers: Mapping[str, Column], prefix: str) -> dict[str, Column]:
-    """The columns of rows: what tells them apart, and then numbers of theirs.
-
-    Raises
-    ------
-    InvalidArgument
-        If a column of the package would have the name of an attribute.
-    """
+    """Return the columns of rows: what tells them apart, then numbers, by names of their own."""
     if not isinstance(prefix, str):
         raise InvalidArgument("prefix", "a text", shown(prefix))
     own = {f"{prefix}{name}": column for name, column in rows.own.items()}
@@ -167,15 +145,7 @@ def to_frame(
     columns: Mapping[str, Column | Sequence[object]],
     backend: FrameLibrary,
 ) -> object:
-    """The columns as a frame of a library, through narwhals.
-
-    Raises
-    ------
-    InvalidArgument
-        If the library is another.
-    MissingExtra
-        If narwhals, which the extra `frames` installs, or that library itself is missing.
-    """
+    """Return the columns as a frame of a library, through narwhals."""
     if backend not in ("pandas", "polars", "pyarrow"):
         raise InvalidArgument("backend", '"pandas", "polars" or "pyarrow"', shown(backend))
     try:

@@ -32,8 +32,8 @@ _MOST_COLUMNS = 8
 
 
 def said(text: object, most: int = _LONGEST) -> str:
-    """A text as HTML, of at most so many characters, and what steers a page made visible."""
-    # Plain, for one of another class may say that it has other characters.
+    """Return a text as HTML, of at most so many characters; what steers a page is made visible."""
+    # Of a class below str, such as an enumeration, the text that it holds.
     given = str.__str__(text if isinstance(text, str) else str(text))
     kept = given if len(given) <= most else f"{given[: most - 3]}..."
     return html.escape("".join(map(_visible, kept)))
@@ -49,7 +49,7 @@ def _visible(character: str) -> str:
 def table(
     header: Sequence[object], rows: Iterable[Sequence[object]], count: int, *, numbers: int = 0
 ) -> str:
-    """A table of the first rows of so many; the last columns, so many, are of numbers."""
+    """Return a table of the first rows of `count`; the last `numbers` columns are of numbers."""
     width = len(header)
     places = list(range(width))
     if width > _MOST_COLUMNS:
@@ -83,19 +83,19 @@ def pairs(told: Iterable[tuple[str, object]]) -> str:
 
 
 def warning(*, private: bool) -> str:
-    """Says of what was made with seeded noise that it protects nobody; nothing otherwise."""
+    """Return a warning that what was made with seeded noise protects nobody; else nothing."""
     return "" if private else "<p><strong>NOT PRIVATE: seeded noise</strong></p>"
 
 
 def page(title: object, *parts: str) -> str:
-    """Parts, which are HTML, below a title, which is not."""
+    """Return parts, which are HTML, below a title, which is not."""
     heading = f"<p><strong>{said(title)}</strong></p>"
     return f'<div class="{_NO_FORMULAS}">{heading}{"".join(parts)}</div>'
 
 
 @singledispatch
 def part_of(value: object, /) -> str:
-    """The HTML of a value within that of another. Classes that have a table register theirs."""
+    """Return the HTML of a value within another's. Classes that have a table register theirs."""
     if isinstance(value, float):
         return f"<p>{said(number_text(value))}</p>"
     return f"<p>{said(repr(value))}</p>"
@@ -103,11 +103,11 @@ def part_of(value: object, /) -> str:
 
 @singledispatch
 def brief_of(value: object, /) -> str:
-    """A value in a cell of a table, as a text. Classes of many numbers register theirs."""
+    """Return a value as the text of a cell. Classes of many numbers register theirs."""
     return number_text(value) if isinstance(value, float) else " ".join(repr(value).split())
 
 
 def number_text(value: float) -> str:
-    """A number of an answer: counts of whole rows, and what is as large, without an exponent."""
+    """Return a number of an answer; whole rows, and what is as large, without an exponent."""
     whole = value.is_integer() or abs(value) >= 1e6
     return f"{value:.0f}" if whole and abs(value) < 2**53 else f"{value:.6g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         "and labels are declared, from public knowledge; of a table only the first line is read, "
         "which names its columns.",
     )
-    _add(domain, [*_DECLARATIONS, *_DOMAIN, *_TEXT])
+    _add(domain.add_argument, [*_DECLARATIONS, *_DOMAIN, *_TEXT])
     release = command(
         "release",
         "write tables of a file, for one budget or for one error",
@@ -104,9 +104,9 @@ def parser() -> argparse.ArgumentParser:
         "all of them or none. Without --ledger nothing is remembered between runs: each run spends "
         "a budget of its own.",
     )
-    _add(release, _RELEASE)
+    _add(release.add_argument, _RELEASE)
     for title, options in _GROUPS.items():
-        _add(release.add_argument_group(title), options)
+        _add(release.add_argument_group(title).add_argument, options)
     ledger = command(
         "ledger",
         "show what a ledger holds, or verify it",
@@ -115,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
-    _add(ledger, _LEDGER)
+    _add(ledger.add_argument, _LEDGER)
     command(
         "plugins",
         "list what other distributions offer",
@@ -148,10 +148,10 @@ def _declaration(words: str, what: str, nargs: int | str) -> _Option:
     return _option(words, what, action=_Declare, dest="declared", nargs=nargs)
 
 
-def _add(group: argparse._ActionsContainer, options: Iterable[_Option]) -> None:
+def _add(add: Callable[..., object], options: Iterable[_Option]) -> None:
     for option in options:
         what = option.what.replace("PROGRAM", called())
-        group.add_argument(option.name, help=what, **option.more)
+        add(option.name, help=what, **option.more)
 
 
 _LEDGER = [

@@ -124,11 +124,6 @@ class Request:
             strip=self.strip,
         )
 
-    @property
-    def delta(self) -> Fraction:
-        """The δ of what is spent."""
-        return self.budget.delta
-
     def files(self) -> Iterator[Path]:
         """List the files that are needed still when tables are written."""
         yield self.domain

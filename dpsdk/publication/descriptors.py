@@ -88,8 +88,8 @@ def datapackage_of(
         "profile": "data-package",
         "name": _slug(about.name or statement.record.table or "release"),
     }
-    contributors: list[Plain] = [{"title": one, "role": "publisher"} for one in about.curators]
-    contributors += [{"title": one, "role": "author"} for one in about.authors]
+    publishers: list[Plain] = [{"title": one, "role": "publisher"} for one in about.curators]
+    authors: list[Plain] = [{"title": one, "role": "author"} for one in about.authors]
     terms = about.license or ""
     short: dict[str, Plain] = {"name": re.sub(r"[^-A-Za-z0-9._]+", "-", terms), "title": terms}
     address: dict[str, Plain] = {"path": terms}
@@ -98,7 +98,7 @@ def datapackage_of(
         "title": about.name,
         "created": None if about.published is None else f"{about.published.isoformat()}T00:00:00Z",
         "licenses": licenses if terms else None,
-        "contributors": contributors or None,
+        "contributors": publishers + authors or None,
     }
     missing = _add_known(content, given)
     answer = about.description or statement.answer

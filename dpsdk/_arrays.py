@@ -9,18 +9,18 @@ import numpy as np
 
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["ByNumbers", "Lasting", "kept", "kept_places", "same_numbers"]
+__all__ = ["ByNumbers", "Lasting", "frozen_copy", "frozen_integers", "same_numbers"]
 
 
-def kept(array: Floats) -> Floats:
+def frozen_copy(array: Floats) -> Floats:
     """A read-only copy."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
 
 
-def kept_places(array: Ints) -> Ints:
-    """As `kept`, of integers."""
+def frozen_integers(array: Ints) -> Ints:
+    """As `frozen_copy`, of integers."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
@@ -51,7 +51,7 @@ class ByNumbers:
 class Lasting:
     """A frozen class of attrs whose arrays stay read-only in copies and pickles too.
 
-    numpy itself forgets that in a copy. A subclass makes them so when it is initialised, by `kept`.
+    numpy forgets that in a copy. A subclass makes them so at construction, by `frozen_copy`.
     """
 
     __slots__ = ()

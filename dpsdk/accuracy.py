@@ -14,7 +14,7 @@ from typing import Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept, kept_places, same_numbers
+from dpsdk._arrays import Lasting, frozen_copy, frozen_integers, same_numbers
 from dpsdk._checks import shown, to_beta
 from dpsdk._records import Factory, cmp_using, evolve, field, frozen
 from dpsdk.accounting.numbers.display import as_bound, confidence
@@ -311,9 +311,11 @@ class ConstrainedAccuracy(HalfWidths):
 
     before: Accuracy
     constraint: Constraint
-    moves: Floats = field(converter=kept, eq=cmp_using(eq=same_numbers), hash=False, repr=False)
+    moves: Floats = field(
+        converter=frozen_copy, eq=cmp_using(eq=same_numbers), hash=False, repr=False
+    )
     chains: Ints = field(
-        converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+        converter=frozen_integers, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )
     standing: Standing = field(init=False, default=Factory(_constrained_standing, takes_self=True))
     kind: str = field(init=False, default=Factory(_constrained_kind, takes_self=True))
@@ -361,7 +363,7 @@ class ConstrainedAccuracy(HalfWidths):
 
 
 def _to_chains(chains: Ints | None) -> Ints | None:
-    return None if chains is None else kept_places(chains)
+    return None if chains is None else frozen_integers(chains)
 
 
 @frozen
@@ -379,7 +381,7 @@ class Constrained(Lasting, Generic[A_co]):
     """
 
     value: A_co
-    raw: Floats = field(converter=kept, eq=cmp_using(eq=same_numbers), hash=False)
+    raw: Floats = field(converter=frozen_copy, eq=cmp_using(eq=same_numbers), hash=False)
     chains: Ints | None = field(
         default=None, converter=_to_chains, eq=cmp_using(eq=np.array_equal), hash=False
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import numpy as np
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import shown
 from dpsdk.codec.fields import (
     AMOUNT,
@@ -264,7 +264,7 @@ class _Numbers:
         shape, numbers = found
         if math.prod(shape) != len(numbers):
             raise WireError(f"{path}.shape", f"the shape of {len(numbers):,} numbers", shown(shape))
-        return kept(np.array(numbers, dtype=np.float64).reshape(shape))
+        return frozen_copy(np.array(numbers, dtype=np.float64).reshape(shape))
 
     def schema(self, codebook: Codebook, /) -> JSON:
         return self._entry.schema(codebook)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, Lasting, kept
+from dpsdk._arrays import ByNumbers, Lasting, frozen_copy
 from dpsdk._checks import shown, to_count, to_name
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
@@ -286,7 +286,7 @@ def _to_block(block: Array) -> Floats:
         raise InvalidArgument("blocks", expected, f"an array of shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidArgument("blocks", expected, "NaN or infinity among them")
-    return kept(array)
+    return frozen_copy(array)
 
 
 def _cut(shapes: Sequence[tuple[int, ...]]) -> int:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -36,7 +36,7 @@ def to_weights(weights: Array) -> Floats:
         raise InvalidArgument("weights", "an array of finite numbers", shown(weights)) from None
     if not np.isfinite(result).all():
         raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")
-    return kept(result)
+    return frozen_copy(result)
 
 
 def half_up(weights: Floats) -> Floats:

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -45,7 +45,7 @@ _GAPS = b"dpsdk gap form 1\0"
 
 
 def _to_numbers(values: Floats) -> Floats:
-    return kept(np.array(values, dtype=np.float64))
+    return frozen_copy(np.array(values, dtype=np.float64))
 
 
 @frozen(eq=False)

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import shown, to_array, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
@@ -35,7 +35,7 @@ def _to_theta(values: Array | Sequence[float], name: str = "theta") -> Floats:
     numbers = to_array(name, values, "finite numbers")
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
-    return kept(numbers + 0.0)  # a zero has no sign here
+    return frozen_copy(numbers + 0.0)  # a zero has no sign here
 
 
 def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:

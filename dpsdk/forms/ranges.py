@@ -8,7 +8,7 @@ from operator import index
 
 import numpy as np
 
-from dpsdk._arrays import kept_places
+from dpsdk._arrays import frozen_integers
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.canonical import Line, interval_line
@@ -25,7 +25,7 @@ def to_ends(values: Array) -> Ints:
         raise InvalidArgument("starts and stops", "arrays of integers", f"{given.dtype}")
     # Larger integers come out negative, and are refused as such.
     result = given.astype(np.int64)
-    return kept_places(result)
+    return frozen_integers(result)
 
 
 def running(table: Floats, axis: int) -> Floats:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, Lasting, kept
+from dpsdk._arrays import ByNumbers, Lasting, frozen_copy
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
 from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument, QueryError
@@ -62,7 +62,7 @@ class Minimum(Lasting):
         How many gradients were worked out after the first.
     """
 
-    theta: Floats = field(converter=kept, eq=ByNumbers)
+    theta: Floats = field(converter=frozen_copy, eq=ByNumbers)
     value: float
     gap: float
     steps: int

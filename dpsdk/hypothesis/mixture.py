@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import shown, to_array, to_finite
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
@@ -135,8 +135,8 @@ class Mixture(Distribution):
         object.__setattr__(self, "outside", beyond is not None)
         object.__setattr__(self, "rows", None if rows is None else float(rows))
         object.__setattr__(self, "_beyond", None if beyond is None else float(beyond))
-        object.__setattr__(self, "_weights", kept(weights))
-        object.__setattr__(self, "_tables", kept(tables))
+        object.__setattr__(self, "_weights", frozen_copy(weights))
+        object.__setattr__(self, "_tables", frozen_copy(tables))
 
     @property
     def components(self) -> int:

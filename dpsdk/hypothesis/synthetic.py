@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._arrays import kept_places
+from dpsdk._arrays import frozen_integers
 from dpsdk._checks import shown, to_integer
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
@@ -125,8 +125,8 @@ class SyntheticData(Distribution):
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "outside", beyond is not None)
         object.__setattr__(self, "outside_count", beyond)
-        object.__setattr__(self, "_codes", kept_places(columns))
-        object.__setattr__(self, "_counts", kept_places(numbers))
+        object.__setattr__(self, "_codes", frozen_integers(columns))
+        object.__setattr__(self, "_counts", frozen_integers(numbers))
 
     @classmethod
     def from_counts(

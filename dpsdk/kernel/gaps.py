@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept_places
+from dpsdk._arrays import Lasting, frozen_integers
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
@@ -150,8 +150,8 @@ def prepare_linear(gap: GapForm, facts: Facts, bits: int) -> LinearGaps:
         raise InvalidArgument("offsets", in_rows(unit), "some beyond that")
     return LinearGaps(
         lattice,
-        kept_places(np.floor(gap.rates * unit + 0.5).astype(np.int64)),
-        kept_places(np.floor(gap.offsets * unit + 0.5).astype(np.int64)),
+        frozen_integers(np.floor(gap.rates * unit + 0.5).astype(np.int64)),
+        frozen_integers(np.floor(gap.offsets * unit + 0.5).astype(np.int64)),
         gap.absolute,
         gap.numeric,
         unit / gap.sensitivity,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_array, to_integer, to_name
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
@@ -67,7 +67,7 @@ def _to_names(names: Sequence[str]) -> tuple[str, ...]:
 def _to_table(table: Table) -> Floats:
     own = to_array("table", table, "an array of finite numbers of at least 0")
     _check(own)
-    return kept(own)
+    return frozen_copy(own)
 
 
 def _check(numbers: Floats) -> None:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_fraction, to_positive, whole_repr
 from dpsdk._records import field, frozen
 from dpsdk.accounting import (
@@ -282,10 +282,10 @@ def _constant_of(form: LinearForm, setting: Setting) -> Floats:
     low, high = form.extents()
     rows = setting.rows
     if rows == 0:
-        return kept(np.zeros(form.rows))
+        return frozen_copy(np.zeros(form.rows))
     if not (low == high).all() or (rows is None and low.any()):
         raise ArithmeticError("a sensitivity of zero, and weights that differ")
-    return kept(low * (rows or 0))
+    return frozen_copy(low * (rows or 0))
 
 
 def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept_places
+from dpsdk._arrays import Lasting, frozen_integers
 from dpsdk._checks import shown, to_amount, to_integer
 from dpsdk._records import field, frozen
 from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
@@ -238,7 +238,7 @@ def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Int
     if max(map(abs, penalties)) << bits > FARTHEST:
         expected = f"at most {FARTHEST / 2.0**bits:g} rows"
         raise InvalidArgument("penalties", expected, "some beyond that")
-    return kept_places(np.array([number << bits for number in penalties], dtype=np.int64))
+    return frozen_integers(np.array([number << bits for number in penalties], dtype=np.int64))
 
 
 def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bits: int) -> int:

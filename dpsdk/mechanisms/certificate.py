@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_array, to_beta, to_integer
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
@@ -47,7 +47,7 @@ def _to_masses(masses: Array | Sequence[float]) -> Floats:
     own = to_array("masses", masses, expected)
     if own.ndim != 1 or not ((own >= 0.0) & (own < math.inf)).all():
         raise InvalidArgument("masses", expected, "others")
-    return kept(own)
+    return frozen_copy(own)
 
 
 def to_rows(rows: Rows) -> Rows:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._records import cmp_using, evolve, field, frozen
 from dpsdk.accuracy import LAW, SIZE, SIZES, are_within
 from dpsdk.codec import (
@@ -89,9 +89,9 @@ class Combination(Lasting):
         How many weights are not zero.
     """
 
-    squares: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
-    peaks: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
-    counts: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    squares: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
+    peaks: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
+    counts: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
 
     @classmethod
     def of(cls, weights: Floats) -> Combination:
@@ -294,7 +294,7 @@ class ConsistentAccuracy(HalfWidths):
     exactly: bool
     """True if possible counts have a known sum."""
     combination: Combination
-    signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    signed: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
     """One for each answer that has weights of both signs, zero for the others."""
     kind: str = field(init=False, default="projection of noisy counts on possible ones")
     standing: Standing = field(init=False, default="proven")
@@ -364,7 +364,7 @@ class MovedAccuracy(HalfWidths):
 
     before: LinearAccuracy
     distances: Floats = field(
-        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+        converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )
     projection: ConsistentAccuracy | None = None
     standing: Standing = field(init=False, default="proven")

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk.noise.bits import Bits, uniform_below
 from dpsdk.noise.interval import exp_bracket
 from dpsdk.typing import Bools, Floats, Ints
@@ -67,8 +67,8 @@ def _rounded_exp(x: Fraction) -> float:
     return float(Fraction(low, 1 << 192))
 
 
-_EXP_WHOLE = kept(np.array([_rounded_exp(Fraction(i)) for i in range(_WHOLE)]))
-_EXP_PART = kept(np.array([_rounded_exp(Fraction(i, 64)) for i in range(64)]))
+_EXP_WHOLE = frozen_copy(np.array([_rounded_exp(Fraction(i)) for i in range(_WHOLE)]))
+_EXP_PART = frozen_copy(np.array([_rounded_exp(Fraction(i, 64)) for i in range(64)]))
 
 
 def _exp(x: Floats) -> Floats:

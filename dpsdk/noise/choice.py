@@ -20,7 +20,7 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import shown, to_fraction
 from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
@@ -61,7 +61,7 @@ def _power(part: int) -> float:
 @cache
 def _powers() -> Floats:
     """All of them, when they are first needed: this takes as long as loading numpy."""
-    return kept(np.array([_power(part) for part in range(_PARTS)]))
+    return frozen_copy(np.array([_power(part) for part in range(_PARTS)]))
 
 
 @frozen(eq=False)

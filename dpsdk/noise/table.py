@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpsdk._arrays import kept_places
+from dpsdk._arrays import frozen_integers
 from dpsdk.noise.bits import Bits, words
 from dpsdk.noise.interval import Bracket
 from dpsdk.typing import Ints
@@ -92,9 +92,9 @@ class Table:
             raise ArithmeticError("the survival function ended above the unit of a word")
         self._survival = survival
         self._sign = sign
-        self._low = kept_places(np.array(low[::-1], dtype=np.int64))
-        self._high = kept_places(np.array(high[::-1], dtype=np.int64))
-        self._guide = kept_places(self._build_guide())
+        self._low = frozen_integers(np.array(low[::-1], dtype=np.int64))
+        self._high = frozen_integers(np.array(high[::-1], dtype=np.int64))
+        self._guide = frozen_integers(self._build_guide())
 
     def _build_guide(self) -> Ints:
         """For each sign and fifteen bits of U the draw, where these alone decide it."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept, same_numbers
+from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk._html import brief_of, number_text, page, part_of, said
@@ -38,7 +38,7 @@ def _to_values(values: Array) -> Floats:
         result = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument("values", "an array of numbers", shown(values)) from None
-    return kept(result)
+    return frozen_copy(result)
 
 
 def _to_moved(value: float) -> float:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, kept, kept_places
+from dpsdk._arrays import ByNumbers, frozen_copy, frozen_integers
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.codec import CODES, NAME, ListOf, Member, written
@@ -57,7 +57,7 @@ def _to_codes(parameter: str, codes: Codes) -> Ints:
         got = f"{int(given[row, place])} in row {row}"
         raise InvalidArgument(parameter, "codes, which count from 0", got)
     plain = np.ascontiguousarray(given, dtype=np.int64)
-    return kept_places(plain)
+    return frozen_integers(plain)
 
 
 def _array(codes: object) -> Array | None:
@@ -196,7 +196,7 @@ class Rectangles(ConditionedCounting[Floats]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> Floats:
         answers: Floats = raw * self.scale(facts)
-        return kept(answers)
+        return frozen_copy(answers)
 
     def __repr__(self) -> str:
         comma = "," if len(self.attributes) == 1 else ""

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import described, shown
 from dpsdk._frames import (
     Column,
@@ -83,7 +83,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
     @cached_property
     def values(self) -> Floats:
         """All numbers of all answers in one flat array, which stays as it is."""
-        return kept(np.asarray(self._numbers(), dtype=np.float64))
+        return frozen_copy(np.asarray(self._numbers(), dtype=np.float64))
 
     @overload
     def __getitem__(self, index: int) -> A_co: ...

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept, same_numbers
+from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.codec import ALL_MEASURED, GROUPS, NATURAL, TEXT, Choice, ListOf, Nested, written
@@ -35,7 +35,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?")
 
 
 def _to_numbers(values: object) -> Floats:
-    return kept(np.array(values, dtype=np.float64).reshape(-1))
+    return frozen_copy(np.array(values, dtype=np.float64).reshape(-1))
 
 
 def _to_shape(values: Iterable[int]) -> tuple[int, ...]:

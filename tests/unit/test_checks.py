@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk import Domain, Integer, Neighbors, PrivateData
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import (
     described,
     read_decimal,
@@ -601,7 +601,7 @@ def test_arrays_of_real_numbers_are_copied_whatever_their_type(handed):
     assert array.flags.c_contiguous
     array[0] = 7
     assert next(iter(handed)) == 1
-    still = kept(array)
+    still = frozen_copy(array)
     assert still.tolist() == [7, 2]
     assert not still.flags.writeable
 

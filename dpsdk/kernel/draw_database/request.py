@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, kept_places
+from dpsdk._arrays import Lasting, frozen_integers
 from dpsdk._checks import shown, to_amount
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
@@ -122,7 +122,7 @@ class SmallDatabase(Lasting):
         How far off it may be in the functions of its workload.
     """
 
-    records: Ints = field(converter=kept_places)
+    records: Ints = field(converter=frozen_integers)
     bound: DrawBound
 
 

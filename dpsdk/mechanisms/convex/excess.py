@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, kept
+from dpsdk._arrays import ByNumbers, frozen_copy
 from dpsdk._checks import described, shown, to_beta
 from dpsdk._records import field, frozen
 from dpsdk.accounting.prices.covering import covers
@@ -167,8 +167,8 @@ class CertifiedExcess(ScalarAccuracy):
     """
 
     over: ConvexSet
-    theta: Floats = field(converter=kept, eq=ByNumbers)
-    gradient: Floats = field(converter=kept, eq=ByNumbers)
+    theta: Floats = field(converter=frozen_copy, eq=ByNumbers)
+    gradient: Floats = field(converter=frozen_copy, eq=ByNumbers)
     tails: Tails
     rows: int | Measurement[HalfWidths]
     span: float
@@ -303,7 +303,7 @@ def certified(
     if counted is None:
         asked, weight = _with_count(plain)
     requests = [Measure(asked, noises[0])]
-    own = kept(np.array(theta, dtype=np.float64))
+    own = frozen_copy(np.array(theta, dtype=np.float64))
     if moments is not None:
         pattern, _, _, several = read_moments(form)
         check_moments(moments, several)

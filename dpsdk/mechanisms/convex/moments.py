@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, Lasting, kept, kept_places
+from dpsdk._arrays import ByNumbers, Lasting, frozen_copy, frozen_integers
 from dpsdk._checks import described, shown, to_array, to_beta
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoiseAccuracy
@@ -75,7 +75,7 @@ class Span(Lasting):
     loss depends on it.
     """
 
-    basis: Floats = field(converter=kept, eq=ByNumbers)
+    basis: Floats = field(converter=frozen_copy, eq=ByNumbers)
     """One direction a column."""
     missed: float
     """At least the length of what is left of any feature vector, which is rounding as a rule."""
@@ -129,10 +129,10 @@ def distinct_rows(form: ConvexForm, blocks: Iterable[FormBlock]) -> tuple[Linear
 class Pattern(Lasting):
     """How measured numbers enter a symmetric matrix: M = Σ_k value_k · A_k, of public A_k."""
 
-    first: Ints = field(converter=kept_places, eq=ByNumbers, repr=False)
-    second: Ints = field(converter=kept_places, eq=ByNumbers, repr=False)
-    places: Ints = field(converter=kept_places, eq=ByNumbers, repr=False)
-    weights: Floats = field(converter=kept, eq=ByNumbers, repr=False)
+    first: Ints = field(converter=frozen_integers, eq=ByNumbers, repr=False)
+    second: Ints = field(converter=frozen_integers, eq=ByNumbers, repr=False)
+    places: Ints = field(converter=frozen_integers, eq=ByNumbers, repr=False)
+    weights: Floats = field(converter=frozen_copy, eq=ByNumbers, repr=False)
     dimension: int
     spread: float
     """The largest eigenvalue of Σ A_k²."""
@@ -203,7 +203,7 @@ class MeasuredMatrix(Lasting):
     """A symmetric matrix that was measured, and how far below it the true one may be."""
 
     pattern: Pattern
-    matrix: Floats = field(converter=kept, eq=ByNumbers)
+    matrix: Floats = field(converter=frozen_copy, eq=ByNumbers)
     tails: Tails
     fresh: bool
     """True if its noise is independent of the direction that will be asked about."""
@@ -273,9 +273,9 @@ class CoefficientSet(Lasting):
     """
 
     pattern: Pattern
-    places: Ints = field(converter=kept_places, eq=ByNumbers)
-    shares: Floats = field(converter=kept, eq=ByNumbers)
-    values: Floats = field(converter=kept, eq=ByNumbers)
+    places: Ints = field(converter=frozen_integers, eq=ByNumbers)
+    shares: Floats = field(converter=frozen_copy, eq=ByNumbers)
+    values: Floats = field(converter=frozen_copy, eq=ByNumbers)
     tails: Tails
     span: Span
 

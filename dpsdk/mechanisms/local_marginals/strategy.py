@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsdk._arrays import kept
+from dpsdk._arrays import frozen_copy
 from dpsdk._checks import to_beta
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import SIZES, Accuracy, NoAccuracy
@@ -76,7 +76,9 @@ class Certified:
 class CertifiedAccuracy(HalfWidths):
     """How far off sums of cells of tables may be that were looked at once more."""
 
-    errors: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    errors: Floats = field(
+        converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
     """For each number of the answer, in rows; infinite where it is of another table."""
     beta: float = field(converter=to_beta)
     """The probability, fixed at the opening, that any table of the workload is farther off."""

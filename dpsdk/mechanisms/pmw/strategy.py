@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from dpsdk._arrays import kept_places
+from dpsdk._arrays import frozen_integers
 from dpsdk._locks import ExclusiveLock
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
@@ -61,7 +61,7 @@ class StreamAccuracy(HalfWidths):
     schedule: Schedule
     facts: Facts
     drift: float
-    origins: Ints = field(converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False)
+    origins: Ints = field(converter=frozen_integers, eq=cmp_using(eq=np.array_equal), hash=False)
     run: int
     measured: dict[int, HalfWidths] = field(hash=False)
     promised: bool

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from dpsdk._arrays import ByNumbers, kept, kept_places
+from dpsdk._arrays import ByNumbers, frozen_copy, frozen_integers
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, NoiseAccuracy, ScalarAccuracy, Standing
@@ -330,8 +330,8 @@ class WatchedExcess(ScalarAccuracy):
     certificate: float
     diameter: float
     narrow: float
-    ranges: Floats = field(converter=kept, eq=ByNumbers)
-    places: Ints = field(converter=kept_places, eq=ByNumbers)
+    ranges: Floats = field(converter=frozen_copy, eq=ByNumbers)
+    places: Ints = field(converter=frozen_integers, eq=ByNumbers)
     span: float = math.inf
     kind: str = field(init=False, default="exact tail of the noise of thresholds, and convexity")
     standing: Standing = field(init=False, default="proven")

@@ -15,12 +15,12 @@ from dpsdk.accounting.figures import readings_of, spent_of
 from dpsdk.accounting.filters.comparison import lessened, serves
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.reserves import (
-    Aside,
+    Reserves,
     gaussian_of,
     larger_epsilons,
     largest_epsilons,
     largest_rhos,
-    rounds_beside,
+    rounds_with_reserves,
 )
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee, check_guarantee
 from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
@@ -200,9 +200,9 @@ class Statement:
 
     def _states(self, books: Books) -> Sequence[State]:
         """The states by which the whole session decides, with what others hold taken off."""
-        aside = held_by_others(books, self._payer)
+        reserves = held_by_others(books, self._payer)
         lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
-        return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
+        return tuple(dict.fromkeys(lessened(line.state, reserves) for line in lines))
 
     def _binding(self, books: Books) -> Sequence[State]:
         """The states that whatever is charged here must fit, with those of caps."""
@@ -219,12 +219,12 @@ class Statement:
             raise InvalidArgument("ledger", "one that keeps what it takes", got)
         return charges
 
-    def _aside(self, books: Books) -> Aside:
+    def _reserves(self, books: Books) -> Reserves:
         """The reserves that charges here must leave."""
         accounts = books.accounts
         mine = [accounts[one] for one in self._payer.accounts if one in accounts]
         own = next((one.line.state for one in mine if one.reserve), None)
-        return Aside(tuple(held_by_others(books, self._payer)), own)
+        return Reserves(tuple(held_by_others(books, self._payer)), own)
 
     def _lines(self, books: Books) -> Sequence[State]:
         """How far each line is spent that a charge here counts on."""
@@ -237,9 +237,11 @@ class Statement:
         return ()
 
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        composition, aside = self._composition, self._aside(books)
+        composition, reserves = self._composition, self._reserves(books)
         caps = (composition.rounds(state, runs) for state in self._caps(books))
-        lines = (rounds_beside(composition, one, runs, aside) for one in self._lines(books))
+        lines = (
+            rounds_with_reserves(composition, one, runs, reserves) for one in self._lines(books)
+        )
         fewest: int | None = None
         for count in chain(caps, lines):  # in the order in which a charge would be refused
             if count is not None:
@@ -250,21 +252,21 @@ class Statement:
 
     def _largest(self, books: Books) -> tuple[Fraction, Fraction]:
         """The largest ε of one pure run that fits, and the largest ρ of a discrete Gaussian."""
-        composition, aside, caps = self._composition, self._aside(books), self._caps(books)
+        composition, reserves, caps = self._composition, self._reserves(books), self._caps(books)
         states = (*caps, *self._lines(books))
         epsilons, rhos = composition.largest_epsilon, composition.largest_rho
-        if not aside.held:
+        if not reserves.held:
             return min(map(epsilons, states)), min(map(rhos, states))
         lines = sorted(self._lines(books), key=epsilons)
         sizes = {*map(epsilons, caps)}.union(
-            *(largest_epsilons(composition, state, aside) for state in lines)
+            *(largest_epsilons(composition, state, reserves) for state in lines)
         )
         widths = {*map(rhos, caps)}.union(
-            *(largest_rhos(composition, state, aside) for state in lines)
+            *(largest_rhos(composition, state, reserves) for state in lines)
         )
         epsilon = self._first(books, lines, sizes, PureGuarantee)
         if not caps or epsilon < min(map(epsilons, caps)):
-            larger = (larger_epsilons(composition, state, aside, epsilon) for state in lines)
+            larger = (larger_epsilons(composition, state, reserves, epsilon) for state in lines)
             sizes = sizes.union(*larger)
             epsilon = self._first(books, lines, {x for x in sizes if x >= epsilon}, PureGuarantee)
         return epsilon, self._first(books, sorted(lines, key=rhos), widths, gaussian_of)
@@ -277,14 +279,14 @@ class Statement:
         run: Callable[[Fraction], Guarantee],
     ) -> Fraction:
         """The largest of some sizes for which a run fits; 0 if there is none."""
-        composition, aside, caps = self._composition, self._aside(books), self._caps(books)
+        composition, reserves, caps = self._composition, self._reserves(books), self._caps(books)
         lines = list(tightest)
         for size in sorted(sizes, reverse=True):
             if size <= 0:
                 break
             asked = run(size)
             with suppress(UnsupportedGuarantee):
-                held = aside.after(composition, asked)
+                held = reserves.after(composition, asked)
                 if held is None or any(composition.charge(cap, asked) is None for cap in caps):
                     continue
                 for place, line in enumerate(lines):

@@ -27,12 +27,12 @@ from dpsdk.accounting.prices.run import prices_of
 from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = [
-    "Aside",
+    "Reserves",
     "gaussian_of",
     "larger_epsilons",
     "largest_epsilons",
     "largest_rhos",
-    "rounds_beside",
+    "rounds_with_reserves",
 ]
 
 _Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
@@ -46,7 +46,7 @@ _STEPS = 8
 """So many steps of the lattice is a discrete Gaussian wide at the least."""
 
 
-class Aside(NamedTuple):
+class Reserves(NamedTuple):
     """The reserves that a run of somebody must leave.
 
     Parameters
@@ -65,13 +65,13 @@ class Aside(NamedTuple):
         """All reserves."""
         return self.others if self.own is None else (*self.others, self.own)
 
-    def member(self, place: int) -> Aside | None:
+    def member(self, place: int) -> Reserves | None:
         """The reserves as one member has them; None if it is closed in one of them."""
         others = [part for one in self.others if is_open(part := one.parts[place])]
         own = None if self.own is None else self.own.parts[place]
         if len(others) < len(self.others) or (self.own is not None and not is_open(own)):
             return None
-        return Aside(tuple(others), own)
+        return Reserves(tuple(others), own)
 
     def after(self, composition: Composition, run: Guarantee) -> tuple[State, ...] | None:
         """All reserves after a run; None if it does not fit the own one."""
@@ -90,18 +90,20 @@ def _kept(reserves: Sequence[State], axis: int) -> int:
     return sum(one.limit[axis] - one.spent[axis] for one in reserves)
 
 
-def rounds_beside(composition: Composition, state: State, runs: Runs, aside: Aside) -> int | None:
+def rounds_with_reserves(
+    composition: Composition, state: State, runs: Runs, reserves: Reserves
+) -> int | None:
     """How many times all of these runs are accepted, one after the other; None without end.
 
     Exact for the compositions of the package. Of another author's, at least so many: as many as fit
     limits that are lowered by what is set aside.
     """
     fits = composition.rounds(state, runs)
-    if not fits or not aside.held:
+    if not fits or not reserves.held:
         return fits
     reached = 0
     for first, last in sorted(
-        _spans(composition, state, counted(runs), aside), key=lambda span: span[0]
+        _spans(composition, state, counted(runs), reserves), key=lambda span: span[0]
     ):
         if first > reached + 1:
             break
@@ -111,63 +113,65 @@ def rounds_beside(composition: Composition, state: State, runs: Runs, aside: Asi
     return reached
 
 
-def _spans(composition: Composition, state: State, runs: _Pairs, aside: Aside) -> _Spans:
+def _spans(composition: Composition, state: State, runs: _Pairs, reserves: Reserves) -> _Spans:
     """In which rounds some count accepts the runs and serves all that is set aside after them."""
     try:
         if type(composition) is AnyOf:
-            return _of_members(composition, state, runs, aside)
+            return _of_members(composition, state, runs, reserves)
         if type(composition) is MixedComposition:
-            return _of_order(composition, state, runs, aside)
+            return _of_order(composition, state, runs, reserves)
         if type(composition) is EnvelopeComposition:
-            return _of_envelope(composition, state, runs, aside)
-        if not serves(state, aside.held):
+            return _of_envelope(composition, state, runs, reserves)
+        if not serves(state, reserves.held):
             return []
         mine = (
-            lessened(state, aside.others)
-            if aside.own is None
-            else serving(aside.own, [state], aside.held)
+            lessened(state, reserves.others)
+            if reserves.own is None
+            else serving(reserves.own, [state], reserves.held)
         )
         return [(1, composition.rounds(mine, runs))]
     except UnsupportedGuarantee:
         return []
 
 
-def _of_members(composition: AnyOf, state: State, runs: _Pairs, aside: Aside) -> _Spans:
-    if aside.left(state, 0) < 0:
+def _of_members(composition: AnyOf, state: State, runs: _Pairs, reserves: Reserves) -> _Spans:
+    if reserves.left(state, 0) < 0:
         return []
     most: int | None = None
     if composition.leak_share:
         leaks = sum(prices_of(run).leak_steps * times for run, times in runs)
         if leaks:
-            own = aside.own
-            room = aside.left(state, 0) if own is None else own.limit[0] - own.spent[0]
+            own = reserves.own
+            room = reserves.left(state, 0) if own is None else own.limit[0] - own.spent[0]
             most = room // leaks
         runs = counted((leakless(run), times) for run, times in runs)
     return [
         (first, last if most is None else most if last is None else min(last, most))
         for place, (member, part) in enumerate(zip(composition.members, state.parts, strict=True))
-        if is_open(part) and (within := aside.member(place)) is not None
+        if is_open(part) and (within := reserves.member(place)) is not None
         for first, last in _spans(member, part, runs, within)
     ]
 
 
-def _of_order(composition: MixedComposition, state: State, runs: _Pairs, aside: Aside) -> _Spans:
+def _of_order(
+    composition: MixedComposition, state: State, runs: _Pairs, reserves: Reserves
+) -> _Spans:
     composition.rounds(state, runs)  # which refuses leaks that nothing is kept for
     for place, part in enumerate(state.parts):
-        within = aside.member(place) if is_open(part) else None
+        within = reserves.member(place) if is_open(part) else None
         if is_open(part) and within is not None:
             return _spans(composition.in_use(state)[0], part, runs, within)
     return []
 
 
 def _of_envelope(
-    composition: EnvelopeComposition, state: State, runs: _Pairs, aside: Aside
+    composition: EnvelopeComposition, state: State, runs: _Pairs, reserves: Reserves
 ) -> _Spans:
-    own, apart, leak = aside.own, aside.left(state, 0), aside.left(state, 1)
+    own, apart, leak = reserves.own, reserves.left(state, 0), reserves.left(state, 1)
     # A run that costs leaks alone would fit, and what is left of the shift only falls.
     if leak < 0 or (own is None and apart < 0):
         return []
-    kept, kept_leak = (_kept(aside.others, axis) for axis in (0, 1))
+    kept, kept_leak = (_kept(reserves.others, axis) for axis in (0, 1))
     if own is None:
         return [(1, composition.rounds_keeping(state, runs, kept, kept_leak))]
     last = composition.rounds(own, runs)
@@ -195,7 +199,7 @@ def _first_apart(state: State, own: State, runs: _Pairs, apart: int) -> int | No
     return None
 
 
-def largest_epsilons(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
+def largest_epsilons(composition: Composition, state: State, reserves: Reserves) -> list[Fraction]:
     """The largest ε of a pure run that each count accepts, if it is accepted at all.
 
     Of all that are accepted on several lines, the largest is one of theirs. An envelope may accept
@@ -203,27 +207,27 @@ def largest_epsilons(composition: Composition, state: State, aside: Aside) -> li
     """
     return [
         leaf.largest_epsilon(lessened(part, within.others) if within.own is None else within.own)
-        for leaf, part, within in _leaves(composition, state, aside)
+        for leaf, part, within in _leaves(composition, state, reserves)
     ]
 
 
 def larger_epsilons(
-    composition: Composition, state: State, aside: Aside, above: Fraction
+    composition: Composition, state: State, reserves: Reserves, above: Fraction
 ) -> list[Fraction]:
     """The largest ε of a pure run that each envelope accepts, where it may be above another."""
     return [
         _epsilon_keeping(part.limit[0] - part.spent[0], within.left(part, 0))
-        for leaf, part, within in _leaves(composition, state, aside)
+        for leaf, part, within in _leaves(composition, state, reserves)
         if type(leaf) is EnvelopeComposition
         and within.own is None
         and leaf.largest_epsilon(part) > above
     ]
 
 
-def largest_rhos(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
+def largest_rhos(composition: Composition, state: State, reserves: Reserves) -> list[Fraction]:
     """The largest ρ of a discrete Gaussian run that each count accepts, as `largest_epsilons`."""
     found: list[Fraction] = []
-    for leaf, part, within in _leaves(composition, state, aside):
+    for leaf, part, within in _leaves(composition, state, reserves):
         if within.own is not None:
             found.append(leaf.largest_rho(within.own))
             continue
@@ -245,19 +249,19 @@ def gaussian_of(rho: Fraction) -> DiscreteGaussianGuarantee:
 
 
 def _leaves(
-    composition: Composition, state: State, aside: Aside
-) -> Iterator[tuple[Composition, State, Aside]]:
+    composition: Composition, state: State, reserves: Reserves
+) -> Iterator[tuple[Composition, State, Reserves]]:
     """The counts that are open in a state and in all that is set aside."""
     if type(composition) is AnyOf:
         members: Sequence[Composition] = composition.members
     elif type(composition) is MixedComposition:
         members = (composition.in_use(state)[0],) * len(state.parts)
     else:
-        if aside.own is not None or serves(state, aside.held):
-            yield composition, state, aside
+        if reserves.own is not None or serves(state, reserves.held):
+            yield composition, state, reserves
         return
     for place, part in enumerate(state.parts):
-        within = aside.member(place)
+        within = reserves.member(place)
         if is_open(part) and within is not None:
             yield from _leaves(members[place], part, within)
 

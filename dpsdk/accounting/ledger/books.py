@@ -203,9 +203,9 @@ def usable(books: Books, state: State) -> tuple[State, ...]:
 
     What all of these accept is accepted: for each line by some member, not always the same.
     """
-    aside = held(books)
+    reserves = held(books)
     states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-    return tuple(dict.fromkeys(serving(state, [one], aside) for one in states))
+    return tuple(dict.fromkeys(serving(state, [one], reserves) for one in states))
 
 
 def lasting(books: Books, state: State) -> State:
@@ -232,14 +232,14 @@ def charged(
                 return Misfit(number)
             changed[number] = account._replace(line=line, runs=account.runs + len(runs))
         accounts = changed
-    aside: Sequence[State] = ()
+    reserves: Sequence[State] = ()
     if accounts:
-        aside = [account.line.state for account in accounts.values() if account.reserve]
+        reserves = [account.line.state for account in accounts.values() if account.reserve]
     if division is None:
         after = all_advanced(composition, lines, runs)
         if after is None:
             return Misfit(None)
-        if aside and not _serve(after, aside):
+        if reserves and not _serve(after, reserves):
             return Misfit(None, reserved=True)
         return Books(binding, after, None, accounts, count, sessions)
     if payer.part is not None:
@@ -249,20 +249,20 @@ def charged(
         after = all_advanced(composition, division.bundles[number], runs)
         if after is None:
             return Misfit(None)
-        if aside and not _serve(after, aside):
+        if reserves and not _serve(after, reserves):
             return Misfit(None, reserved=True)
         became[number] = after
-    division = division.charged(payer.part, became).narrowed(lambda state: _alike(state, aside))
+    division = division.charged(payer.part, became).narrowed(lambda state: _alike(state, reserves))
     return Books(binding, (), division, accounts, count, sessions)
 
 
-def _serve(lines: Lines, aside: Sequence[State]) -> bool:
-    return all(serves(line.state, aside) for line in lines)
+def _serve(lines: Lines, reserves: Sequence[State]) -> bool:
+    return all(serves(line.state, reserves) for line in lines)
 
 
-def _alike(state: State, aside: Sequence[State]) -> Hashable:
+def _alike(state: State, reserves: Sequence[State]) -> Hashable:
     """The parts that mergeable states share: open members, and those that serve."""
-    return pattern(state), pattern(serving(state, [state], aside)) if aside else ()
+    return pattern(state), pattern(serving(state, [state], reserves)) if reserves else ()
 
 
 def begun(
@@ -281,11 +281,11 @@ def opened(books: Books, number: int, account: Account) -> Books | Misfit:
         raise TooLarge("the books", needed, _ACCOUNT_LIMIT, "scopes at a time", advice)
     if account.reserve:
         state = account.line.state
-        aside = [*held(books), state]
+        reserves = [*held(books), state]
         bundles = concerned(books, SESSION)
-        state = serving(state, [line.state for line in chain.from_iterable(bundles)], aside)
-        aside[-1] = state
-        if not all(_serve(lines, aside) for lines in bundles):
+        state = serving(state, [line.state for line in chain.from_iterable(bundles)], reserves)
+        reserves[-1] = state
+        if not all(_serve(lines, reserves) for lines in bundles):
             return Misfit(None, reserved=True)
         account = account._replace(line=Line(state))
     return books._replace(accounts={**books.accounts, number: account})
@@ -352,8 +352,8 @@ def undivided(books: Books, generation: int) -> Books:
     division = books.division
     if division is None or division.generation != generation:
         return books
-    aside = held(books)
-    lines = essential(chain.from_iterable(division.bundles), lambda state: _alike(state, aside))
+    reserves = held(books)
+    lines = essential(chain.from_iterable(division.bundles), lambda state: _alike(state, reserves))
     return books._replace(lines=lines, division=None)
 
 

@@ -14,7 +14,7 @@ __all__ = [
     "number_text",
     "page",
     "pairs",
-    "part_of",
+    "html_of",
     "said",
     "table",
     "warning",
@@ -94,7 +94,7 @@ def page(title: object, *parts: str) -> str:
 
 
 @singledispatch
-def part_of(value: object, /) -> str:
+def html_of(value: object, /) -> str:
     """Return the HTML of a value within another's. Classes that have a table register theirs."""
     if isinstance(value, float):
         return f"<p>{said(number_text(value))}</p>"

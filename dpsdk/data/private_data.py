@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, NoReturn, final
 
 from dpsdk._checks import shown
-from dpsdk._html import page, pairs, part_of
+from dpsdk._html import html_of, page, pairs
 from dpsdk._records import shows_half_made
 from dpsdk.data.counts import Counts
 from dpsdk.data.declaration import Collect, Declaration, Outside
@@ -496,7 +496,7 @@ collect, progress
             ("neighbours", self.neighbors.value),
             ("protects", facts.unit),
         ]
-        return page(f"PrivateData {self._title!r}", pairs(told), part_of(self.domain))
+        return page(f"PrivateData {self._title!r}", pairs(told), html_of(self.domain))
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._html import page, part_of, table
+from dpsdk._html import html_of, page, table
 from dpsdk._records import field, frozen
 from dpsdk._whole import write_whole
 from dpsdk.codec import (
@@ -122,7 +122,7 @@ class Domain:
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        return part_of(self)
+        return html_of(self)
 
     def position(self, name: str) -> int:
         """The place of an attribute in the order of the domain.
@@ -244,8 +244,8 @@ def decoded(content: bytes) -> str:
         raise DomainError(message) from None
 
 
-@part_of.register
-def _part_of_domain(domain: Domain, /) -> str:
+@html_of.register
+def _html_of_domain(domain: Domain, /) -> str:
     rows = ([one.name, one.kind, f"{one.size:,}", _few_labels(one)] for one in domain)
     count = len(domain)
     title = f"Domain of {count:,} attribute{'' if count == 1 else 's'}, {_cells(domain.size)}"

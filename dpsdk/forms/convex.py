@@ -250,7 +250,7 @@ class ConvexForm(Form):
             If it would have more than 2^24 weights.
         """
         self._check_weights("a gradient", self.dimension)
-        slopes = self._told("derivative", self.loss.derivative, theta)
+        slopes = self._evaluated("derivative", self.loss.derivative, theta)
         return LinearForm(self.domain, [self._dense(one * slopes for one in self._spread)])
 
     def hessian(self, theta: Array | Sequence[float]) -> LinearForm:
@@ -266,7 +266,7 @@ class ConvexForm(Form):
         """
         first, second = self.pairs
         self._check_weights("a Hessian", len(first))
-        bends = self._told("curvature", self.loss.curvature, theta)
+        bends = self._evaluated("curvature", self.loss.curvature, theta)
         stacked = np.concatenate([np.broadcast_to(o, (len(o), *self._shape)) for o in self._spread])
         weights = stacked[first] * stacked[second] * bends
         weights *= self._pairs.scales.reshape(-1, *[1] * len(self._shape))
@@ -384,7 +384,7 @@ class ConvexForm(Form):
         wide = [np.broadcast_to(part, (len(part), *self._shape)) for part in parts]
         return Dense(self.names, self._shape, np.concatenate(wide).reshape(-1, self.cells))
 
-    def _told(
+    def _evaluated(
         self, what: str, rule: Callable[[Floats, Floats], Floats], theta: Array | Sequence[float]
     ) -> Floats:
         """Evaluate the loss in every cell, at coefficients."""

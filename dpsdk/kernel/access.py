@@ -29,7 +29,7 @@ from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.primitive import check_not_lent
-from dpsdk.kernel.question import Question, behind_wall, whose
+from dpsdk.kernel.question import Question, behind_wall, event_context
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import NOBODY, Trust, naming
 from dpsdk.noise import NoiseSource, PublicGenerator
@@ -218,7 +218,7 @@ class Access:
             question.request = None
         shared.relied.update(trusted)
         if shared.observer is not None if question is None else question.observed:
-            scope, name, now = whose(asked)
+            scope, name, now = event_context(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
                 what = number, asked.query, mechanism, guarantee
                 self._tell(Charged(*what, scope=scope, request_id=name, at=now))
@@ -228,7 +228,7 @@ class Access:
         """Tell the observer of what did not fit."""
         question, observer = self._question, self._shared.observer
         if observer is not None if question is None else question.observed:
-            scope, request, now = whose(asked)
+            scope, request, now = event_context(asked)
             what = asked.query, asked.mechanism, guarantee
             self._tell(Refused(*what, scope=scope, request_id=request, at=now))
 

@@ -16,7 +16,7 @@ from dpsdk.accounting.spent import Asked
 from dpsdk.errors import InvalidArgument
 from dpsdk.observe import Event, Progress
 
-__all__ = ["Question", "behind_wall", "whose"]
+__all__ = ["Question", "behind_wall", "event_context"]
 
 _HUNDREDTHS = 100
 
@@ -32,7 +32,7 @@ behind_wall = _BehindWall()
 """Set in a thread while a primitive draws and reads: nothing is told from there."""
 
 
-def whose(asked: Asked) -> tuple[str, str, datetime | None]:
+def event_context(asked: Asked) -> tuple[str, str, datetime | None]:
     """Return the scope, the request id and the time for an event."""
     return asked.scope, asked.request or "", time_of(system_clock)
 
@@ -112,7 +112,7 @@ class Question(Lifetime):
         return bool(self.stop(self._progress(mechanism, count, most, name)))
 
     def _progress(self, mechanism: str, count: int, most: int | None, unit: str) -> Progress:
-        scope, request, now = whose(self.asked)
+        scope, request, now = event_context(self.asked)
         what = self.asked.query, mechanism, count, most, unit
         return Progress(*what, scope=scope, request_id=request, at=now)
 

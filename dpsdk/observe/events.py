@@ -25,7 +25,7 @@ __all__ = [
 
 
 @frozen(kw_only=True)
-class _Told:
+class _EventContext:
     """The context of every event.
 
     Parameters
@@ -44,14 +44,14 @@ class _Told:
 
 
 @frozen
-class Opened(_Told):
+class Opened(_EventContext):
     """A channel to a mechanism was opened."""
 
     mechanism: str
 
 
 @frozen
-class Charged(_Told):
+class Charged(_EventContext):
     """A run was paid for."""
 
     number: int
@@ -61,7 +61,7 @@ class Charged(_Told):
 
 
 @frozen
-class Refused(_Told):
+class Refused(_EventContext):
     """A run did not fit into the budget. Nothing changed."""
 
     query: str
@@ -70,7 +70,7 @@ class Refused(_Told):
 
 
 @frozen
-class Answered(_Told):
+class Answered(_EventContext):
     """A query was answered; `reused` by an answer that was given before, for free."""
 
     query: str
@@ -79,7 +79,7 @@ class Answered(_Told):
 
 
 @frozen
-class Progress(_Told):
+class Progress(_EventContext):
     """So many units of the work on a question are done; `total` is None where it is not known.
 
     Units are public: iterations, queries, draws. Each hundredth of a total is told once or, without

@@ -11,7 +11,7 @@ import numpy as np
 from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
-from dpsdk._html import brief_of, number_text, page, part_of, said
+from dpsdk._html import brief_of, html_of, number_text, page, said
 from dpsdk._html import table as html_table
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import Constrained, Constraint
@@ -166,7 +166,7 @@ class MarginalTable(Lasting):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        return page(f"Table of {listed(self.names, len(self.names))}", part_of(self))
+        return page(f"Table of {listed(self.names, len(self.names))}", html_of(self))
 
     def _shown(self) -> Iterator[list[str]]:
         """The labels and the number of each entry, as texts."""
@@ -196,8 +196,8 @@ def _brief_of_table(table: MarginalTable, /) -> str:
     return f"table of {listed(table.names, len(table.names))}, {table.values.size:,} numbers"
 
 
-@part_of.register
-def _part_of_table(table: MarginalTable, /) -> str:
+@html_of.register
+def _html_of_table(table: MarginalTable, /) -> str:
     header = [*table.names, "value"]
     moved = f"<p>{said(table._was_moved)}</p>" if table.moved else ""  # pyright: ignore[reportPrivateUsage]  # of this module
     rows = table._shown()  # pyright: ignore[reportPrivateUsage]  # of this module

@@ -21,7 +21,7 @@ from dpsdk._frames import (
     rows_of,
     to_frame,
 )
-from dpsdk._html import brief_of, page, part_of, table
+from dpsdk._html import brief_of, html_of, page, table
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import ListOf, written
@@ -150,7 +150,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        return page(f"Answers, {len(self.items):,} in all", part_of(self))
+        return page(f"Answers, {len(self.items):,} in all", html_of(self))
 
     def __repr__(self) -> str:
         first = [repr(item) for item in self.items[:4]]
@@ -168,8 +168,8 @@ def _values_of(answers: Answers[object]) -> Floats:
     return answers.values
 
 
-@part_of.register(Answers)
-def _part_of_answers(answers: Answers[object], /) -> str:
+@html_of.register(Answers)
+def _html_of_answers(answers: Answers[object], /) -> str:
     named = range(len(answers.items)) if answers.queries is None else answers.queries
     rows = (
         (described(query), brief_of(item)) for query, item in zip(named, answers.items, strict=True)

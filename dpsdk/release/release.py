@@ -12,7 +12,7 @@ import numpy as np
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
-from dpsdk._html import number_text, page, pairs, part_of, warning
+from dpsdk._html import html_of, number_text, page, pairs, warning
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.payment import Payment
 from dpsdk.accuracy import (
@@ -368,7 +368,7 @@ class Release(Lasting, Generic[A_co]):
         return page(
             f"Release of {self.query}",
             warning(private=self.private),
-            part_of(self.value),
+            html_of(self.value),
             pairs(told),
         )
 

@@ -18,7 +18,7 @@ from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access
-from dpsdk.kernel.question import Question, whose
+from dpsdk.kernel.question import Question, event_context
 from dpsdk.kernel.trust import named, naming
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
@@ -34,7 +34,7 @@ from dpsdk.release.release import Reason
 from dpsdk.session.context import Context
 from dpsdk.session.gate import fitting
 from dpsdk.session.identity import Using, question_of, request_of
-from dpsdk.session.shown import shown_of
+from dpsdk.session.notebook import session_page
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
@@ -301,7 +301,7 @@ class Channel(Closable, Generic[F_contra]):
         return context.history.ask(label, self._name, context.lifetime, scope=scope, request=named)
 
     def _answered(self, question: Question, *, reused: bool = False) -> Answered:
-        scope, request, now = whose(question.asked)
+        scope, request, now = event_context(question.asked)
         label = question.asked.query
         return Answered(label, self._name, reused, scope=scope, request_id=request, at=now)
 
@@ -325,7 +325,7 @@ class Channel(Closable, Generic[F_contra]):
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows. Asks nothing, and charges nothing."""
         payer = self._context.payer
-        return shown_of(
+        return session_page(
             type(self).__name__,
             self._context,
             lambda: (

@@ -23,7 +23,7 @@ from dpsdk.errors import (
 from dpsdk.forms import Facts, Form
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.question import whose
+from dpsdk.kernel.question import event_context
 from dpsdk.kernel.trust import called
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -264,7 +264,7 @@ class Desk:
                 channel, ended = channel_to(mechanism, kernel, opened, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
-            scope, named, now = whose(question.asked)
+            scope, named, now = event_context(question.asked)
             done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
                 self._opened(request, opened, channel)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import SupportsIndex, overload
 
 from dpsdk._frames import Column, FrameLibrary, to_frame
-from dpsdk._html import page, part_of, table
+from dpsdk._html import html_of, page, table
 from dpsdk._lifetime import Lifetime
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
@@ -116,11 +116,11 @@ class Receipts(tuple[Receipt, ...]):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows: the newest."""
-        return part_of(self)
+        return html_of(self)
 
 
-@part_of.register(Receipts)
-def _part_of_receipts(receipts: Receipts, /) -> str:
+@html_of.register(Receipts)
+def _html_of_receipts(receipts: Receipts, /) -> str:
     header = ["query", "mechanism", "scope", "cost", "answered"]
     outcomes = {True: "yes", False: "no", None: "not known"}
     newest = (

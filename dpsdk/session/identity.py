@@ -76,7 +76,7 @@ class Place:
     def digest(self) -> str:
         """The identity of the place, computed when it is first asked for."""
         if self._digest is None:
-            self._digest = digest([self._name, told(self._facts), list(self._parts)])
+            self._digest = digest([self._name, as_plain(self._facts), list(self._parts)])
         return self._digest
 
 
@@ -109,7 +109,7 @@ class Using:
     def digest(self) -> str:
         """Its identity, computed when it is first asked for."""
         if self._digest is None:
-            self._digest = digest([self.name, told(self.mechanism, self._domain)])
+            self._digest = digest([self.name, as_plain(self.mechanism, self._domain)])
         return self._digest
 
 
@@ -136,10 +136,10 @@ def request_of(
 ) -> str:
     """The identity of a request: the question, what its numbers become, and the kind of noise."""
     try:
-        numbers = _numbers(form, told)
+        numbers = _numbers(form, as_plain)
     except (DpsdkError, TypeError):
         numbers = type(form).__qualname__
-    return digest([place.digest, using.digest, told(query, form.domain), numbers, noise])
+    return digest([place.digest, using.digest, as_plain(query, form.domain), numbers, noise])
 
 
 def _numbers(form: Form, tell: _Tell) -> Plain:
@@ -147,14 +147,14 @@ def _numbers(form: Form, tell: _Tell) -> Plain:
     if isinstance(form, ConvexForm):
         blocks = form.coordinates
         coordinates: list[Plain] = [[list(one.names), _array(one.values)] for one in blocks]
-        target: list[Plain] = [form.label, told(form.targets)]
+        target: list[Plain] = [form.label, as_plain(form.targets)]
         return ["convex", coordinates, target, tell(form.loss), tell(form.over)]
     if type(form) is LinearForm:
         return ["linear", form.identity.hex()]
     raise TypeError(type(form).__qualname__)
 
 
-def told(value: object, domain: Domain | None = None) -> Plain:
+def as_plain(value: object, domain: Domain | None = None) -> Plain:
     """A value as plain data that tell it from others: its written form, or else what it is made of.
 
     Functions are written out over the domain if one is given, and told by their names otherwise.
@@ -179,16 +179,16 @@ def _taken_apart(value: object, domain: Domain | None) -> Plain:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
-        return [name, *[[told(key, domain), told(item, domain)] for key, item in pairs]]
+        return [name, *[[as_plain(key, domain), as_plain(item, domain)] for key, item in pairs]]
     if isinstance(value, AbstractSet):
         # In an order that is the same in another process.
-        members = [told(item, domain) for item in cast("AbstractSet[object]", value)]
+        members = [as_plain(item, domain) for item in cast("AbstractSet[object]", value)]
         return [name, *sorted(members, key=canonical)]
     if isinstance(value, Sequence):
-        return [name, *[told(item, domain) for item in cast("Sequence[object]", value)]]
+        return [name, *[as_plain(item, domain) for item in cast("Sequence[object]", value)]]
     if has(kind):
         own = [one.name for one in fields(kind) if one.init and one.eq is not False]
-        return [name, *[[part, told(getattr(value, part), domain)] for part in own]]
+        return [name, *[[part, as_plain(getattr(value, part), domain)] for part in own]]
     if callable(value):
         return [name, getattr(value, "__qualname__", "")]
     text = ""
@@ -199,6 +199,6 @@ def _taken_apart(value: object, domain: Domain | None) -> Plain:
 
 def _array(array: Array) -> Plain:
     if array.dtype.kind not in "biuf":
-        return ["objects", list(array.shape), [told(item) for item in array.ravel().tolist()]]
+        return ["objects", list(array.shape), [as_plain(item) for item in array.ravel().tolist()]]
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return ["array", plain.dtype.str, list(plain.shape), sha256(plain.tobytes()).hexdigest()]

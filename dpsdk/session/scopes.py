@@ -14,7 +14,7 @@ from dpsdk.data.part import Parts
 from dpsdk.errors import Closed
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
-from dpsdk.session.shown import shown_of
+from dpsdk.session.notebook import session_page
 from dpsdk.typing import Label
 
 __all__ = ["Part", "Partition", "Scope"]
@@ -47,7 +47,7 @@ class Scope(Desk, Closable):
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows. Charges nothing."""
         payer = self._payer
-        return shown_of(
+        return session_page(
             f"Scope {payer.scope!r}",
             self._context,
             lambda: (("cap", payer.cap), ("spent", self.spent), ("remaining", self.remaining)),
@@ -79,7 +79,7 @@ class Part(Desk):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows. Charges nothing."""
-        return shown_of(
+        return session_page(
             f"Part {self._called}",
             self._context,
             lambda: (("spent", self.spent), ("remaining", self.remaining)),
@@ -147,7 +147,7 @@ class Partition(Closable):
         """Return the HTML that a notebook shows. Opens no part, and charges nothing."""
         known = dict(self._known)
         told = [("parts", f"{self._parts.size:,}"), ("asked", f"{len(known):,}")]
-        return shown_of(
+        return session_page(
             f"Partition by {self._parts.name!r}",
             self._context,
             told=told,

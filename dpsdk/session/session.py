@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import final
 
 from dpsdk._checks import shown, to_name
-from dpsdk._html import part_of
+from dpsdk._html import html_of
 from dpsdk._lifetime import Closable, Lifetime
 from dpsdk._records import shows_half_made
 from dpsdk.accounting import (
@@ -32,9 +32,9 @@ from dpsdk.progress import Bars
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipts
+from dpsdk.session.notebook import session_page
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
-from dpsdk.session.shown import shown_of
 from dpsdk.typing import Real
 
 __all__ = ["Session"]
@@ -277,12 +277,12 @@ class Session(Desk, Closable):
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows. Charges nothing."""
         trusted = ", ".join(one.name for one in self.trusted)
-        return shown_of(
+        return session_page(
             "Session",
             self._context,
             lambda: (("budget", self.budget), ("spent", self.spent), ("remaining", self.remaining)),
             told=[("trusting", trusted)] if trusted else [],
-            below=lambda: part_of(self.history),
+            below=lambda: html_of(self.history),
         )
 
     def __repr__(self) -> str:

@@ -11,11 +11,11 @@ from typing import Literal, TypeAlias
 
 import dpsdk
 
-__all__ = ["PACKAGE", "Came", "came_of", "interrupted", "moments"]
+__all__ = ["PACKAGE", "Outcome", "outcome_of", "interrupted", "moments"]
 
 PACKAGE = str(Path(dpsdk.__file__).parent)
 
-Came: TypeAlias = Literal["no", "out", "swallowed"]
+Outcome: TypeAlias = Literal["no", "out", "swallowed"]
 """The outcome of an interrupt; "no" says that the work had ended before it."""
 
 _Spared: TypeAlias = Callable[[FrameType], bool]
@@ -51,12 +51,12 @@ def interrupted(work: Callable[[], object], place: int) -> bool:
 
     Lines of the package are counted. What the work raises otherwise is raised again.
     """
-    return came_of(work, place)[0] != "no"
+    return outcome_of(work, place)[0] != "no"
 
 
-def came_of(
+def outcome_of(
     work: Callable[[], object], place: int, files: Container[str] | None = None
-) -> tuple[Came, int]:
+) -> tuple[Outcome, int]:
     """The same, what became of the interrupt, and how many lines were counted.
 
     Parameters
@@ -111,4 +111,4 @@ def came_of(
 
 def moments(work: Callable[[], object], files: Container[str] | None = None) -> int:
     """How many lines some work takes, in some files or in the package."""
-    return came_of(work, -1, files)[1]
+    return outcome_of(work, -1, files)[1]

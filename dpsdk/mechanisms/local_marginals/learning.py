@@ -54,7 +54,7 @@ _LEAST_SEEN = 0.25
 
 
 @frozen(eq=False)
-class _Standing:
+class _LearningState:
     """The releases so far, and the tables made of them."""
 
     tables: Tables
@@ -77,7 +77,7 @@ class Learning:
         self._components = components
         self._beta = beta
         # One field, so that an interrupt finds all of a step or nothing.
-        self._state = _Standing(self._tables(float(facts.rows or 0), {}))
+        self._state = _LearningState(self._tables(float(facts.rows or 0), {}))
 
     def learn(self, kernel: Kernel) -> LocalStrategy:
         """All steps, unless somebody stops them; see `Unfinished`."""
@@ -104,9 +104,9 @@ class Learning:
             raise ended("interrupt") from None
         return self._strategy()
 
-    def _steps(self) -> list[Callable[[Kernel], _Standing]]:
+    def _steps(self) -> list[Callable[[Kernel], _LearningState]]:
         spending = self._spending
-        steps: list[Callable[[Kernel], _Standing]] = [self._begin]
+        steps: list[Callable[[Kernel], _LearningState]] = [self._begin]
         if spending.look is not None:
             steps.append(partial(self._look, spending.look))
         if spending.rest is not None:
@@ -125,7 +125,7 @@ class Learning:
     ) -> Tables:
         return Tables.of(self._lattice, self._facts.domain, total, residuals, look)
 
-    def _begin(self, kernel: Kernel) -> _Standing:
+    def _begin(self, kernel: Kernel) -> _LearningState:
         """The number of rows, and each attribute by itself."""
         noise, facts, lattice = self._spending.first, self._facts, self._lattice
         sets: list[Attributes] = [] if counted(facts) else [()]
@@ -144,7 +144,7 @@ class Learning:
                 total = min(max(value, 1.0), float(max(facts.row_limit, 1)))
                 first = ResidualAccuracy(accuracy.law, (1,), accuracy.steps[:1])
                 rows = Measurement(np.array([value]), first)
-        return _Standing(self._tables(total, residuals), rows)
+        return _LearningState(self._tables(total, residuals), rows)
 
     def _bought(
         self, kernel: Kernel, deviations: dict[Attributes, float], noise: GaussianNoise
@@ -163,7 +163,7 @@ class Learning:
         }
         return found, measured.accuracy
 
-    def _look(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
+    def _look(self, noise: GaussianNoise, kernel: Kernel) -> _LearningState:
         """How far tables of two attributes or more are from products of single ones."""
         state = self._state
         tables = state.tables
@@ -210,7 +210,7 @@ class Learning:
         accuracy = NoiseAccuracy(widest.law, len(sets), widest.step, 0.0)
         return Measurement(np.concatenate([one.values for one in found]), accuracy), masses
 
-    def _buy(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
+    def _buy(self, noise: GaussianNoise, kernel: Kernel) -> _LearningState:
         """Buy what is worth most."""
         state = self._state
         tables = state.tables
@@ -251,7 +251,7 @@ class Learning:
             if deviation < np.inf
         }
 
-    def _fit(self, kernel: Kernel) -> _Standing:
+    def _fit(self, kernel: Kernel) -> _LearningState:
         """Tables from independence, a mixture of products from them, and tables from that."""
         del kernel
         state = self._state
@@ -262,7 +262,7 @@ class Learning:
             tables = tables.fitted(tables.mixture(components, iterations=iterations))
         return evolve(state, tables=tables)
 
-    def _certify(self, noise: GaussianNoise, kernel: Kernel) -> _Standing:
+    def _certify(self, noise: GaussianNoise, kernel: Kernel) -> _LearningState:
         """How far the tables of the workload are from the true ones, whatever was done to them."""
         state, lattice = self._state, self._lattice
         sets = [chosen for stack in lattice.stacks for chosen in stack.sets]

@@ -274,7 +274,7 @@ class Marginals(Learner):
 
 
 @frozen(eq=False)
-class _Standing:
+class _LearningState:
     """The state after a round; `total` is the sum of the states before it and all others."""
 
     hypothesis: DenseHypothesis
@@ -290,7 +290,7 @@ class _Functions(Learner):
         self._form, self._facts = form, facts
         self._rows = float(facts.rows or 1)
         # One field, so that an interrupt finds all of a round or nothing.
-        self._state = _Standing(DenseHypothesis.uniform(form.domain, outside=facts.outside))
+        self._state = _LearningState(DenseHypothesis.uniform(form.domain, outside=facts.outside))
 
     @property
     def learnt(self) -> bool:
@@ -326,7 +326,7 @@ class OneByOne(_Functions):
         hypothesis.shift(form.row(place), step, float(rates[place]))
         # What stood before this round counts, as in the proof.
         total = state.total + state.hypothesis.table(form.domain.names)
-        self._state = _Standing(hypothesis, (*state.chosen, chosen), total)
+        self._state = _LearningState(hypothesis, (*state.chosen, chosen), total)
 
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         plan, state = self._plan, self._state
@@ -359,12 +359,12 @@ class Certifying(_Functions):
         number = float(kernel.measure(row, plan.noise).values[0])
         chosen = (*state.chosen, place)
         if abs(number - rate * self._rows) <= plan.threshold:
-            self._state = _Standing(state.hypothesis, chosen, certified=True)
+            self._state = _LearningState(state.hypothesis, chosen, certified=True)
             return
         hypothesis = state.hypothesis.copy()
         value, radius, gap = (x / self._rows for x in (number, plan.radius, plan.gap))
         step_towards(hypothesis, row, value, radius, gap, answer=rate)
-        self._state = _Standing(hypothesis, chosen)
+        self._state = _LearningState(hypothesis, chosen)
 
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         """The distribution as it stands; what it promises holds once a number was near it."""

@@ -21,7 +21,7 @@ from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.session import Session
 from dpsdk.testing.conformance.bench import ANY, Scene, Table
 from dpsdk.testing.conformance.prints import deep, fields_of, printed
-from dpsdk.testing.conformance.questions import Given, Question, askable, told
+from dpsdk.testing.conformance.questions import Given, Question, askable, content_of
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.logs import logged
 from dpsdk.testing.noise import seeded
@@ -38,10 +38,10 @@ def lowers_alike(bench: Question, tally: Tally) -> None:
         domain = scene.table.made().domain
         first = bench.query.lower(domain)
         _check_form(first, scene, tally)
-        asked = told(first)
+        asked = content_of(first)
         for when, lower in _ways(bench, scene, domain):
             tally.ran()
-            if told(lower()) != asked:
+            if content_of(lower()) != asked:
                 tally.fail(
                     f"{_where(scene)}: `lower` gave another form {when}",
                     "Make the form of the query's own fields and of the domain, and of nothing "

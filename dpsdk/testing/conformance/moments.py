@@ -25,7 +25,7 @@ from dpsdk.testing.conformance.bench import (
     within,
 )
 from dpsdk.testing.conformance.report import Tally
-from dpsdk.testing.interrupts import came_of, moments
+from dpsdk.testing.interrupts import moments, outcome_of
 
 __all__ = ["interrupts", "keeps_no_kernel", "threads"]
 
@@ -187,7 +187,7 @@ def _interrupt(
                 raise
             stopped.append(early)
 
-    came, _ = came_of(work, place)
+    came, _ = outcome_of(work, place)
     where = f"{scene}: interrupted at line {place} of those that it runs"
     if came == "swallowed" and not stopped:
         tally.fail(

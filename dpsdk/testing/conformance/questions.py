@@ -28,7 +28,7 @@ from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Catalogue
 
-__all__ = ["AnyQuery", "Given", "Question", "advise", "askable", "told"]
+__all__ = ["AnyQuery", "Given", "Question", "advise", "askable", "content_of"]
 
 AnyQuery: TypeAlias = Query[object, Form]
 
@@ -38,7 +38,7 @@ _EXACT = Laplace(epsilon=10**9)
 _PLENTY = Budget(epsilon=10**12, delta="0.1")
 
 
-def told(form: Form) -> Hashable:
+def content_of(form: Form) -> Hashable:
     """The content of a form, to compare it with another."""
     return form.identity if type(form) is LinearForm else deep(form)
 

@@ -16,7 +16,7 @@ from dpsdk.domain import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Facts, Neighbors
 from dpsdk.testing.conformance.prints import parts
-from dpsdk.testing.conformance.questions import Question, askable, told
+from dpsdk.testing.conformance.questions import Question, askable, content_of
 from dpsdk.testing.conformance.report import Tally
 
 __all__ = ["described_well", "refuses_in_words", "written"]
@@ -41,7 +41,7 @@ def written(bench: Question, tally: Tally) -> None:
         tally.fail("what was read of its written form is written otherwise", change)
     for scene in bench.scenes:
         tally.ran()
-        if told(back.lower(scene.domain)) != told(query.lower(scene.domain)):
+        if content_of(back.lower(scene.domain)) != content_of(query.lower(scene.domain)):
             tally.fail("what was read of its written form asks something else", change)
     if back != query and not _holds_function(query):
         tally.fail("what was read of its written form does not equal it", change)

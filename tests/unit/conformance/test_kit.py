@@ -27,7 +27,7 @@ from dpsdk.testing.conformance.bench import Bench, Scene, combined, fits, least,
 from dpsdk.testing.conformance.listening import overheard
 from dpsdk.testing.conformance.meanings import _unlikely
 from dpsdk.testing.conformance.prints import deep
-from dpsdk.testing.interrupts import came_of, moments
+from dpsdk.testing.interrupts import moments, outcome_of
 
 ONE, TWO = PureGuarantee(1), PureGuarantee(2)
 GAUSSIAN = DiscreteGaussianGuarantee(5, 1, 1)
@@ -112,10 +112,10 @@ def test_interrupts_that_are_swallowed_are_told_from_those_that_come_out():
 
     lines = moments(Count)
     assert lines > 0
-    assert came_of(Count, 1) == ("out", 1)
-    assert came_of(Count, lines + 1)[0] == "no"
-    assert came_of(deaf, 1)[0] == "swallowed"
-    assert came_of(deaf, 1, frozenset())[0] == "no"
+    assert outcome_of(Count, 1) == ("out", 1)
+    assert outcome_of(Count, lines + 1)[0] == "no"
+    assert outcome_of(deaf, 1)[0] == "swallowed"
+    assert outcome_of(deaf, 1, frozenset())[0] == "no"
 
 
 def test_what_is_said_meanwhile_is_heard():

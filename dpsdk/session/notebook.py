@@ -9,12 +9,12 @@ from dpsdk._html import page, pairs, warning
 from dpsdk.errors import DpsdkError
 from dpsdk.session.context import Context
 
-__all__ = ["Told", "shown_of"]
+__all__ = ["Rows", "session_page"]
 
-Told: TypeAlias = Iterable[tuple[str, object]]
+Rows: TypeAlias = Iterable[tuple[str, object]]
 
 
-def _no_accounts() -> Told:
+def _no_accounts() -> Rows:
     return ()
 
 
@@ -22,12 +22,12 @@ def _nothing() -> str:
     return ""
 
 
-def shown_of(
+def session_page(
     title: str,
     context: Context,
-    accounts: Callable[[], Told] = _no_accounts,
+    accounts: Callable[[], Rows] = _no_accounts,
     *,
-    told: Told = (),
+    told: Rows = (),
     below: Callable[[], str] = _nothing,
 ) -> str:
     """The HTML of what belongs to a session. Charges nothing, and reads nothing but the ledger.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attrs import frozen
 from typing_extensions import override
 
 from dpsdk import Neighbors
+from dpsdk._records import frozen
 from dpsdk.cli.declare import Declared
 from dpsdk.cli.report import installed_version
 from dpsdk.cli.words import called, complain

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
+from typing import Generic, Self, TypeVar
 
 from dpsdk._checks import to_delta
-from dpsdk._records import field, frozen, shows_half_made
+from dpsdk._records import Factory, field, frozen, shows_half_made
 from dpsdk.codec import AMOUNT
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
@@ -25,18 +26,20 @@ from dpsdk.typing import Real
 
 __all__ = ["Gaussian", "Laplace"]
 
+N = TypeVar("N", bound=Noise)
+
 
 def _delta_if_given(value: Real | None) -> Fraction | None:
     return None if value is None else to_delta(value)
 
 
 @shows_half_made
-class _Independent(OneShot[LinearForm]):
+class _Independent(OneShot[LinearForm], Generic[N]):
     """A mechanism that measures each form as it comes; it is its own strategy."""
 
     __slots__ = ()
 
-    noise: Noise
+    noise: N
     """The noise of an answer."""
 
     @property
@@ -52,7 +55,7 @@ class _Independent(OneShot[LinearForm]):
             raise in_words(error, **self._given) from None
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
-    def open(self, kernel: Kernel, /) -> _Independent:
+    def open(self, kernel: Kernel, /) -> Self:
         del kernel  # nothing is paid to open
         return self
 
@@ -78,13 +81,17 @@ class _Independent(OneShot[LinearForm]):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def _laplace_noise(mechanism: Laplace) -> LaplaceNoise:
+    return LaplaceNoise(mechanism.epsilon)
+
+
 def _unchanged(found: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
     return found
 
 
 @built_in("laplace", {"epsilon": AMOUNT})
 @frozen(cache_hash=True, repr=False)
-class Laplace(_Independent):
+class Laplace(_Independent[LaplaceNoise]):
     """Discrete Laplace noise, independent for every number, by the L1 sensitivity of the batch.
 
     Each answer, a whole workload included, is `epsilon`-DP (Dwork, McSherry, Nissim and Smith
@@ -100,12 +107,10 @@ class Laplace(_Independent):
 
     epsilon: Fraction = field(converter=to_epsilon)
 
-    noise: LaplaceNoise = field(init=False, eq=False)
+    noise: LaplaceNoise = field(
+        init=False, eq=False, default=Factory(_laplace_noise, takes_self=True)
+    )
     """The noise of an answer."""
-
-    @noise.default
-    def _default_noise(self) -> LaplaceNoise:
-        return LaplaceNoise(self.epsilon)
 
     @property
     def _given(self) -> dict[str, Fraction | None]:
@@ -114,7 +119,7 @@ class Laplace(_Independent):
 
 @built_in("gaussian", {"rho": MAYBE, "epsilon": MAYBE, "delta": MAYBE})
 @frozen(repr=False, cache_hash=True, kw_only=True)
-class Gaussian(_Independent):
+class Gaussian(_Independent[GaussianNoise]):
     """Discrete Gaussian noise, independent for every number, by the L2 sensitivity of the batch.
 
     Either `Gaussian(rho=...)`: each answer, a whole workload included, is ρ-zCDP. Or

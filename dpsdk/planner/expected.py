@@ -129,7 +129,7 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
         basis = "calibrated" if inside else "extrapolated"
         # Less noise than was measured lessens the error as much.
         largest = float(scales.max()) * task.rows * 10 ** min(place - NOISE_DECADES[0], 0.0)
-        bands = np.log10(np.array(MEASURED_BY_NOISE[family.code])).T
+        bands: list[Floats] = list(np.log10(np.array(MEASURED_BY_NOISE[family.code])).T)
         shares = [10 ** float(np.interp(place, NOISE_DECADES, band)) for band in bands]
         # What is read off a distribution is a possible answer.
         errors = [min(one * largest, task.span) for one in shares]

@@ -82,7 +82,7 @@ class Trial(Generic[F]):
     refusal: Reason | None = None
     unpriced: bool = False
     effort: Effort | None = None
-    _forecast: Callable[[], Forecast | None] = lambda: None
+    _forecast: Callable[[], Forecast | None] = field(default=lambda: None, alias="forecast")
 
     @cached_property
     def forecast(self) -> Forecast | None:

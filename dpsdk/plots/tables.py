@@ -187,12 +187,9 @@ def _write(
         if entries.joint is not None:
             text += f"\n{format_span(entries.low[place], entries.high[place])}"
         ground = to_hex(shades((value - ends[0]) / (ends[1] - ends[0])))  # pyright: ignore[reportUnknownArgumentType]  # of matplotlib
-        canvas.axes.text(
-            place % across,
-            place // across,
-            text,
-            ha="center",
-            va="center",
-            fontsize=0.75 * canvas.size,
-            **{**canvas.text, "color": "white" if luminance(ground) < 0.18 else "black"},
-        )
+        style: dict[str, Any] = {
+            **canvas.text,
+            "color": "white" if luminance(ground) < 0.18 else "black",
+            "fontsize": 0.75 * canvas.size,
+        }
+        canvas.axes.text(place % across, place // across, text, ha="center", va="center", **style)

@@ -11,7 +11,7 @@ from dpsdk import Session
 from dpsdk.accounting.numbers.display import as_bound, certainty
 from dpsdk.cli.prices import Made
 from dpsdk.cli.request import Request, Wanted
-from dpsdk.cli.tables import Step, TableFormat, header_of, step_of
+from dpsdk.cli.tables import Step, TableFormat, step_of
 from dpsdk.cli.words import printable
 from dpsdk.publication import About, Described, TableFile
 from dpsdk.release import Bound
@@ -65,10 +65,7 @@ def descriptions_of(
     """
     metadata = made.release.metadata(float(request.beta))
     guards = request.kind == "csv"
-    files = [
-        TableFile(name, ("value", "error"), tuple(header_of(table, guards=guards)), guards=guards)
-        for name, table in zip(names, made.release.value, strict=True)
-    ]
+    files = [TableFile(name, ("value", "error"), guards=guards) for name in names]
     notes = () if all(step.places is None for step in steps) else (_ROUNDED,)
     # What a release says of its tables it says by itself.
     unit = f"Values and errors are {'numbers of rows' if request.counts else 'shares of the rows'}."

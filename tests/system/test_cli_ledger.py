@@ -107,33 +107,21 @@ def test_a_ledger_is_shown_and_verified(folder, capsys):
 
 
 def test_a_release_may_spend_a_part_of_the_budget_in_the_ledger(folder, capsys):
-    words = (
-        "--ledger",
-        str(folder / "spent.db"),
-        "--name",
-        "people",
-        "--cap",
-        "1",
-        "--marginals",
-        "1",
-    )
+    words = ("--ledger", str(folder / "spent.db"), "--name", "people")
+    words = (*words, "--cap", "1", "--marginals", "1")
     assert release(folder, "one", *words, "--epsilon", "0.4") == 0
     assert "40% of 1-DP is spent, by all runs" in capsys.readouterr().out
     assert release(folder, "two", *words, "--epsilon", "0.4") == 0
     assert "80% of 1-DP" in capsys.readouterr().out
     # What does not fit is refused, and not made smaller.
     assert release(folder, "three", *words, "--epsilon", "0.4") == 2
-    assert "remain" in capsys.readouterr().err
+    assert "20% of 1-DP is left" in capsys.readouterr().err
     assert not (folder / "three").exists()
     assert release(folder, "three", *words, "--epsilon", "0.2") == 0
     ledger = SQLiteLedger(folder / "spent.db").dataset("people")
-    budget = ledger.read().binding.budget
-    assert budget == Budget(1)
-    assert [charge.guarantee.epsilon for charge in ledger.charges()] == [
-        Fraction(2, 5),
-        Fraction(2, 5),
-        Fraction(1, 5),
-    ]
+    assert ledger.read().binding.budget == Budget(1)
+    charged = [charge.guarantee.epsilon for charge in ledger.charges()]
+    assert charged == [Fraction(2, 5), Fraction(2, 5), Fraction(1, 5)]
 
 
 @pytest.mark.parametrize("method", ["independent", "local"])

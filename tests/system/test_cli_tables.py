@@ -193,7 +193,7 @@ def test_an_error_is_paid_from_what_the_ledger_has(folder, capsys):
     capsys.readouterr()
     assert release(folder, *costly, private=True) == 0
     assert release(folder, *costly, private=True) == 2
-    assert "remain" in capsys.readouterr().err
+    assert "of 20-DP is left" in capsys.readouterr().err
 
 
 def test_an_error_takes_no_more_than_is_allowed(folder, capsys):
@@ -296,7 +296,7 @@ def test_a_dry_run_leaves_a_ledger_as_it_is(folder, capsys):
     assert "60% of 1-DP is spent of the table 'n'" in capsys.readouterr().out
     # What would be refused is refused.
     assert release(folder, *dry, "--force") == 2
-    assert "remain" in capsys.readouterr().err
+    assert "40% of 1-DP is left" in capsys.readouterr().err
     assert release(folder, *dry, "--force", "--cap", "2") == 2
     assert "bound to the budget" in capsys.readouterr().err
     assert ledger.dataset("n").read() == books

@@ -16,7 +16,7 @@ from dpsdk.plugins.names import fault, line, normalised, ours, skeleton, well_ma
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["GROUPS", "KINDS", "MECHANISMS", "QUERIES", "Plugin", "listed", "offered"]
+__all__ = ["GROUPS", "KINDS", "MECHANISMS", "QUERIES", "Plugin", "known", "listed", "offered"]
 
 MECHANISMS = "dpsdk.mechanisms"
 QUERIES = "dpsdk.queries"
@@ -83,6 +83,13 @@ def listed() -> tuple[Plugin, ...]:
         seen.add(name)
         found.extend(offers)
     return tuple(sorted(found, key=lambda one: (one.distribution, one.group, one.name)))
+
+
+def known(group: str) -> list[Plugin]:
+    """Return the plugins of a group; none where a finder of another author raises."""
+    with suppress(Exception):
+        return [one for one in listed() if one.group == group]
+    return []
 
 
 def _folder(distribution: Distribution) -> str:

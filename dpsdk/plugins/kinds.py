@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import cast
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, PluginError, UnknownName
 from dpsdk.mechanisms import Mechanism
-from dpsdk.plugins.discovery import KINDS, MECHANISMS, QUERIES, Plugin, installed, listed, offered
+from dpsdk.plugins.discovery import KINDS, MECHANISMS, QUERIES, Plugin, installed, known, offered
 from dpsdk.plugins.loading import class_of, loaded, telling
 from dpsdk.plugins.names import near, normalised
 from dpsdk.queries import Query
@@ -51,7 +50,8 @@ def catalogue(*distributions: str) -> Catalogue:
         # Whatever the folder of a distribution is called, its metadata say what its name is.
         kinds = [one for one in offers if one.group == KINDS and one.distribution == name]
         if not kinds:
-            raise UnknownName("distribution with kinds", shown(name), _near(name))
+            names = near(name, {one.distribution for one in known(KINDS)})
+            raise UnknownName("distribution with kinds", shown(name), names)
         for plugin in kinds:
             result = _plus(result, plugin, offers)
     return result
@@ -64,13 +64,6 @@ def _names(given: Iterable[object]) -> list[str]:
             raise InvalidArgument("distributions", "names of distributions", shown(one))
         names.append(normalised(one))
     return list(dict.fromkeys(names))
-
-
-def _near(name: str) -> tuple[str, ...]:
-    known: tuple[Plugin, ...] = ()
-    with suppress(Exception):  # of a finder of another author
-        known = listed()
-    return near(name, {one.distribution for one in known if one.group == KINDS})
 
 
 def _plus(catalogue: Catalogue, plugin: Plugin, offers: Iterable[Plugin]) -> Catalogue:

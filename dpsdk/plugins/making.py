@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from inspect import Parameter, signature
 from types import MappingProxyType
@@ -34,7 +33,7 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
-from dpsdk.plugins.discovery import MECHANISMS, QUERIES, Plugin, installed, listed, offered
+from dpsdk.plugins.discovery import MECHANISMS, QUERIES, Plugin, installed, known, offered
 from dpsdk.plugins.loading import class_of, telling
 from dpsdk.plugins.names import near
 from dpsdk.queries import (
@@ -210,7 +209,8 @@ def _made(name: str, room: _Room, given: Mapping[str, object]) -> object:
         return own(**given)
     plugin = _plugin(name, room)
     if plugin is None:
-        raise UnknownName(room.what, shown(name), _near(name, room))
+        sound = [one.name for one in known(room.group) if not one.refused]
+        raise UnknownName(room.what, shown(name), near(name, [*_built_in(room), *sound]))
     made = class_of(plugin, room.base)
     with telling(plugin, "does not say what its parameters are"):
         needed, more = _parameters(made)
@@ -230,15 +230,6 @@ def _plugin(name: str, room: _Room) -> Plugin | None:
     distribution = installed(prefix) if colon else None
     offers = [] if distribution is None else offered(distribution)
     return next((one for one in offers if one.group == room.group and one.name == name), None)
-
-
-def _near(name: str, room: _Room) -> tuple[str, ...]:
-    # A finder of another author may raise what it likes, and the name is unknown all the same.
-    known: tuple[Plugin, ...] = ()
-    with suppress(Exception):
-        known = listed()
-    sound = [one.name for one in known if one.group == room.group and not one.refused]
-    return near(name, [*_built_in(room), *sound])
 
 
 def _parameters(made: Callable[..., object]) -> tuple[dict[str, bool], bool]:

@@ -24,7 +24,7 @@ from dpsdk.errors import AnswerLost, BudgetExceeded
 from dpsdk.mechanisms import Laplace
 from dpsdk.observe import LoggingObserver
 from dpsdk.queries import Count, Marginal, Query, Threshold
-from dpsdk.session.desk import Desk
+from dpsdk.session.query_interface import QueryInterface
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BUDGET = Budget(epsilon=1)
@@ -75,23 +75,23 @@ def work(folder: Path) -> None:
         load(folder), BUDGET, ledger=ledger_in(folder), observer=LoggingObserver(), reuse=True
     )
     # Scopes of one name are one, in whichever process: a third of the budget for each analyst.
-    desks = {name: session.scope(name, SHARE) for name in ANALYSTS}
+    scopes = {name: session.scope(name, SHARE) for name in ANALYSTS}
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        reply = serve(desks[request["analyst"]], request["question"], request["id"])
+        reply = serve(scopes[request["analyst"]], request["question"], request["id"])
         print(json.dumps({"id": request["id"], **reply}), flush=True)
 
 
-def serve(desk: Desk, question: str, request_id: str) -> dict[str, object]:
+def serve(scope: QueryInterface, question: str, request_id: str) -> dict[str, object]:
     """The reply to one request."""
     try:
-        release = desk.release(QUESTIONS[question], using=USING, request_id=request_id)
+        release = scope.release(QUESTIONS[question], using=USING, request_id=request_id)
     except BudgetExceeded as refused:
         return {"refused": str(refused)}
     except AnswerLost:
         # It was paid for, and its noise may have been seen: it is another request, or none.
-        return serve(desk, question, f"{request_id}, again")
+        return serve(scope, question, f"{request_id}, again")
     return {"answer": str(release.value), "off by": release.error(0.05), "free": release.reused}
 
 

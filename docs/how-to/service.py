@@ -55,7 +55,7 @@ from dpsdk.mechanisms import Gaussian, Laplace, OneShot
 from dpsdk.observe import Answered, Event, LoggingObserver, Observer, Observers, Progress
 from dpsdk.planner import Plan, Plans
 from dpsdk.queries import Query
-from dpsdk.session.desk import Desk
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing import seeded
 
 log = logging.getLogger("service")
@@ -382,7 +382,7 @@ class Service:
         if self.metrics is not None:
             observer = Observers(self.metrics, observer)
         self._session = Session(data, budget, ledger=ledger, observer=observer)
-        self._desks: dict[str, Desk] = {
+        self._scopes: dict[str, QueryInterface] = {
             one.name: self._session.scope(one.name, one.share) for one in settings.analysts
         }
         self._made_up = made_up(domain)
@@ -405,9 +405,9 @@ class Service:
 
     def quote(self, account: str, text: bytes) -> str:
         """What an answer would cost, whether that is left, and how far off it would be."""
-        ask, desk = self._read(text), self._desks[account]
+        ask, scope = self._read(text), self._scopes[account]
         using = cast("OneShot[Form]", ask.using)
-        quote = desk.quote(ask.query, using=using)
+        quote = scope.quote(ask.query, using=using)
         cost = quote.at_most
         leaks = sum((count * leak(run) for run, count in cost.runs), Fraction(0))
         told = {
@@ -419,14 +419,14 @@ class Service:
                 "delta": str(leaks),
             },
             "bound": wire.to_json(quote.bound()),
-            "fits": desk.affords(ask.query, using=using),
+            "fits": scope.affords(ask.query, using=using),
         }
         return json.dumps(told)
 
     def plan(self, account: str, text: bytes) -> str:
         """Ways to answer within an error, the cheapest first, of those that are answered here."""
         goal = wire.loads("goal", text, allow=TAKEN)
-        plans = self._desks[account].plan(goal.query, error=goal.alpha)
+        plans = self._scopes[account].plan(goal.query, error=goal.alpha)
         served = [plan for plan in plans if isinstance(plan.mechanism, MECHANISMS)]
         return wire.dumps(Plans(served, plans.question))
 
@@ -439,8 +439,8 @@ class Service:
             # No name of an account has a slash, so that nobody asks under another's keys.
             request = f"{account}/{key}"
             try:
-                desk = self._desks[account]
-                release = desk.release(ask.query, using=ask.using, request_id=request)
+                scope = self._scopes[account]
+                release = scope.release(ask.query, using=ask.using, request_id=request)
             except AnswerLost as error:
                 raise self._unanswered(error) from None
             kept = self._releases.keep(account, name, Kept(asked, wire.dumps(release)))
@@ -470,11 +470,11 @@ class Service:
 
     def budget(self, account: str) -> str:
         """What an account has spent, and what is left of it."""
-        desk = self._desks[account]
-        left = desk.remaining
+        scope = self._scopes[account]
+        left = scope.remaining
         told = {
             "account": account,
-            "spent": wire.to_json(desk.spent),
+            "spent": wire.to_json(scope.spent),
             "remaining": {
                 "fraction": left.fraction, "epsilon": str(left.epsilon), "rho": str(left.rho),
             },
@@ -483,7 +483,7 @@ class Service:
 
     def domain(self, account: str) -> str:
         """What may be asked about."""
-        return wire.dumps(self._desks[account].domain)
+        return wire.dumps(self._scopes[account].domain)
 
     def release(self, name: str, account: str) -> str:
         """What this account was sent before. What others were sent is not there for it."""

@@ -13,8 +13,8 @@ from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.data.part import Parts
 from dpsdk.errors import Closed
 from dpsdk.session.context import Context
-from dpsdk.session.desk import Desk
 from dpsdk.session.notebook import session_page
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.typing import Label
 
 __all__ = ["Part", "Partition", "Scope"]
@@ -22,7 +22,7 @@ __all__ = ["Part", "Partition", "Scope"]
 
 @shows_half_made
 @final
-class Scope(Desk, Closable):
+class Scope(QueryInterface, Closable):
     """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
 
     Its answers are in the session's history, and count on the session's budget as well as on the
@@ -62,7 +62,7 @@ class Scope(Desk, Closable):
 
 @shows_half_made
 @final
-class Part(Desk):
+class Part(QueryInterface):
     """Typed questions to the rows of one label. Made by `partition[label]`.
 
     It answers as if there were no other rows in the domain: counts, sums and means are those of the

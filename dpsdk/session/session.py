@@ -30,9 +30,9 @@ from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
 from dpsdk.progress import Bars
 from dpsdk.session.context import Context
-from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipts
 from dpsdk.session.notebook import session_page
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
@@ -45,7 +45,7 @@ _UNNAMED = "data"
 
 @shows_half_made
 @final
-class Session(Desk, Closable):
+class Session(QueryInterface, Closable):
     """Typed questions to one private table, under one budget.
 
     Whatever is asked, adaptively and from however many threads, the answers together are

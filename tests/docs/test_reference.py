@@ -17,7 +17,7 @@ PAGES = {
     "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",
     "dpsdk.session.context": "session.md",
-    "dpsdk.session.desk": "session.md",
+    "dpsdk.session.query_interface": "session.md",
     "dpsdk.domain": "dpsdk.md",
     "dpsdk.errors": "errors.md",
     "dpsdk.examples": "examples.md",

@@ -47,8 +47,8 @@ from dpsdk.queries import (
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel
-from dpsdk.session.desk import Desk
 from dpsdk.session.opening import Stopped
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.conformance.costs import (
     AMPLE,
@@ -394,7 +394,7 @@ class Bench:
         """The same of a table, with some noise, and told briefly."""
         return self.asked(scene, self.session_on(data, noise), printed_briefly)
 
-    def opened(self, session: Desk) -> Channel[Form]:
+    def opened(self, session: QueryInterface) -> Channel[Form]:
         """A channel to the mechanism; one that was stopped early if it was."""
         try:
             return session.open(self.mechanism)

@@ -15,8 +15,8 @@ from dpsdk.observe import Event, Refused
 from dpsdk.queries import Count
 from dpsdk.release import Cost
 from dpsdk.session import Session
-from dpsdk.session.desk import Desk
 from dpsdk.session.opening import Stopped
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing.conformance.bench import (
     ANY,
     TINY,
@@ -179,7 +179,7 @@ class _Refusal:
     """How often the books refused meanwhile, by what an observer was told."""
 
 
-def _refused(bench: Bench, scene: Scene, desk: Desk, seen: Sequence[Event]) -> _Refusal:
+def _refused(bench: Bench, scene: Scene, desk: QueryInterface, seen: Sequence[Event]) -> _Refusal:
     """Ask, and tell what came of it."""
     error: Exception | None = None
     source: str | None = None

@@ -16,7 +16,7 @@ from dpsdk.accounting import (
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal
-from dpsdk.session.desk import Desk
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing.noise import seeded
 
 DOMAIN = Domain(Integer("age", 1, 4))
@@ -29,11 +29,11 @@ MECHANISMS = [
 QUERIES = [Count(normalized=False), Marginal("age", normalized=False)]
 
 
-def world(composition: Composition, rng: random.Random) -> list[Desk]:
+def world(composition: Composition, rng: random.Random) -> list[QueryInterface]:
     neighbors = rng.choice(list(Neighbors))
     data = PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors)
     session = Session(data, Budget(1, 1e-6), composition=composition, noise=seeded(3))
-    desks: list[Desk] = [session]
+    desks: list[QueryInterface] = [session]
     for number, share in enumerate(("0.3", "0.2", "0.4")):
         try:
             desks.append(session.scope(f"s{number}", share, reserve=rng.random() < 0.7))
@@ -47,7 +47,7 @@ def world(composition: Composition, rng: random.Random) -> list[Desk]:
     return desks
 
 
-def answered(desk: Desk, rng: random.Random, most: int) -> int:
+def answered(desk: QueryInterface, rng: random.Random, most: int) -> int:
     """How often a question is answered, up to so often."""
     query, mechanism = rng.choice(QUERIES), rng.choice(MECHANISMS)
     for count in range(most):

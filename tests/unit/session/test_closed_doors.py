@@ -17,7 +17,7 @@ from dpsdk.accounting.ledger.session_ledger import SessionLedger
 from dpsdk.errors import Closed
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from dpsdk.session.desk import Desk
+from dpsdk.session.query_interface import QueryInterface
 from dpsdk.session.scopes import Scope
 
 pytestmark = pytest.mark.thorough
@@ -31,7 +31,7 @@ def opened(path: Path | None = None) -> Session:
     return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
 
 
-def would_be(desk: Desk) -> list[Callable[[], object]]:
+def would_be(desk: QueryInterface) -> list[Callable[[], object]]:
     """Every door that says what would be accepted."""
     return [
         lambda: desk.answer(Count(), using=TENTH),
@@ -42,7 +42,7 @@ def would_be(desk: Desk) -> list[Callable[[], object]]:
     ]
 
 
-def refused(desk: Desk) -> None:
+def refused(desk: QueryInterface) -> None:
     for ask in would_be(desk):
         with pytest.raises(Closed):
             ask()
@@ -52,10 +52,10 @@ def refused(desk: Desk) -> None:
 
 
 @contextmanager
-def asked(session: Session, kind: str) -> Iterator[tuple[Desk, Callable[[], None]]]:
+def asked(session: Session, kind: str) -> Iterator[tuple[QueryInterface, Callable[[], None]]]:
     """A desk of a kind that has answered once, and what closes it."""
     if kind == "session":
-        desk: Desk = session
+        desk: QueryInterface = session
         close = session.close
     elif kind.startswith("scope"):
         scope = session.scope("s", "0.5", reserve=kind.endswith("reserve"))
@@ -183,7 +183,7 @@ def ending(session: Session, scope: Scope) -> None:
 
 KEPT: list[Scope] = []
 EVENTS = [closing_scope, closing_session, renaming, spending, reserving, ending]
-DOORS: dict[str, Callable[[Desk], object]] = {
+DOORS: dict[str, Callable[[QueryInterface], object]] = {
     "affords": lambda desk: desk.affords(Count(), using=TENTH),
     "remaining": lambda desk: desk.remaining,
     "quote": lambda desk: desk.quote(Count(), using=TENTH).at_most,
@@ -193,7 +193,7 @@ DOORS: dict[str, Callable[[Desk], object]] = {
 }
 
 
-def given(door: Callable[[Desk], object], desk: Desk) -> object:
+def given(door: Callable[[QueryInterface], object], desk: QueryInterface) -> object:
     """What a door gives, or that it is closed."""
     try:
         return door(desk)
@@ -219,7 +219,7 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
             session = opened(path)
             KEPT.append(session.scope("other", "0.1", reserve=True))
             scope = session.scope("s", "0.5", reserve=True)
-            desk: Desk = scope if own else session
+            desk: QueryInterface = scope if own else session
             looks = 0
 
             def read(

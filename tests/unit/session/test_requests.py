@@ -174,7 +174,7 @@ def test_a_channel_is_paid_once_and_lost_to_others(ledger):
 
 
 def test_channels_that_were_closed_are_let_go_of(monkeypatch):
-    monkeypatch.setattr("dpsdk.session.desk._KEPT_CHANNELS", 3)
+    monkeypatch.setattr("dpsdk.session.query_interface._KEPT_CHANNELS", 3)
     session = opened(MemoryLedger())
     kept = session.open(TENTH, request_id="kept")
     for number in range(20):

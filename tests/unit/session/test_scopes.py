@@ -394,3 +394,9 @@ def test_a_scope_of_a_taken_name_says_what_differs():
     with pytest.raises(LedgerConflict, match="without a reserve; got one with a reserve"):
         session.scope("a, b", "0.5", reserve=True)
     held.close()
+
+
+def test_the_former_name_of_the_query_interface_warns():
+    with pytest.warns(DeprecationWarning, match="query_interface"):
+        from dpsdk.session.desk import Desk  # which warns
+    assert issubclass(Session, Desk)

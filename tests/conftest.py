@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import given
 from hypothesis.strategies import just
 
@@ -56,7 +57,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if not wanted and OUTSIDE.search(text) else None
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Say what the run took of the machine, which each tier has a limit of."""
     used = sum(os.times()[:4])  # of this process and of its children, which have ended
     terminalreporter.write_line(f"{used:.0f} CPU seconds, user and system, of all processes")

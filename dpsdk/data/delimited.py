@@ -17,6 +17,7 @@ from dpsdk.data.columns import require_columns
 from dpsdk.data.lines import (
     LINE_LIMIT,
     decoded_lines,
+    has_long_line,
     is_cut_by_bytes,
     mark_of,
     splitter,
@@ -215,6 +216,7 @@ class _Table:
             or block.startswith((_FEED, _RETURN, BOM_UTF8))
             or block.count(_RETURN) != block.count(_RETURN + _FEED)
             or any(odd in block for odd in (b'"', *blank))
+            or has_long_line(block)
         ):
             return None
         try:

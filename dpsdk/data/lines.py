@@ -79,6 +79,13 @@ def whole_lines(
     return _blocks(file.read, first=not named), encoding
 
 
+def has_long_line(block: bytes) -> bool:
+    """Return whether a line of a block is too long to be kept."""
+    return len(block) > LINE_LIMIT and any(
+        len(line) > LINE_LIMIT for line in block.removesuffix(b"\n").split(b"\n")
+    )
+
+
 def decoded_lines(block: bytes, encoding: str) -> list[str | None]:
     """Return the lines of a block as texts; None for those that are too long.
 

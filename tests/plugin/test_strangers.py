@@ -83,7 +83,7 @@ def test_a_stranger_that_runs_three_times_is_refused_whole():
     assert asked.spent.epsilon == 0
     assert asked.history == ()
     assert caught.value.charges == ()
-    assert caught.value.asked == "3 runs of 2-DP, discrete Laplace"
+    assert caught.value.asked == "3 runs of epsilon 2 by Laplace noise"
     data = PrivateData.from_columns({"age": AGES}, DOMAIN)
     small = Session(data, Budget(epsilon="0.9"), noise=seeded(1))
     with pytest.raises(BudgetExceeded):

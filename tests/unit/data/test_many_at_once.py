@@ -69,6 +69,7 @@ def test_blocks_are_read_as_their_lines(told, titles, tmp_path, monkeypatch):
     @given(CONTENT | ROWS, st.sampled_from([1, 7, 64, 2**19]), st.sampled_from([70, 2**20]))
     @example(b"", 64, 70)
     @example(b"\n17,7,F,1\n" * 3, 64, 70)
+    @example(b"1,2,F," + b"y" * 66, 2**19, 70)
     @example(b"17,7,F,1\n" * 3, 2**19, 70)
     @example(b'"17","7","F","1"\r\n"","","",""\n"17",7,"F","1', 2**19, 70)
     @example(b'"17"\n"","F"\n"1""\n"""\r\n"\r"\n"F"\r\r\n"1"', 2**19, 70)

@@ -31,7 +31,7 @@ def places(path, step: int) -> None:
     def nothing_is_left_behind() -> None:
         # That would keep others waiting, here or in a forked process.
         assert not forks._now.others(0)
-        assert not list(turnstile._open)
+        assert not [file for file in turnstile._open if not file.closed]
 
     interrupted_everywhere(SQLiteLedger(path), step, nothing_is_left_behind)
     assert opened(SQLiteLedger(path)).count > 1

@@ -97,9 +97,9 @@ def test_one_file_has_the_books_of_many_tables(path):
 @needs_fork
 @ignored
 def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
-    one, other = shares(lambda: SQLiteLedger(path), 2, 120)
-    assert one + other == 120
-    assert min(one, other) >= 20
+    one, other = shares(lambda: SQLiteLedger(path), 2, 1200)
+    assert one + other == 1200
+    assert min(one, other) >= 100
 
 
 def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):

@@ -37,6 +37,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.accounting.ledger import server, stored
+from dpsdk.accounting.ledger.store import Work
 from dpsdk.codec import renewed
 from dpsdk.errors import (
     AlreadyCharged,
@@ -434,16 +435,21 @@ def test_a_turn_that_a_signal_handler_ends_is_over_while_its_error_is_kept(place
     monkeypatch.setattr(server, "_PATIENCE", 5.0)
     odometer = opened(place.ledger())
     before = signal.signal(signal.SIGALRM, late)
+    kept: list[Exception] = []
+
+    def hold(_: Work) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(TookTooLong) as told:
+            odometer.charge(HUNDREDTH, "x")
+        kept.append(told.value)
+
     try:
-        with place.ledger()._shared.store.writing():  # so that the server is waited for
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
-            with pytest.raises(TookTooLong) as kept:
-                odometer.charge(HUNDREDTH, "x")
+        place.ledger()._shared.store.write(hold)  # so that the server is waited for
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert opened(place.ledger()).charge(HUNDREDTH, "y") == 1
-    assert kept.value
+    assert kept
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -599,8 +605,8 @@ def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place, leve
     """Also by the standbys, where there are some that must have them."""
     ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3D{level}")
     opened(ledger).charge(HUNDREDTH, "x")
-    with ledger._shared.store.writing() as work:
-        assert work._execute("SHOW synchronous_commit") == [(used,)]
+    shown = ledger._shared.store.write(lambda work: work._execute("SHOW synchronous_commit"))
+    assert shown == [(used,)]
 
 
 def test_who_waited_while_the_tables_were_made_finds_them_at_any_level(place):
@@ -1011,11 +1017,14 @@ def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
 def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_older_copy(place):
     ledger = place.ledger()
     odometer = opened(ledger)
-    with ledger._shared.store.reading() as work:
+
+    def read(work: Work) -> None:
         other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
         other.start()
         other.join()
         assert work.follow().seq == 1
+
+    ledger._shared.store.read(read)
     assert odometer.count == 1
 
 

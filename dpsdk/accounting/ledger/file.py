@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from io import FileIO
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 __all__ = ["FileWork", "LedgerFile"]
+
+R = TypeVar("R")
 
 _APPLICATION = 0x64505344
 _VERSION = 3
@@ -169,21 +171,27 @@ class LedgerFile(Store[_Link]):
             return self._marks("rw") == (_APPLICATION, _OLD_VERSION)
 
     def _make_once(self) -> None:
-        with self._turnstile.turn():
+        def make() -> None:
             if self._marks("rwc") is None:  # nor by another process meanwhile
-                self._make()
+                forks.run_unforked(self._make)
+
+        self._turnstile.run(make)
 
     def _marks(self, mode: str) -> tuple[int, int] | None:
         """The marks in the file that identify it; None if there is nothing in it."""
+
+        def look() -> tuple[int, int] | None:
+            with closing(self._connect(mode)) as connection:
+                ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+                ((application,),) = connection.execute("PRAGMA application_id")
+                ((version,),) = connection.execute("PRAGMA user_version")
+                return (application, version) if any((tables, application, version)) else None
+
         self._beside()
-        with forks.unforked(), closing(self._connect(mode)) as connection:
-            ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-            ((application,),) = connection.execute("PRAGMA application_id")
-            ((version,),) = connection.execute("PRAGMA user_version")
-            return (application, version) if any((tables, application, version)) else None
+        return forks.run_unforked(look)
 
     def _make(self) -> None:
-        with forks.unforked(), closing(self._connect("rw")) as connection:
+        with closing(self._connect("rw")) as connection:
             self._journal(connection, fresh=True)
             connection.execute("BEGIN IMMEDIATE")
             for _, _, statement in (*_OF_ENTRIES, ("", "", _STATE)):
@@ -193,25 +201,29 @@ class LedgerFile(Store[_Link]):
             connection.execute("COMMIT")
 
     @override
-    @contextmanager
-    def reading(self) -> Generator[Work]:
-        seen = self.seen
-        with forks.unforked(), self._connected("BEGIN") as link:
-            yield FileWork(self, link.connection, seen)
+    def read(self, act: Callable[[Work], R]) -> R:
+        return self._act("BEGIN", act, self.seen)
 
     @override
-    @contextmanager
-    def writing(self) -> Generator[Work]:
-        turn, seen = self._turnstile.turn(), self.seen
+    def write(self, act: Callable[[Work], R]) -> R:
+        seen, begun = self.seen, list[bool]()
+
+        def work() -> R:
+            begun.append(True)
+            return self._act("BEGIN IMMEDIATE", act, seen)
+
         try:
-            turn.__enter__()
+            return self._turnstile.run(work)
         except OSError as error:
+            if begun:
+                raise
             raise self.explained(error) or error from error
-        try:
-            with forks.unforked(), self._connected("BEGIN IMMEDIATE") as link:
-                yield FileWork(self, link.connection, seen)
-        finally:
-            turn.__exit__(None, None, None)
+
+    def _act(self, begin: str, act: Callable[[Work], R], seen: Seen) -> R:
+        def work(link: _Link) -> R:
+            return act(FileWork(self, link.connection, seen))
+
+        return forks.run_unforked(lambda: self._connected(begin, work))
 
     @override
     def claim(self, dataset: str) -> FileIO | None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock, get_ident
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["process", "stores", "unforked"]
+__all__ = ["process", "run_unforked", "stores"]
+
+R = TypeVar("R")
 
 _PATIENCE = 60.0
 """So many seconds a fork waits. A child that is forked later than that may find its ledger busy."""
@@ -53,9 +55,8 @@ stores: WeakSet[_Closable] = WeakSet()
 """All that keep connections."""
 
 
-@contextmanager
-def unforked() -> Generator[None]:
-    """For the length of a block, let no other thread fork."""
+def run_unforked(work: Callable[[], R]) -> R:
+    """Do some work while no other thread forks."""
     mine, thread = _now, get_ident()
     # Nobody else has a say in this thread's number, and it is put back whatever comes between.
     before = mine.threads.get(thread, 0)
@@ -63,7 +64,7 @@ def unforked() -> Generator[None]:
         # A built-in lock in a `with`: no interrupt comes between taking it and giving it back.
         with mine.lock:
             mine.threads[thread] = before + 1
-        yield
+        return work()
     finally:
         if before:
             mine.threads[thread] = before

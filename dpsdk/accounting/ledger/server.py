@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Event, Thread
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from typing_extensions import override
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     _Connection: TypeAlias = Connection[tuple[object, ...]]
 
 __all__ = ["LedgerServer"]
+
+R = TypeVar("R")
 
 _MAKING = 0x6470_7364_6B00_0001
 """The number of the lock under which the tables are made: letters of the package's name."""
@@ -161,53 +163,65 @@ class LedgerServer(Store["_Connection"]):
 
     def there(self) -> bool:
         """True if there is something in the schema, of whatever kind. Nothing is made."""
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
-            return bool(self._found(connection))
+
+        def look(connection: _Connection) -> bool:
+            with self.typed():
+                return bool(self._found(connection))
+
+        return self._connected(f"BEGIN READ ONLY; {_SET}", look)
 
     @override
     def begin(self) -> bool:
         if not self.there():
             self._make()
         versions = f"SELECT array_agg(version) FROM {self._schema}.ledger"  # noqa: S608  # checked
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
-            return connection.execute(versions.encode()).fetchall() == [([OLD_VERSION],)]
+
+        def look(connection: _Connection) -> bool:
+            with self.typed():
+                return connection.execute(versions.encode()).fetchall() == [([OLD_VERSION],)]
+
+        return self._connected(f"BEGIN READ ONLY; {_SET}", look)
 
     def _make(self) -> None:
+        def make(connection: _Connection) -> None:
+            with self.typed():
+                connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
+                if not self._found(connection):  # by another process meanwhile
+                    connection.execute(TABLES.format(self._schema, VERSION).encode())
+                    connection.execute("COMMIT")
+
         # At another level, who waited for the lock would not see what was made meanwhile.
-        with (
-            self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as connection,
-            self.typed(),
-        ):
-            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
-            if not self._found(connection):  # by another process meanwhile
-                connection.execute(TABLES.format(self._schema, VERSION).encode())
-                connection.execute("COMMIT")
+        self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}", make)
 
     def _found(self, connection: _Connection) -> list[Row]:
         rows: list[Row] = connection.execute(FOUND, (self._schema[1:-1],)).fetchall()
         return rows
 
     @override
-    @contextmanager
-    def reading(self) -> Generator[Work]:
+    def read(self, act: Callable[[Work], R]) -> R:
         seen = self.seen
         begin = _READ + _STATE
-        with self._connected(begin.format(self._schema)) as connection:
-            yield _ServerWork(self, connection, self._schema, seen)
+
+        def work(connection: _Connection) -> R:
+            return act(_ServerWork(self, connection, self._schema, seen))
+
+        return self._connected(begin.format(self._schema), work)
 
     @override
-    @contextmanager
-    def writing(self) -> Generator[Work]:
+    def write(self, act: Callable[[Work], R]) -> R:
         seen = self.seen
         waits = _PATIENCE if self._patience is None else self._patience
         begin = (_WRITE + _STATE).format(self._schema, round(1000 * waits))
-        with self._connected(begin) as connection:
+
+        def work(connection: _Connection) -> R:
             try:
-                yield _ServerWork(self, connection, self._schema, seen)
+                return act(_ServerWork(self, connection, self._schema, seen))
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
+
+        return self._connected(begin, work)
 
     @override
     def claim(self, dataset: str) -> _Connection | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import finalize
@@ -70,6 +70,7 @@ class Connection(Protocol):
 
 
 C = TypeVar("C", bound=Connection)
+R = TypeVar("R")
 
 
 class Seen(NamedTuple):
@@ -179,12 +180,16 @@ class Store(ABC, Generic[C]):
         """Make it, if there is none, and say whether it was written by an older version."""
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[Work]:
-        """A moment of it."""
+    def read(self, act: Callable[[Work], R]) -> R:
+        """Act on a moment of it.
+
+        No block of a `with`: an interrupt as one is left would keep the moment open for as long as
+        somebody holds the traceback, and the same thread would wait for itself to write.
+        """
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Work]:
-        """A turn to write, which ends with nothing written unless `Work.commit` comes before."""
+    def write(self, act: Callable[[Work], R]) -> R:
+        """Act in a turn to write, after which nothing is written but what `Work.commit` wrote."""
 
     @abstractmethod
     def claim(self, dataset: str) -> Connection | None:
@@ -205,9 +210,8 @@ class Store(ABC, Generic[C]):
     def _end(self, connection: C) -> None:
         """End a transaction, with nothing written that was not committed."""
 
-    @contextmanager
-    def _connected(self, begin: str) -> Generator[C]:
-        """A connection in a transaction, which ends with the block."""
+    def _connected(self, begin: str, act: Callable[[C], R]) -> R:
+        """Act on a connection in a transaction, which is over afterwards."""
         process, whole, held = forks.process, True, list[C]()
         try:
             while not held:
@@ -220,7 +224,7 @@ class Store(ABC, Generic[C]):
                     held.append(self._open())
                 if not self._begin(held[-1], begin, kept=kept):
                     held.pop().close()
-            yield held[-1]
+            return act(held[-1])
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
             whole = isinstance(error, Exception)

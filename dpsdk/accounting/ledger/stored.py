@@ -104,8 +104,7 @@ class StoredLedger:
         if store.begin():
             self._turn(self._upgrade)
         put = self._anchored()
-        with store.reading() as work:
-            self._check_anchor(work, work.follow(), put)
+        store.read(lambda work: self._check_anchor(work, work.follow(), put))
 
     @property
     def durable(self) -> bool:
@@ -133,8 +132,7 @@ class StoredLedger:
     @property
     def datasets(self) -> tuple[str, ...]:
         """The names of all tables that there are books for."""
-        with self._shared.store.reading() as work:
-            return tuple(sorted(work.follow().latest))
+        return self._shared.store.read(lambda work: tuple(sorted(work.follow().latest)))
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all, and have it on the disk; see `Ledger`.
@@ -181,25 +179,32 @@ class StoredLedger:
         InvalidArgument
             If there are books for several tables, and none was named.
         """
-        with self._shared.store.reading() as work:
+
+        def books(work: Work) -> Books:
             seen = work.follow()
             name = self._only(seen)
             return Books() if name is None else work.snapshot(name, seen).books
 
+        return self._shared.store.read(books)
+
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`. Raises as `read` does."""
         store, since = self._shared.store, max(since, 0)
-        with store.reading() as work:
+
+        def look(work: Work) -> tuple[str, list[Charge], list[Charge]]:
             seen = work.follow()
             name = self._only(seen) or ""
             # What was read once does not change: the codes of later entries rest on it.
-            known = store.charges.get(name, ())
+            known = store.charges.get(name, [])
             found = [*known]
             for entry in work.taken(name, len(known)):
                 charges = self._loaded(entry)
                 if charges and charges[-1].number != entry.runs:
                     raise store.damaged(f"entry {entry.seq} has charges of other numbers")
                 found += charges
+            return name, known, found
+
+        name, known, found = store.read(look)
         if [charge.number for charge in found] != list(range(1, 1 + len(found))):
             raise store.damaged("charges are missing")
         if len(found) > len(known):
@@ -237,9 +242,12 @@ class StoredLedger:
     def stored(self, request_id: str) -> bytes | None:
         """The answer that is stored for a request; None if there is none."""
         name = to_name("request_id", request_id)
-        with self._shared.store.reading() as work:
+
+        def look(work: Work) -> bytes | None:
             found = work.of_request(self._only(work.follow()) or "", ANSWER, name)
             return None if found is None else found.body
+
+        return self._shared.store.read(look)
 
     def mark_partition(self) -> Mark | None:
         """Mark the partition to be opened as its process's own; None if somebody has one open."""
@@ -257,7 +265,8 @@ class StoredLedger:
             If it cannot be read.
         """
         store, put = self._shared.store, self._anchored()
-        with store.reading() as work:
+
+        def check(work: Work) -> int:
             work.check()
             work.follow()  # which tells an older copy than this process has seen
             seen = work.follow_all()
@@ -274,6 +283,8 @@ class StoredLedger:
                 if books.runs != count:
                     raise store.damaged(f"the books of {name!r} count other charges")
             return seen.seq
+
+        return store.read(check)
 
     def _take(self, plan: Callable[[Work, Seen], tuple[R, Writing | None]]) -> R:
         """Write what a plan makes of the ledger, and give its result once that is safe."""
@@ -310,8 +321,7 @@ class StoredLedger:
             shared.busy.inside = True
             while True:
                 try:
-                    with shared.store.writing() as work:
-                        return act(work, work.follow())
+                    return shared.store.write(lambda work: act(work, work.follow()))
                 except Uncertain as error:
                     why, lost = error.why, True
                 except LedgerUnavailable as error:

@@ -13,14 +13,17 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from threading import Event, Thread
+from typing import TypeVar
 from weakref import WeakSet
 
 __all__ = ["Turnstile", "claimed"]
+
+R = TypeVar("R")
 
 _open: WeakSet[FileIO] = WeakSet()
 """Those whose locks are a process's own. Weakly: an interrupt may come before one is closed, and
@@ -172,6 +175,11 @@ def _release(file: FileIO) -> None:
         _open.discard(file)
 
 
+def _release_all(files: list[FileIO]) -> None:
+    for file in reversed(files):
+        _release(file)
+
+
 class Turnstile:
     """Turns at a file. The locks are two empty files beside it."""
 
@@ -182,16 +190,18 @@ class Turnstile:
         self._queue = f"{path}-queue"
         self._turn = f"{path}-turn"
 
-    @contextmanager
-    def turn(self) -> Generator[None]:
-        """Wait for a turn, and have it for the length of the block."""
+    def run(self, work: Callable[[], R]) -> R:
+        """Wait for a turn, and do some work in it."""
         end = time.monotonic() + self._patience
         held: list[FileIO] = []
         try:
             held.append(_lock(self._queue, self._patience))
             held.append(_lock(self._turn, max(end - time.monotonic(), 0.0)))
-            _release(held.pop(0))
-            yield
+            _release(held[0])
+            return work()
         finally:
-            while held:
-                _release(held.pop())
+            try:
+                _release_all(held)
+            except BaseException:
+                _release_all(held)  # an interrupt came before it had begun
+                raise

@@ -26,6 +26,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import turnstile
+from dpsdk.accounting.ledger.store import Work
 from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
@@ -98,8 +99,12 @@ def test_who_waits_for_a_process_that_was_stopped_is_told_and_goes_on_once_it_is
 def test_making_a_file_waits_no_longer(path, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     holding = files.LedgerFile(path, b"")._turnstile
-    with holding.turn(), pytest.raises(LedgerUnavailable, match="too long"):
-        SQLiteLedger(path)
+
+    def make() -> None:
+        with pytest.raises(LedgerUnavailable, match="too long"):
+            SQLiteLedger(path)
+
+    holding.run(make)
     assert not path.exists()
     SQLiteLedger(path)
 
@@ -108,9 +113,12 @@ def test_making_a_file_waits_no_longer(path, monkeypatch):
 def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
     opened(SQLiteLedger(path))
     hurried = SQLiteLedger(path, patience=0.05)
-    turn = files.LedgerFile(path, b"")._turnstile.turn()
-    with turn, pytest.raises(LedgerUnavailable, match="too long"):
-        hurried.store("a", b"7")
+
+    def store() -> None:
+        with pytest.raises(LedgerUnavailable, match="too long"):
+            hurried.store("a", b"7")
+
+    files.LedgerFile(path, b"")._turnstile.run(store)
     hurried.store("a", b"7")
 
 
@@ -118,11 +126,14 @@ def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
 def test_who_is_refused_again_and_again_keeps_no_more_threads_and_files(path):
     opened(SQLiteLedger(path))
     hurried, before = SQLiteLedger(path, patience=0.01), threading.active_count()
-    with files.LedgerFile(path, b"")._turnstile.turn():
+
+    def store() -> None:
         for _ in range(60):
             with pytest.raises(LedgerUnavailable, match="too long"):
                 hurried.store("a", b"7")
         assert threading.active_count() <= before + 20
+
+    files.LedgerFile(path, b"")._turnstile.run(store)
     hurried.store("a", b"7")
     while threading.active_count() > before:
         threading.Event().wait(0.001)
@@ -140,8 +151,7 @@ def test_a_turn_is_waited_for_no_longer_than_it_may(path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(turnstile, "_wait", wait)
     monkeypatch.setattr(turnstile.time, "monotonic", lambda: now[0])
-    with turnstile.Turnstile(path, 8.0).turn():
-        pass
+    turnstile.Turnstile(path, 8.0).run(lambda: None)
     assert waits == [8.0, 6.0]
 
 
@@ -155,7 +165,7 @@ def test_a_patience_is_a_number_of_seconds(path, wrong):
 
 @pytest.mark.thorough(quick=1)
 @forks
-@pytest.mark.parametrize("kind", ["reading", "writing"])
+@pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     path, monkeypatch, kind
 ):
@@ -163,17 +173,16 @@ def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     opened(ledger)
     begun, end = threading.Event(), threading.Event()
 
-    def work() -> None:
-        with getattr(ledger._shared.store, kind)() as moment:
-            moment.follow()
-            begun.set()
-            end.wait(60)
+    def work(moment: Work) -> None:
+        moment.follow()
+        begun.set()
+        end.wait(60)
 
     def spend() -> None:
         monkeypatch.setattr(files, "_PATIENCE", 0.2)
         assert opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") == 1
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=getattr(ledger._shared.store, kind), args=(work,))
     thread.start()
     begun.wait(60)
     later = threading.Timer(0.05, end.set)
@@ -191,12 +200,11 @@ def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
     ledger = SQLiteLedger(path)
     begun, end = threading.Event(), threading.Event()
 
-    def work() -> None:
-        with ledger._shared.store.reading():
-            begun.set()
-            end.wait(60)
+    def work(_: Work) -> None:
+        begun.set()
+        end.wait(60)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=ledger._shared.store.read, args=(work,))
     thread.start()
     begun.wait(60)
     assert ended(forked(lambda: None)) == 0

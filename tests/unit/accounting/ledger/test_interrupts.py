@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
@@ -68,3 +71,47 @@ def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(quick_di
 @pytest.mark.audit
 def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(quick_disk):
     places(quick_disk / "spent.db", 1)
+
+
+def interrupt_call(work: Callable[[], object], place: int) -> KeyboardInterrupt | None:
+    """Interrupt some work as the call of that number begins, as signals do; those of others too."""
+    left = place
+
+    def count(_frame: FrameType, event: str, _value: object) -> None:
+        nonlocal left
+        left -= event == "call"
+        if event == "call" and not left:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(count)
+        work()
+    except KeyboardInterrupt as error:
+        return error
+    finally:
+        sys.setprofile(None)
+    return None
+
+
+@pytest.mark.parametrize("what", ["read", "charge"])
+def test_who_holds_an_interrupt_waits_for_nothing_that_it_left(quick_disk, what):
+    """As a notebook holds the traceback of the last one, and a `finally` that charges."""
+    ledger = SQLiteLedger(quick_disk / "spent.db", patience=0.05)
+    odometer = opened(ledger)
+    doing: dict[str, Callable[[], object]] = {
+        "read": lambda: odometer.count,
+        "charge": lambda: odometer.charge(PART, "x"),
+    }
+    place = 1
+    while (error := interrupt_call(doing[what], place)) is not None:
+        gc.disable()  # which would end what only a cycle of the traceback holds
+        try:
+            odometer.charge(PART, "x")
+        finally:
+            gc.enable()
+        assert error.__traceback__ is not None
+        assert not forks._now.others(0)
+        place += 1
+    assert place > 40
+    assert ledger.verify() > 1

@@ -10,7 +10,9 @@ import sqlite3
 import threading
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger.network import network_of
+from dpsdk.accounting.ledger.store import Work
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,
@@ -105,23 +108,21 @@ def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
 def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
     turnstile, order = Turnstile(path), list[str]()
 
-    def wait() -> None:
-        with turnstile.turn():
-            order.append("who waited")
+    def work() -> None:
+        other.start()
+        with path.with_name(f"{path.name}-queue").open("a") as queue:
+            while True:  # until the other has its place in the queue
+                try:
+                    fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    break
+                fcntl.flock(queue, fcntl.LOCK_UN)
 
     for _ in range(5):
-        other = threading.Thread(target=wait)
-        with turnstile.turn():
-            other.start()
-            with path.with_name(f"{path.name}-queue").open("a") as queue:
-                while True:  # until the other has its place in the queue
-                    try:
-                        fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        break
-                    fcntl.flock(queue, fcntl.LOCK_UN)
-        with turnstile.turn():
-            order.append("who came back")
+        waiting = partial(turnstile.run, lambda: order.append("who waited"))
+        other = threading.Thread(target=waiting)
+        turnstile.run(work)
+        turnstile.run(lambda: order.append("who came back"))
         other.join()
     assert order == ["who waited", "who came back"] * 5
 
@@ -354,15 +355,18 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
     monkeypatch.setattr("sqlite3.sqlite_version_info", version)
     ledger = SQLiteLedger(tmp_path / "spent.db")
     opened(ledger).charge(HUNDREDTH, "x")
-    with ledger._shared.store.reading() as work:
-        assert work._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
-        assert work._connection.execute("PRAGMA synchronous").fetchone() == (sync,)
+
+    def pragma(name: str) -> Any:
+        ask = f"PRAGMA {name}"
+        return ledger._shared.store.read(lambda work: work._connection.execute(ask).fetchone())
+
+    assert pragma("journal_mode") == (mode,)
+    assert pragma("synchronous") == (sync,)
     # A version that may lose charges takes the log away, or refuses the file.
     reopen(ledger)
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 40, 1))
     assert opened(ledger).charge(HUNDREDTH, "x") == 2
-    with ledger._shared.store.reading() as work:
-        assert work._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",)
+    assert pragma("journal_mode") != ("wal",)
 
 
 # What was edited, damaged or put back
@@ -572,9 +576,12 @@ def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_o
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 51, 3))
     ledger = SQLiteLedger(path)
     odometer = opened(ledger)
-    with ledger._shared.store.reading() as work:
+
+    def read(work: Work) -> None:
         other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
         other.start()
         other.join()
         work.follow()
+
+    ledger._shared.store.read(read)
     assert odometer.count == 1

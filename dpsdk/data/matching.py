@@ -29,7 +29,7 @@ class _LabelMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, labels: dict[str, int]) -> None:
         super().__init__(name, size, texts)
         self._labels = {normal(label): cell for label, cell in labels.items()}
-        self.numbers = {
+        self.numbers: dict[Number, int] = {
             Decimal(label): cell for label, cell in self._labels.items() if is_canonical(label)
         }
         # Among "08", "09" and "10", a column of integers would find one label of three.
@@ -84,7 +84,7 @@ class CategoricalMatcher(_LabelMatcher):
     def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
         labels = {str(label): cell for cell, label in enumerate(attribute.values)}
         super().__init__(attribute.name, attribute.size, texts, labels)
-        self.rest = -1 if attribute.other is None else attribute.index(attribute.other)
+        self.rest: int = -1 if attribute.other is None else attribute.index(attribute.other)
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in ANY or (kind in NUMBERS and self.reads_numbers()):

@@ -28,7 +28,7 @@ class _BehindWall(local):
     on = False
 
 
-behind_wall = _BehindWall()
+behind_wall: _BehindWall = _BehindWall()
 """Set in a thread while a primitive draws and reads: nothing is told from there."""
 
 

@@ -18,10 +18,13 @@ from dpsdk.typing import Real
 
 __all__ = ["Terms", "facts_of", "setting_for"]
 
-setting_for = lru_cache(256)(Setting.of)
-"""The setting that facts say, worked out once."""
-
 _DEFAULT = default_composition()
+
+
+@lru_cache(256)
+def setting_for(facts: Facts) -> Setting:
+    """Return the setting that facts say, worked out once."""
+    return Setting.of(facts)
 
 
 def _facts(value: Facts) -> Facts:

@@ -126,8 +126,8 @@ class _WhereField:
         return CONDITIONS.schema(codebook)
 
 
-RESTRICTED = {"where": Member(OrNone(_WhereField()), None)}
-COUNTED = {**RESTRICTED, "normalized": NORMALIZED}
+RESTRICTED: Mapping[str, object] = {"where": Member(OrNone(_WhereField()), None)}
+COUNTED: Mapping[str, object] = {**RESTRICTED, "normalized": NORMALIZED}
 """Members of the written forms of queries with these arguments."""
 
 Where: TypeAlias = "Conjunction | Mapping[str, Condition] | None"

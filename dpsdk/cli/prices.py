@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 DENSE_LIMIT = 2**21
-"""Where the attributes asked for have more cells, tables are many or large, and fitting wins."""
+"""Beyond so many cells of the attributes asked for, tables are many or large, and fitting wins."""
 
 _CERTIFY = Fraction(1, 10)
-"""What part of the budget the certificate of fitted tables takes."""
+"""The share of the budget for the certificate of fitted tables."""
 
 _STEPS = 10**6
 """Prices are looked for in so many steps a decade: in six digits."""
@@ -204,10 +204,7 @@ def priced(request: Request, facts: Facts, asked: Asked) -> tuple[Budget, Noise 
 def _least_for(
     request: Request, wanted: Wanted, facts: Facts, asked: Asked
 ) -> tuple[Noise, Budget]:
-    """Return the noise that gives an error for the least price, and that price as a budget.
-
-    Both are rounded up to six digits. Without δ the noise is Laplace noise, else Gaussian.
-    """
+    """Return the noise that gives an error for the least price, and that price as a budget."""
     error = wanted.words
     most = facts.row_limit if request.counts else 1
     if wanted.error >= most:

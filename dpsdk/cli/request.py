@@ -112,7 +112,7 @@ class Request:
 
     @property
     def parquet(self) -> bool:
-        """Whether the table is one of Parquet files."""
+        """True if the table is one of Parquet files."""
         return self.table.suffix.lower() == ".parquet" or self.table.is_dir()
 
     @property

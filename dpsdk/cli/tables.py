@@ -32,7 +32,7 @@ __all__ = [
 TableFormat: TypeAlias = Literal["csv", "parquet"]
 
 Digits: TypeAlias = Literal["noise", "full"]
-"""Which digits of a number are written: those that the noise leaves of it, or all."""
+"""The digits of a number that are written: those that the noise leaves of it, or all."""
 
 _UP = Context(prec=4, rounding=ROUND_CEILING)
 """Errors are stated in four digits, rounded up."""
@@ -87,12 +87,12 @@ class Step:
 
     @property
     def whole(self) -> bool:
-        """Whether numbers are written as whole ones: where the grid has no other."""
+        """True if numbers are written as whole ones: where the grid has no other."""
         return self.places is not None and _COARSEST < self.places <= 0
 
     @property
     def written_error(self) -> float | int:
-        """What is stated, as it is written beside the numbers: whole if they are, and it is."""
+        """The stated error as it is written beside the numbers: whole if they are, and it is."""
         stated = self.stated
         return int(stated) if self.whole and stated.is_integer() else stated
 

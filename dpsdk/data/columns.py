@@ -48,7 +48,7 @@ def require_columns(
 
 
 class Kind(Enum):
-    """What the type of a column says of its values."""
+    """The kind of values in a column, by its type."""
 
     BOOLEAN = "booleans"
     INTEGER = "integers"
@@ -77,7 +77,7 @@ class Column:
     """Of dates and times the seconds since 1970, of times with a zone in UTC; rounded down."""
     missing: Bools | None = None
     places: Ints | None = None
-    """Where each row's value stands among `values`; None where each row has its own."""
+    """The place of each row's value among `values`; None where each row has its own."""
 
     def __len__(self) -> int:
         return len(self.values if self.places is None else self.places)

@@ -20,7 +20,7 @@ from dpsdk.progress import Bars
 __all__ = ["Collect", "Declaration", "Outside"]
 
 Collect: TypeAlias = Literal["histogram", "marginals"]
-"""What comes back from the engine of a frame.
+"""The result that comes back from the engine of a frame.
 
 - "histogram": the cells that are not empty, once, when the table is taken in.
 - "marginals": each marginal table that a query touches, when it is first read. Until then the
@@ -28,7 +28,7 @@ Collect: TypeAlias = Literal["histogram", "marginals"]
 """
 
 Outside: TypeAlias = Literal["cell", "clip", "raise"]
-"""What becomes of a row with a value outside the domain.
+"""The fate of a row with a value outside the domain.
 
 - "cell": it falls into one extra public cell where every query is zero.
 - "clip": numbers, dates and times move to the nearest bound; all else still goes to the extra cell.
@@ -148,12 +148,12 @@ class Declaration:
 
     @property
     def has_public_rows(self) -> bool:
-        """Whether the number of rows is the same in all neighbouring tables, and so public."""
+        """True if the number of rows is the same in all neighbouring tables, and so public."""
         return self.relation is Neighbors.REPLACE_ONE
 
     @property
     def complete(self) -> bool:
-        """Whether every row must lie inside the domain."""
+        """True if every row must lie inside the domain."""
         return self.outside == "raise"
 
     @property

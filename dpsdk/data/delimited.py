@@ -206,10 +206,7 @@ class _Table:
         return () if fields is None or len(fields) > self._fields else fields
 
     def _by_arrow(self, block: bytes) -> list[Ints] | None:
-        """Return the same codes by pyarrow, if it is there and all lines are of the plainest kind.
-
-        These are lines of as many fields as the first one, without quotes.
-        """
+        """Return the same codes by pyarrow, if it is there and all lines are plain."""
         blank = (_FEED * 2, _FEED + _RETURN) if self._fields > 1 else ()
         if (
             not ("\0" < self._wanted.delimiter < "\x80" and is_cut_by_bytes(self._encoding))

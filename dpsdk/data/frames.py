@@ -135,7 +135,7 @@ def series_as_column(series: nw.Series[Any]) -> Column:
 
 
 def _times_of_dictionary(native: Any) -> Any:
-    """What a dictionary of dates or times of pyarrow stands for; None for any other column."""
+    """The dates or times that a dictionary of pyarrow stands for; None for any other column."""
     arrow = sys.modules.get("pyarrow")
     if hasattr(getattr(native, "dtype", None), "pyarrow_dtype"):
         native = native.array.__arrow_array__()

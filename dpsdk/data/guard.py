@@ -12,7 +12,7 @@ from dpsdk.errors import DataError, DpsdkError, MissingExtra
 __all__ = ["attempt", "explained", "hidden", "outcome"]
 
 UNREADABLE = "cannot be read; collect and check it before it is handed over"
-"""What is said of a table whose library raised, since its text may quote values."""
+"""The reason for a table whose library raised, since its text may quote values."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -57,9 +57,9 @@ class Matcher(ABC):
     """Finds the cells of values along one attribute."""
 
     clips: bool = False
-    """Whether numbers beyond the bounds are moved to them."""
+    """True if numbers beyond the bounds are moved to them."""
     reads_digits: bool = False
-    """Whether every text of digits is read as the integer that it spells."""
+    """True if every text of digits is read as the integer that it spells."""
 
     def __init__(self, name: str, size: int, texts: TextFormat) -> None:
         self.name: str = name

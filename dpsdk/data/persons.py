@@ -70,7 +70,7 @@ LENGTHS = 64
 
 
 WHITE_SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
-"""What `strip` drops, written out for engines that would drop less."""
+"""The characters that `strip` drops, written out for engines that would drop less."""
 
 _CHUNK = 2**16
 

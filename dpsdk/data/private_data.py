@@ -88,7 +88,7 @@ class PrivateData:
 
     @property
     def name(self) -> str:
-        """What a ledger knows the table by."""
+        """The name of the table in a ledger."""
         return self._name
 
     @classmethod
@@ -451,10 +451,7 @@ collect, progress
         collect: Collect = "histogram",
         progress: bool = False,
     ) -> PrivateData | BaseException:
-        """Return a table of what is read, or the error to raise once the caller has let go of it.
-
-        `public`, `texts` and `lines` are arguments of `Declaration`, `TextFormat` and `FileFormat`.
-        """
+        """Return a table of what is read, or the error to raise after the caller let go."""
 
         def load() -> PrivateData:
             text_format = TextFormat(*texts)
@@ -489,7 +486,7 @@ collect, progress
         return self
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what is public. Reads nothing."""
+        """Return the HTML that a notebook shows: public facts. Reads nothing."""
         facts = self._facts
         told: list[tuple[str, object]] = [
             ("rows", "private" if facts.rows is None else f"{facts.rows:,}"),

@@ -1,4 +1,4 @@
-"""Where private counts are kept: beside the objects that stand for them, not inside.
+"""Storage of private counts: beside the objects that stand for them, not inside.
 
 With each goes what was public about it when it was made: a `PrivateData` and its facts are in the
 hands of clients, and what they are made to say later must not change a price.
@@ -35,12 +35,12 @@ def open_histogram(owner: object) -> Counts:
 
 
 def in_engine(owner: object) -> bool:
-    """Whether an engine is asked for the counts of an owner, which takes many nested calls."""
+    """True if an engine is asked for the counts of an owner, which takes many nested calls."""
     return _found(owner)[0].process is not None
 
 
 def setting_of(owner: object) -> Setting:
-    """What is public about the counts of an owner, as it was when they were kept.
+    """The public facts about the counts of an owner, as they were when these were stored.
 
     Raises
     ------

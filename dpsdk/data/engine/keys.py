@@ -1,4 +1,4 @@
-"""What an engine groups rows by, so that as few keys come back as the rules of cells allow.
+"""Keys of groups in an engine, as few as the rules of cells allow.
 
 Cells are decided by a `Matcher`, the same for all doors. A numeric column becomes cell numbers
 inside the engine, by comparisons with numbers that its own type holds exactly, so that it does not
@@ -42,7 +42,7 @@ Values: TypeAlias = "Sequence[object] | nw.Series[Any]"
 
 @frozen(eq=False, repr=False)
 class Key:
-    """What rows are grouped by for one attribute. Private where its engine answers."""
+    """A key by which rows are grouped for one attribute. Private where its engine answers."""
 
     name: str
     """Of the attribute, and of its column."""
@@ -50,7 +50,7 @@ class Key:
     codes: Callable[[Values], Ints]
     """The cell numbers of values of the expression that came back; -1 is outside."""
     direct: bool
-    """Whether the expression is the cell number already, and -1 outside."""
+    """True if the expression is the cell number already, and -1 outside."""
     rest: int = -1
     """The cell of a value that is neither missing nor one of those that were listed."""
 
@@ -239,7 +239,7 @@ def _of_ordered(
 
 
 def _between(column: nw.Expr, low: int, high: int, least: int, most: int) -> nw.Expr:
-    """Whether an integer is between two bounds; of a bound of its type there is no need to ask."""
+    """True if an integer is between two bounds; a bound of its type needs no test."""
     if low == least:
         return ~column.is_null() if high == most else column <= high
     return column >= low if high == most else (column >= low) & (column <= high)

@@ -119,10 +119,7 @@ class Pushed(CachedCounts):
     def _grouped(
         self, names: tuple[str, ...], runs: Sequence[tuple[int, int]]
     ) -> tuple[list[Ints], Floats]:
-        """The groups of rows inside the domain that agree in the named attributes: keys, counts.
-
-        A run of attributes is one key, the number of a cell in their table.
-        """
+        """The groups of rows inside the domain that agree in the named attributes: keys, counts."""
         keys = [f"{_KEY}_{number}" for number in range(len(runs))]
 
         def plan(table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -194,7 +191,7 @@ def _whole(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Where to cut attributes into runs whose tables have so few cells that keys number them."""
+    """The cuts of attributes into runs whose tables have so few cells that keys number them."""
     runs: list[tuple[int, int]] = []
     start, cells = 0, 1
     for place, size in enumerate(sizes):

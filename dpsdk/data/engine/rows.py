@@ -44,7 +44,7 @@ _PERSON, _SALT, _REPEAT, _KEY, _PLACE, _COUNT = (
     f"dpsdk_{name}" for name in ("person", "salt", "repeat", "key", "place", "rows")
 )
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
-"""What `strip` drops. Not every engine trims a text of more than blanks."""
+"""The characters that `strip` drops. Not every engine trims a text of more than blanks."""
 
 
 def code_name(place: int) -> str:

@@ -25,7 +25,7 @@ from dpsdk.typing import Array
 __all__ = ["Plan", "Snapshot", "snapshot_of"]
 
 Plan: TypeAlias = Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]
-"""What is asked of the table of codes, as an expression that the engine works out."""
+"""A question to the table of codes, as an expression that the engine works out."""
 
 _INSIDE = "dpsdk_inside"
 
@@ -166,10 +166,7 @@ def _of_spark(frame: Any) -> Snapshot | None:
 
 
 def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
-    """Within this process where the engine is; a temporary table on a server of PostgreSQL.
-
-    Of other engines under Ibis it is not known whether temporary tables are tables or views.
-    """
+    """Within this process where the engine is; a temporary table on a server of PostgreSQL."""
     backend = native.get_backend()
     match backend.name:
         case "duckdb":
@@ -185,7 +182,7 @@ def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
 
 
 class _Connection:
-    """What is known of a connection that all who ask through it wait for."""
+    """The state of a connection that all who ask through it wait for."""
 
     def __init__(self) -> None:
         self.lock: ExclusiveLock = ExclusiveLock("the connection of a table")

@@ -42,7 +42,7 @@ class Table:
 
     @property
     def in_engine(self) -> bool:
-        """Whether its engine groups rows by expressions; other tables are read by columns."""
+        """True if its engine groups rows by expressions; other tables are read by columns."""
         known = self.frame.implementation
         if known.is_polars():
             # It groups by no objects of Python.
@@ -56,12 +56,12 @@ class Table:
 
     @property
     def is_loose(self) -> bool:
-        """Whether a column may hold values of other types than its own, as texts among integers."""
+        """True if a column may hold values of other types than its own, as texts among integers."""
         return self.server == "sqlite"
 
     @property
     def compares_exactly(self) -> bool:
-        """Whether its engine is known to tell all texts apart, and to rank rows."""
+        """True if its engine is known to tell all texts apart, and to rank rows."""
         known = self.frame.implementation
         if known.is_ibis():
             return self.server in {"duckdb", "postgres"}

@@ -1,4 +1,4 @@
-"""What an engine groups dates and times by, in whole numbers only.
+"""Keys of dates and times in an engine, in whole numbers only.
 
 No engine's own zones are asked, since these may be of another edition, or of the session that
 happens to be open. A time with a zone is a number of ticks since 1970 in UTC: it is compared with
@@ -62,7 +62,7 @@ def steps(
 
 @frozen(eq=False, repr=False)
 class Moments:
-    """What rows are grouped by: parts of time that never lie in two cells."""
+    """The parts of time that rows are grouped by, none of which lies in two cells."""
 
     expression: nw.Expr
     codes: Callable[[Ints], Ints] | None
@@ -72,7 +72,7 @@ class Moments:
 def of_moments(
     matcher: DateMatcher, column: nw.Expr, dtype: nw.dtypes.DType, table: nw.LazyFrame[Any]
 ) -> Moments | nw.Expr:
-    """What a column of dates or times is grouped by; an expression where by its own values."""
+    """The keys of a column of dates or times; an expression where they are its own values."""
     kind, unit = Kind.DATE, "s"
     if isinstance(dtype, nw.Datetime):
         kind = Kind.NAIVE_TIME if dtype.time_zone is None else Kind.ZONED_TIME

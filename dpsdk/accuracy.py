@@ -433,6 +433,11 @@ class Lifting(ABC, Generic[A_co]):
         del apart, assumptions
         return self.spread(np.full(len(radii), np.nan), radii, facts)
 
+    def presumes(self, facts: Facts, /) -> frozenset[str]:
+        """The keys of `assume=` that a bound beforehand needs; none where it needs none."""
+        del facts
+        return frozenset()
+
     def constrained(
         self, constraint: Constraint, raw: Floats, facts: Facts, /
     ) -> Constrained[A_co]:

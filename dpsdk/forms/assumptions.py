@@ -14,10 +14,11 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms.facts import Facts
 from dpsdk.typing import Real
 
-__all__ = ["NOTHING", "Assumptions"]
+__all__ = ["NOTHING", "Assumptions", "counting"]
 
 _SHARE = "a share above 0 and at most 1"
-_KNOWN = frozenset({"rows", "inside"})
+_DENSE = "a number of rows above 0"
+_KNOWN = frozenset({"rows", "inside", "density"})
 
 
 def _to_rows(value: int | None) -> int | None:
@@ -33,8 +34,22 @@ def _to_inside(value: Real | None) -> Fraction | None:
     return share
 
 
+def _to_density(value: Real | None) -> Fraction | None:
+    if value is None:
+        return None
+    rows = to_fraction("density", value, _DENSE)
+    if not rows > 0:
+        raise InvalidArgument("density", _DENSE, shown(value))
+    return rows
+
+
 @written(
-    "assumptions", {"rows": Member(OrNone(INTEGER), None), "inside": Member(OrNone(AMOUNT), None)}
+    "assumptions",
+    {
+        "rows": Member(OrNone(INTEGER), None),
+        "inside": Member(OrNone(AMOUNT), None),
+        "density": Member(OrNone(AMOUNT), None, quiet=True),
+    },
 )
 @frozen
 class Assumptions:
@@ -51,18 +66,24 @@ class Assumptions:
     inside
         At least this share of the rows counts in each query: rows that lie in the domain and meet
         its condition.
+    density
+        At least so many rows count for each unit of the attribute around each quantile that is
+        asked for: for each value within the bound, as many times its distance from the quantile lie
+        from that value on up to the quantile, whose own rows are left out. A unit is 1 of numbers,
+        and a day, week, month or hour of dates.
 
     >>> from dpsdk.planner import Assumptions
     >>> Assumptions(rows=30_000, inside=0.9)
-    Assumptions(rows=30000, inside=Fraction(9, 10))
+    Assumptions(rows=30000, inside=Fraction(9, 10), density=None)
     """
 
     rows: int | None = field(default=None, converter=_to_rows)
     inside: Fraction | None = field(default=None, converter=_to_inside)
+    density: Fraction | None = field(default=None, converter=_to_density)
 
     @classmethod
     def of(cls, given: Mapping[str, object] | Assumptions | None) -> Assumptions:
-        """The assumptions of an `assume=` argument: a mapping of rows and inside.
+        """The assumptions of an `assume=` argument: a mapping of rows, inside and density.
 
         Raises
         ------
@@ -72,15 +93,19 @@ class Assumptions:
         if given is None:
             return NOTHING
         if isinstance(given, Assumptions):
-            return Assumptions(given.rows, given.inside)
+            return Assumptions(given.rows, given.inside, given.density)
         if not isinstance(given, Mapping) or not set(given) <= _KNOWN:
-            raise InvalidArgument("assume", "a mapping of rows and inside", shown(given))
-        return cls(cast("int | None", given.get("rows")), cast("Real | None", given.get("inside")))
+            raise InvalidArgument("assume", "a mapping of rows, inside and density", shown(given))
+        return cls(
+            cast("int | None", given.get("rows")),
+            cast("Real | None", given.get("inside")),
+            cast("Real | None", given.get("density")),
+        )
 
     @property
     def nothing(self) -> bool:
         """True if nothing is assumed."""
-        return self.rows is None and self.inside is None
+        return self.rows is None and self.inside is None and self.density is None
 
     def check(self, facts: Facts) -> None:
         """Refuse what cannot be true of a table with these facts.
@@ -130,7 +155,15 @@ class Assumptions:
             said.append(f"{share} rows count")
         elif self.rows is not None and facts.outside:
             said.append("all rows lie in the domain")
+        if self.density is not None:
+            said.append(f"at least {float(self.density):.4g} rows a unit lie around each quantile")
         return tuple(said)
+
+
+def counting(facts: Facts, *, conditional: bool) -> frozenset[str]:
+    """The keys of `assume=` that say how many rows count in a query, where that is not public."""
+    keys = {"inside"} if conditional or facts.outside else set[str]()
+    return frozenset(keys if facts.rows is not None else {*keys, "rows"})
 
 
 NOTHING = Assumptions()

@@ -180,7 +180,7 @@ def _failed(
             why = reason("promise-only-expected", error=number(_high(hoped)))
             plan = to_plan(trials, hoped, [why], feasible=False, attainable=attainable)
             return RankedPlan(plan, (1, plan.share_of_remaining or Fraction(0), 0.0), math.inf)
-    why = falls_short(trials, most)
+    why = _missing(trials.task, most) or falls_short(trials, most)
     plan = to_plan(trials, most, [why], feasible=False, attainable=attainable)
     return RankedPlan(plan, (2, math.inf if attainable is None else attainable, 0.0), math.inf)
 
@@ -193,6 +193,13 @@ def _falls_short(trials: Trials[F], most: Trial[F]) -> Reason:
     if bound.vacuous:
         return reason("vacuous", error=number(bound.error), span=number(span_of(trials.task)))
     return reason("too-dear", error=number(bound.error))
+
+
+def _missing(task: Task[Any, F], trial: Trial[F]) -> Reason | None:
+    """Return which assumptions a bound needs, where it says nothing without them."""
+    if trial.bound is None or not trial.bound.vacuous or not task.missing:
+        return None
+    return reason("needs-assumption", keys=", ".join(f'"{key}": ...' for key in task.missing))
 
 
 def _no_bound(trials: Trials[F], trial: Trial[F]) -> Reason:
@@ -230,7 +237,8 @@ def _plan_for_total(
     attainable = _finite_error(found)
     if least == math.inf and not median < span:
         if bound is not None:
-            reasons.append(reason("vacuous", error=number(bound.error), span=number(span)))
+            vacuous = reason("vacuous", error=number(bound.error), span=number(span))
+            reasons.append(_missing(trials.task, found) or vacuous)
         if expected is not None:
             error = median if bound is None else bound.error
             plan = to_plan(trials, found, reasons, feasible=False, attainable=attainable)

@@ -20,6 +20,8 @@ SENTENCES = MappingProxyType({
     "nothing-left": "no amount of it fits into what may be spent",
     "vacuous": "for all that may be spent, off by up to {error}, and no two answers differ by more"
     " than {span}",
+    "needs-assumption": "a bound beforehand depends on the table: say what you believe of it by"
+    " assume={{{keys}}}",
     "loose-alpha": "no two answers differ by more than {span}, so that a guess would do",
     "no-bound": "{why}",
     "refused": "{why}",

@@ -121,6 +121,13 @@ class Task(Generic[A, F]):
         return self.assumptions.words(self.facts)
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The keys of `assume=` that a bound needs and that were not given."""
+        lift = lifting(self.query)
+        needed = frozenset[str]() if lift is None else lift.presumes(self.facts)
+        return tuple(sorted(key for key in needed if getattr(self.assumptions, key) is None))
+
+    @property
     def span(self) -> float:
         """The largest difference between two possible answers, infinite where none is known."""
         lift = lifting(self.query)

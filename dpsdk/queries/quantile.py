@@ -17,6 +17,7 @@ from dpsdk.codec import AMOUNT, NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
+from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.queries.conjunction import RESTRICTED, Conditioned, Where, masked, options, to_where
 from dpsdk.typing import Array, Bools, Floats, Real
 
@@ -35,6 +36,9 @@ _SHORT = 64
 
 _SLACK = 1e-9
 """The rounding of floats beside the number of rows."""
+
+_ROUNDED = 2.0**-48
+"""The rounding of the few operations from raw numbers to the error of a quantile, and more."""
 
 
 def isotonic(values: Array | Sequence[float]) -> Floats:
@@ -140,6 +144,38 @@ class _Crossing(Conditioned[A_co]):
         low, high = (self._at(place, facts) for place in self._within(raw, radii, facts))
         middle = self._at(found, facts)
         return np.array([max(middle - low, high - middle)])
+
+    def presumed(
+        self,
+        radii: Floats,
+        apart: Callable[[], Floats],
+        facts: Facts,
+        assumptions: Assumptions,
+        /,
+    ) -> Floats:
+        # docs/explanation/proofs/mean.md
+        span = np.array([self.span(facts)])
+        density, rows, last = assumptions.density, self._rows(facts), float(radii[-1])
+        counted = assumptions.counted(facts, conditional=self.where is not None)
+        if density is None or rows == 0:
+            return span
+        if rows is None and not counted - last > max(0.0, float(apart()[-1])):
+            return span
+        wide = self._excess(np.zeros(len(radii)), radii, facts)[1]
+        most = float(wide.max()) + 2 * _SLACK * max(1.0, facts.row_limit + last)
+        away = most / float(density) * (1 + _ROUNDED)
+        attribute = facts.domain[self.attribute]
+        if isinstance(attribute, Binned):
+            away += float(np.diff(attribute.edges).max(initial=0.0)) * (1 + _ROUNDED)
+        elif away < math.inf:
+            away = float(math.ceil(away))
+        result: Floats = np.minimum(span, away)
+        return result
+
+    def presumes(self, facts: Facts, /) -> frozenset[str]:
+        if self._rows(facts) is not None:
+            return frozenset({"density"})
+        return counting(facts, conditional=self.where is not None) | {"density"}
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
         attribute = facts.domain[self.attribute]

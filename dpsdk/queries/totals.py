@@ -13,7 +13,7 @@ from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
-from dpsdk.forms.assumptions import Assumptions
+from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import ScalarQuery
@@ -258,6 +258,9 @@ class Mean(Conditioned[float]):
         rounded = _ROUNDED * (abs(low) + abs(high))
         radius = (total + count) / (fewest - count) * _width(attribute) / 2
         return np.array([min(self.span(facts), radius * (1 + _ROUNDED) + rounded)])
+
+    def presumes(self, facts: Facts, /) -> frozenset[str]:
+        return counting(facts, conditional=self.where is not None)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -116,6 +117,15 @@ class Catalogue(Kinds):
         return f"Catalogue of {len(self._by_name)} kinds"
 
 
+_ROOMS = "accounting domain forms hypothesis learning losses mechanisms planner queries release"
+"""The packages whose classes have written forms."""
+
+
 @cache
 def _shipped() -> Catalogue:
+    # A class is registered when its module is loaded, and most modules are when they are asked for.
+    for room in _ROOMS.split():
+        package = import_module(f"dpsdk.{room}")
+        for name in package.__all__:
+            getattr(package, name)
     return Catalogue(sorted(PUBLIC, key=lambda kind: kind.name))

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 from importlib import import_module
 from inspect import isabstract, isclass
@@ -337,3 +339,12 @@ def test_texts_of_classes_below_are_written_as_what_they_equal():
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_every_public_value_has_a_repr_of_moderate_length(value):
     assert 0 < len(repr(value)) < 20_000
+
+
+def test_a_fresh_process_knows_every_kind():
+    """Classes are registered when they are loaded, and a new process has loaded few of them."""
+    program = "from dpsdk import wire; print(len(wire.Catalogue.shipped().kinds))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout) == len(wire.Catalogue.shipped().kinds) > 80

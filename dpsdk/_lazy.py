@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
-__all__ = ["lazy_names"]
+__all__ = ["lazy_names", "load_all"]
 
 
 def lazy_names(
@@ -39,3 +39,11 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *modules})
 
     return load, listed
+
+
+def load_all(packages: Iterable[str]) -> None:
+    """Load every public name of these packages of dpsdk, so that all classes are registered."""
+    for place in packages:
+        package = import_module(f"dpsdk.{place}")
+        for name in package.__all__:
+            getattr(package, name)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 from typing import TypeVar, cast
 
 from typing_extensions import override
 
 from dpsdk._checks import shown
+from dpsdk._lazy import load_all
 from dpsdk._records import shows_half_made
 from dpsdk.codec import PUBLIC, Kind, Kinds
 from dpsdk.errors import InvalidArgument
@@ -124,8 +124,5 @@ _ROOMS = "accounting domain forms hypothesis learning losses mechanisms planner 
 @cache
 def _shipped() -> Catalogue:
     # A class is registered when its module is loaded, and most modules are when they are asked for.
-    for room in _ROOMS.split():
-        package = import_module(f"dpsdk.{room}")
-        for name in package.__all__:
-            getattr(package, name)
+    load_all(_ROOMS.split())
     return Catalogue(sorted(PUBLIC, key=lambda kind: kind.name))

@@ -344,7 +344,6 @@ def test_every_public_value_has_a_repr_of_moderate_length(value):
 def test_a_fresh_process_knows_every_kind():
     """Classes are registered when they are loaded, and a new process has loaded few of them."""
     program = "from dpsdk import wire; print(len(wire.Catalogue.shipped().kinds))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(ran.stdout) == len(wire.Catalogue.shipped().kinds) > 80

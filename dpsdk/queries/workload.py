@@ -349,7 +349,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         )
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
-        return frozenset().union(*[query.presumes(facts) for query in self._lifted])
+        return frozenset[str]().union(*[query.presumes(facts) for query in self._lifted])
 
     def bracket(
         self, raw: Floats, radii: Floats, facts: Facts, /

@@ -64,6 +64,12 @@ MEANT: list[Meant] = [
         old='"error": "0.0".*"vacuous": true',
         new='"error": "0.0".*"vacuous": false',
     ),
+    Meant(
+        name="what a refusal says",
+        reason="what was asked and what would fit are told in the units of the request",
+        kind="charge|session|channel|refusal",
+        key=".*! words",
+    ),
 ]
 
 

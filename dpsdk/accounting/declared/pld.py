@@ -20,7 +20,7 @@ from dpsdk.typing import Real
 
 __all__ = ["pld_epsilon"]
 
-_COMMAND = "pip install dpsdk dp-accounting"
+_COMMAND = "pip install dp-accounting"
 
 
 class _Losses(Protocol):

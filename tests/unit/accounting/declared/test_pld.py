@@ -24,7 +24,7 @@ installed = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs
 
 @pytest.mark.skipif(find_spec("dp_accounting") is not None, reason="for where it is missing")
 def test_where_it_is_missing_the_command_is_named():
-    with pytest.raises(MissingExtra, match=r"own, run pip install dpsdk dp-accounting$"):
+    with pytest.raises(MissingExtra, match=r"own, run pip install dp-accounting$"):
         pld_epsilon(declare([PureGuarantee(1)]), 1e-6)
 
 

@@ -33,6 +33,7 @@ def test_a_family_that_takes_too_much_is_not_tried_and_says_so(monkeypatch):
     assert "limits=" in barred["ResidualPlanner"][0].text
 
 
+@pytest.mark.thorough
 def test_one_that_takes_little_is_tried_as_before():
     domain, own = planner(8, 3)
     for wanted in ({"error": 0.05}, {"budget": Budget("0.1", "1e-7")}):
@@ -48,6 +49,7 @@ def test_what_is_too_large_for_plain_noise_is_refused(wanted):
     assert (told.value.needed, told.value.limit) == (2**24, 2**21)
 
 
+@pytest.mark.thorough
 def test_limits_allow_more_and_never_less(monkeypatch):
     monkeypatch.setattr("dpsdk.planner.work._BYTES", 2**20)
     line = Domain(Integer("x", 0, 2**13))

@@ -19,6 +19,7 @@ def planner(**given):
     return Planner(DOMAIN, Budget(1, "1e-6"), **given)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(
     ("given", "assume"),
     [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, final, overload
 
 from dpsdk._checks import described, shown, to_beta
 from dpsdk._records import field, frozen, shows_half_made
 from dpsdk.accounting import Budget, Composition, Odometer, Remaining
+from dpsdk.accounting.balance import Balance
 from dpsdk.data import Outside, PrivacyUnit
 from dpsdk.data.declaration import Declaration
 from dpsdk.domain import Domain
@@ -16,7 +17,7 @@ from dpsdk.forms import Facts, Form, Neighbors
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
 from dpsdk.mechanisms import Mechanism
-from dpsdk.planner.joint import TaskOf, for_goals
+from dpsdk.planner.joint import for_goals
 from dpsdk.planner.plan import Plan
 from dpsdk.planner.planning import plans_for_budget, plans_for_error
 from dpsdk.planner.plans import Plans
@@ -53,16 +54,36 @@ class Wanted:
 
 
 def plans_for(
-    query: Query[A, F] | Iterable[Goal[A, F]], task_of: TaskOf, facts: Facts, wanted: Wanted
+    query: Query[A, F] | Iterable[Goal[A, F]],
+    form_of: Callable[[Query[Any, Any]], Any],
+    terms: Terms,
+    balance: Balance,
+    wanted: Wanted,
 ) -> Plans[F]:
     """Return ways to answer a query, or to reach goals.
+
+    Parameters
+    ----------
+    query
+        The query, or the goals.
+    form_of
+        Lowers a query over such a table, and refuses what cannot be put to it.
+    terms, balance
+        What is public of the table, and what may be spent.
+    wanted
+        The other arguments.
 
     Raises
     ------
     InvalidArgument
         If an argument is not what it should be, or not one of those that go together is given.
     """
-    wanted.assumptions.check(facts)
+
+    def task_of(query: Query[Any, Any], beta: float, /) -> Task[Any, Any]:
+        form = form_of(query)
+        return Task(query, form, terms, balance, beta, wanted.assumptions, wanted.limits)
+
+    wanted.assumptions.check(terms.facts)
     amounts = {"error": wanted.error, "budget": wanted.budget}
     given = [name for name, amount in amounts.items() if amount is not None]
     if not isinstance(query, Query):
@@ -239,13 +260,7 @@ class Planner:
             If another argument is not what it should be.
         """
         wanted = Wanted(error, budget, beta, assume, limits)
-        terms, balance = self._terms, self._odometer.balance
-
-        def task_of(query: Query[Any, Any], beta: float, /) -> Task[Any, Any]:
-            form = self._form(query)
-            return Task(query, form, terms, balance, beta, wanted.assumptions, wanted.limits)
-
-        return plans_for(query, task_of, self._facts, wanted)
+        return plans_for(query, self._form, self._terms, self._odometer.balance, wanted)
 
     def affords(self, query: Query[Any, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """Return how many such queries fit, one after the other; None where they are free."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
+from typing import Final, TypeVar, cast, final
 
 from typing_extensions import override
 
@@ -25,11 +25,7 @@ from dpsdk.session.identity import BEST, Using, question_of
 from dpsdk.session.opening import Stopped, opening_of
 from dpsdk.session.stored import Request
 
-if TYPE_CHECKING:
-    from dpsdk.planner import Goal, Plans
-    from dpsdk.planner.task import Task
-
-__all__ = ["mechanism_of", "plans_of", "release_by_best", "release_by_plan", "said_of"]
+__all__ = ["mechanism_of", "release_by_best", "release_by_plan", "said_of"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -37,23 +33,6 @@ F = TypeVar("F", bound=Form)
 _NAME: Final = "the best plan"
 _DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
 """Tells requests to whatever is best from requests to a mechanism."""
-
-
-def plans_of(
-    query: Query[A, F] | Iterable[Goal[A, F]], context: Context, wanted: Mapping[str, Any]
-) -> Plans[F]:
-    """Ways to answer a query, or to reach goals, judged from public facts alone."""
-    from dpsdk.planner.planner import Wanted, plans_for  # noqa: PLC0415  # loads all mechanisms
-    from dpsdk.planner.task import Task  # noqa: PLC0415  # the same
-
-    arguments = Wanted(**wanted)
-    terms, balance = context.terms, context.payer.balance
-
-    def task_of(query: Query[Any, Any], beta: float, /) -> Task[Any, Any]:
-        form = context.forms.form(query)
-        return Task(query, form, terms, balance, beta, arguments.assumptions, arguments.limits)
-
-    return plans_for(query, task_of, context.facts, arguments)
 
 
 def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:

@@ -52,7 +52,7 @@ from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import Stopped, channel_to
-from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
+from dpsdk.session.planned import mechanism_of, release_by_best, release_by_plan, said_of
 
 if TYPE_CHECKING:
     from dpsdk.kernel import Limits
@@ -432,10 +432,13 @@ class QueryInterface:
             if error is not None:
                 raise InvalidArgument("alpha", "left out, as error names the same", "both")
             error = alpha
-        amounts = {"error": error, "budget": budget, "beta": beta}
-        wanted = {**amounts, "assumptions": assume, "limits": limits}
-        with self._context.history.working("planning"):
-            return plans_of(query, self._context, wanted)
+        from dpsdk.planner.planner import Wanted, plans_for  # noqa: PLC0415  # loads all mechanisms
+
+        context = self._context
+        with context.history.working("planning"):
+            wanted = Wanted(error, budget, beta, assume, limits)
+            balance = context.payer.balance
+            return plans_for(query, context.forms.form, context.terms, balance, wanted)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

@@ -131,8 +131,7 @@ def test_only_the_kernel_and_the_data_package_reach_private_counts():
 
 @pytest.mark.thorough
 def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
-    # What a calibration asks of public tables is chosen at random.
-    assert touching(RANDOM, "noise", "testing", "calibration", "_tokens.py") == {}
+    assert touching(RANDOM, "noise", "testing", "_tokens.py") == {}
     # By which a ledger knows its own entries again; nothing else has a use for it.
     assert touching(["dpsdk._tokens"], "accounting/ledger") == {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import ParamSpec, TypeVar
 
 from dpsdk._checks import cut
@@ -41,7 +41,18 @@ def outcome(result: T | BaseException) -> T:
 
 
 @contextmanager
-def hidden(source: str, reason: str = UNREADABLE) -> Generator[None]:
+def _replaced(source: str, why: Callable[[Exception], str]) -> Generator[None]:
+    try:
+        yield
+    except DpsdkError:
+        raise
+    except ImportError as error:
+        raise _missing(source, error) from None
+    except Exception as error:  # noqa: BLE001  # whatever another author raises
+        raise DataError(source, why(error)) from None
+
+
+def hidden(source: str) -> AbstractContextManager[None]:
     """Replace errors of other authors while rows are read: their text may quote a value.
 
     Raises
@@ -51,18 +62,10 @@ def hidden(source: str, reason: str = UNREADABLE) -> Generator[None]:
     DataError
         In place of any other error that is not of this package.
     """
-    try:
-        yield
-    except DpsdkError:
-        raise
-    except ImportError as error:
-        raise _missing(source, error) from None
-    except Exception:  # noqa: BLE001  # see above
-        raise DataError(source, reason) from None
+    return _replaced(source, lambda _: UNREADABLE)
 
 
-@contextmanager
-def explained(source: str) -> Generator[None]:
+def explained(source: str) -> AbstractContextManager[None]:
     """Give the reason of what fails before a row is read: names, types and queries are public.
 
     Errors of classes that are not known to be of that kind are hidden.
@@ -74,14 +77,7 @@ def explained(source: str) -> Generator[None]:
     DataError
         In place of any other error that is not of this package.
     """
-    try:
-        yield
-    except DpsdkError:
-        raise
-    except ImportError as error:
-        raise _missing(source, error) from None
-    except Exception as error:  # noqa: BLE001  # see above
-        raise DataError(source, _reason(error)) from None
+    return _replaced(source, _reason)
 
 
 _PUBLIC = {

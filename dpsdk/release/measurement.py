@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeAlias
 import numpy as np
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._arrays import Lasting, same_numbers
+from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import Accuracy
 from dpsdk.typing import Floats
@@ -28,10 +28,7 @@ off a "hypothesis", a public distribution that moves, or that a model was fitted
 
 def _still(values: Floats) -> Floats:
     # Of another author's strategy it may be anything, which is refused later.
-    if type(values) is np.ndarray and values.dtype == _FLOAT:
-        values = np.array(values, order="C")
-        values.flags.writeable = False
-    return values
+    return frozen_copy(values) if type(values) is np.ndarray and values.dtype == _FLOAT else values
 
 
 @frozen

@@ -77,4 +77,4 @@ def _refuse(mechanism: str, reason: str) -> NoReturn:
 
 
 def _called(value: object) -> str:
-    return described(str(type.__getattribute__(type(value), "__name__"))[:80])
+    return described(type(value).__name__[:80])

@@ -36,7 +36,7 @@ _DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
 
 
 def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:
-    """The mechanism of a plan, and copies of the reasons that it was given.
+    """The mechanism of a plan, and the reasons that it was given.
 
     Raises
     ------
@@ -46,13 +46,11 @@ def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:
     mechanism, because = plan.mechanism, cast("object", plan.because)
     if not isinstance(mechanism, Mechanism):
         raise InvalidArgument("using", "a plan of a mechanism", shown(mechanism))
-    reasons: list[Reason] = []
     for one in cast("tuple[object, ...]", because) if isinstance(because, tuple) else (because,):
         code, text = (one.code, one.text) if isinstance(one, Reason) else (None, None)
         if not isinstance(code, str) or not isinstance(text, str):
             raise InvalidArgument("using", "a plan with reasons, each of two texts", shown(one))
-        reasons.append(Reason(str.__str__(code), str.__str__(text)))
-    return mechanism, tuple(reasons)
+    return mechanism, plan.because
 
 
 def mechanism_of(using: Mechanism[F] | Plan[F]) -> Mechanism[F]:

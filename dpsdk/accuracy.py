@@ -17,7 +17,7 @@ import numpy as np
 from dpsdk._arrays import Lasting, frozen_copy, frozen_integers, same_numbers
 from dpsdk._checks import shown, to_beta
 from dpsdk._records import Factory, cmp_using, evolve, field, frozen
-from dpsdk.accounting.numbers.display import as_bound, confidence
+from dpsdk.accounting.numbers import as_bound, confidence
 from dpsdk.codec import (
     ENDLESS,
     FLAG,

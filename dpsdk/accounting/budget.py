@@ -7,7 +7,7 @@ from typing import Self
 
 from dpsdk._checks import to_amount, to_delta, whole_repr
 from dpsdk._records import field, frozen
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers import as_text
 from dpsdk.codec import AMOUNT, JSON, Member, from_record, to_record, written
 from dpsdk.typing import Real
 

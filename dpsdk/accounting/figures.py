@@ -12,8 +12,7 @@ from dpsdk.accounting.declared.runs import declare
 from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.lines import Line
-from dpsdk.accounting.numbers.rounding import float_up, fraction_up
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.numbers import LEAK_STEPS, float_up, fraction_up, from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Readings, Spent

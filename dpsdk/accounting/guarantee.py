@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Self, TypeVar, cast
 
-from dpsdk._checks import shown, to_fraction, to_integer, to_probability, whole_repr
+from dpsdk._checks import shown, to_integer, to_probability, whole_repr
 from dpsdk._records import field, frozen
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers import as_text, to_nonnegative
 from dpsdk.codec import (
     AMOUNT,
     INTEGER,
@@ -45,14 +45,6 @@ __all__ = [
 G = TypeVar("G", bound="Guarantee")
 
 
-def _nonnegative(parameter: str, value: Real) -> Fraction:
-    expected = "a finite number, at least 0"
-    number = to_fraction(parameter, value, expected)
-    if number < 0:
-        raise InvalidArgument(parameter, expected, shown(value))
-    return number
-
-
 def _count(parameter: str, value: int) -> int:
     number = to_integer(parameter, value, "an integer, at least 0")
     if number < 0:
@@ -61,7 +53,7 @@ def _count(parameter: str, value: int) -> int:
 
 
 def _epsilon(value: Real) -> Fraction:
-    return _nonnegative("epsilon", value)
+    return to_nonnegative("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
@@ -69,15 +61,15 @@ def _delta(value: Real) -> Fraction:
 
 
 def _eta(value: Real) -> Fraction:
-    return _nonnegative("eta", value)
+    return to_nonnegative("eta", value)
 
 
 def _scale(value: Real) -> Fraction:
-    return _nonnegative("scale", value)
+    return to_nonnegative("scale", value)
 
 
 def _variance(value: Real) -> Fraction:
-    return _nonnegative("variance", value)
+    return to_nonnegative("variance", value)
 
 
 def _shift(value: int) -> int:
@@ -96,7 +88,7 @@ def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
     if value is None:
         return None
     epsilon, delta = value
-    return _nonnegative("claim", epsilon), to_probability("claim", delta, zero=True)
+    return to_nonnegative("claim", epsilon), to_probability("claim", delta, zero=True)
 
 
 class Guarantee(ABC):

@@ -32,7 +32,7 @@ from dpsdk.accounting.ledger.books import (
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers import as_text
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.refusals import refusal
 from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent, without_runs

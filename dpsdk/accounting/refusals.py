@@ -19,8 +19,7 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
-from dpsdk.accounting.numbers.display import as_room, as_text, percentage
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.numbers import LEAK_STEPS, as_room, as_text, from_steps, percentage
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dpsdk._records import frozen
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.numbers.display import as_room, as_text, percentage
+from dpsdk.accounting.numbers import as_room, as_text, percentage
 from dpsdk.codec import AMOUNT, FLOAT, NATURAL, TEXT, Nested, OrNone, written
 
 __all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent", "without_runs"]

@@ -22,7 +22,7 @@ from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import from_steps
 from dpsdk.cli.files import check_no_device, contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument

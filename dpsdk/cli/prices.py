@@ -13,8 +13,7 @@ import numpy as np
 from dpsdk import Budget, Release, Session
 from dpsdk._records import frozen
 from dpsdk.accounting import Odometer
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.numbers import as_text, largest
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.tables import step_of

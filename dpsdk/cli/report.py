@@ -8,7 +8,7 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 
 from dpsdk import Session
-from dpsdk.accounting.numbers.display import as_bound, certainty
+from dpsdk.accounting.numbers import as_bound, certainty
 from dpsdk.cli.prices import Made
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.tables import Step, TableFormat, step_of

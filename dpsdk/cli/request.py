@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk._records import frozen
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers import as_text
 from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import Digits, TableFormat, require_parquet
 from dpsdk.cli.words import printable

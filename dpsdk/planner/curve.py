@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsdk._frames import FrameLibrary, to_frame
 from dpsdk._records import field, frozen
-from dpsdk.accounting.numbers.display import as_bound
+from dpsdk.accounting.numbers import as_bound
 from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.trial import Trial, Trials
 from dpsdk.release import Cost

@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar, overload
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk._html import page, table
 from dpsdk._records import field, frozen
-from dpsdk.accounting.numbers.display import as_bound
+from dpsdk.accounting.numbers import as_bound
 from dpsdk.codec import TEXT, ListOf, written
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.accounting.numbers.display import as_bound, confidence
+from dpsdk.accounting.numbers import as_bound, confidence
 from dpsdk.errors import NoBound
 from dpsdk.release import Bound, Release
 from dpsdk.typing import Bools, Floats

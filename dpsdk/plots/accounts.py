@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from dpsdk._checks import shown
 from dpsdk._records import frozen
 from dpsdk.accounting import Remaining, Spent
-from dpsdk.accounting.numbers.display import as_room, confidence, percentage
+from dpsdk.accounting.numbers import as_room, confidence, percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Laplace
 from dpsdk.plots._canvas import Canvas

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpsdk.accounting.numbers.display import as_text, confidence
+from dpsdk.accounting.numbers import as_text, confidence
 from dpsdk.plots._canvas import Canvas
 from dpsdk.plots._text import (
     Entries,

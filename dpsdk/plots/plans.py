@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
 from dpsdk._records import frozen
-from dpsdk.accounting.numbers.display import confidence
+from dpsdk.accounting.numbers import confidence
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpsdk._records import frozen
 from dpsdk.accounting import AnyOf, Composition
-from dpsdk.accounting.numbers.display import as_bound, as_text, confidence
+from dpsdk.accounting.numbers import as_bound, as_text, confidence
 from dpsdk.forms import Facts
 from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 

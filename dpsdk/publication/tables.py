@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsdk._frames import ColumnKind, kind_of, spelled
 from dpsdk._records import evolve, frozen
-from dpsdk.accounting.numbers.display import confidence
+from dpsdk.accounting.numbers import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound

@@ -6,18 +6,18 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
-from dpsdk._checks import shown, to_fraction, to_positive, to_probability, whole_repr
+from dpsdk._checks import to_positive, to_probability, whole_repr
 from dpsdk._records import field, frozen
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk.accounting.numbers import (
     UP,
     float_up,
     fraction_down,
     fraction_up,
     ln_up,
     sqrt_up,
+    to_nonnegative,
 )
 from dpsdk.codec import AMOUNT, JSON, from_record, to_record, written
-from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = ["Anytime"]
@@ -63,9 +63,7 @@ class Anytime:
         InvalidArgument
             If `rho` is negative or not finite.
         """
-        spent = to_fraction("rho", rho, "a finite number, at least 0")
-        if spent < 0:
-            raise InvalidArgument("rho", "a finite number, at least 0", shown(rho))
+        spent = to_nonnegative("rho", rho)
         if not spent:
             return 0.0
         g, v = 2 * self.around / 31, 2 * spent

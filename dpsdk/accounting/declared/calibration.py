@@ -10,8 +10,7 @@ from dpsdk._checks import shown, to_fraction, to_integer
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.composition import Composition, State
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
-from dpsdk.accounting.numbers.rounding import truncated
-from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.numbers import largest, truncated
 from dpsdk.accounting.prices.run import leak, zcdp_rho
 from dpsdk.errors import InvalidArgument
 

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from dpsdk._checks import to_positive, to_probability
 from dpsdk.accounting.declared.runs import Declared
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
-from dpsdk.accounting.numbers.rounding import DOWN, float_up, fraction_up, sqrt_up
+from dpsdk.accounting.numbers import DOWN, float_up, fraction_up, sqrt_up
 from dpsdk.accounting.prices.envelope import gaussian_envelope
 from dpsdk.accounting.prices.run import leak, pure_epsilon
 from dpsdk.errors import MissingExtra, UnsupportedGuarantee

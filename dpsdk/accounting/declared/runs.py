@@ -15,18 +15,20 @@ from typing import Literal
 
 import numpy as np
 
-from dpsdk._checks import shown, to_fraction, to_integer, to_positive, to_probability
+from dpsdk._checks import shown, to_integer, to_positive, to_probability
 from dpsdk._records import field, frozen
 from dpsdk.accounting.guarantee import Guarantee, check_guarantee
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk.accounting.numbers import (
+    LEAK_STEPS,
     UP,
     float_up,
     fraction_down,
     fraction_up,
+    from_steps,
     ln_down,
     ln_up,
+    to_nonnegative,
 )
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import prices_of, pure_epsilon
 from dpsdk.errors import InvalidArgument
@@ -144,12 +146,8 @@ def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
     Kairouz, Oh and Viswanath (2015), Theorem 3.5.
     """
     allowed = _open(delta)
-    sizes: list[tuple[Fraction, int]] = []
-    for value in epsilons:
-        size = to_fraction("epsilons", value, "finite numbers, at least 0")
-        if size < 0:
-            raise InvalidArgument("epsilons", "finite numbers, at least 0", shown(value))
-        sizes.append((size, 1))
+    expected = "finite numbers, at least 0"
+    sizes = [(to_nonnegative("epsilons", value, expected), 1) for value in epsilons]
     return _heterogeneous(sizes, allowed)
 
 

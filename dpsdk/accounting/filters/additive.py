@@ -17,9 +17,16 @@ from dpsdk.accounting.guarantee import (
     DiscreteGaussianGuarantee,
     Guarantee,
 )
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.rounding import fraction_down, sqrt_down, truncated
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.numbers import (
+    LEAK_STEPS,
+    as_text,
+    ceil_steps,
+    floor_steps,
+    fraction_down,
+    from_steps,
+    sqrt_down,
+    truncated,
+)
 from dpsdk.accounting.prices.conversion import bun_steinke_start, zcdp_start
 from dpsdk.accounting.prices.run import prices_of, pure_rho
 from dpsdk.codec import AMOUNT, Member, written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpsdk._checks import shown, to_fraction, whole_repr
+from dpsdk._checks import shown, whole_repr
 from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, LEAKS, BasicComposition, to_leak_share
@@ -21,8 +21,7 @@ from dpsdk.accounting.filters.composition import (
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuarantee
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, floor_steps, from_steps
+from dpsdk.accounting.numbers import LEAK_STEPS, as_text, floor_steps, from_steps, to_nonnegative
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import AMOUNT, ListOf, Member, OrNone, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
@@ -45,10 +44,7 @@ def _weights(value: Iterable[Real] | None) -> tuple[Fraction, ...] | None:
     if value is None:
         return None
     expected = "finite numbers, at least 0"
-    weights = tuple(to_fraction("weights", weight, expected) for weight in value)
-    if any(weight < 0 for weight in weights):
-        raise InvalidArgument("weights", expected, shown(value))
-    return weights
+    return tuple(to_nonnegative("weights", weight, expected) for weight in value)
 
 
 def leakless(guarantee: Guarantee) -> Guarantee:

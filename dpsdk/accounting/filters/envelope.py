@@ -22,9 +22,7 @@ from dpsdk.accounting.filters.additive import (
 )
 from dpsdk.accounting.filters.composition import Runs, State, counted
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.rounding import truncated
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import as_text, from_steps, truncated
 from dpsdk.accounting.prices.envelope import (
     TITLE,
     price_of,

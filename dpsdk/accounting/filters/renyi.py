@@ -19,18 +19,18 @@ from dpsdk.accounting.filters.additive import (
 )
 from dpsdk.accounting.filters.composition import State
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk.accounting.numbers import (
+    STEPS,
     UP,
+    as_text,
     fraction_down,
     fraction_up,
+    largest,
     ln_up,
     sqrt_down,
     sqrt_up,
     truncated,
 )
-from dpsdk.accounting.numbers.search import largest
-from dpsdk.accounting.numbers.steps import STEPS
 from dpsdk.accounting.prices.conversion import renyi_start, to_order, zcdp_start
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import AMOUNT, written

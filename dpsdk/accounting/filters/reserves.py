@@ -19,9 +19,7 @@ from dpsdk.accounting.filters.composition import Composition, Runs, State, count
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee, PureGuarantee
-from dpsdk.accounting.numbers.rounding import truncated
-from dpsdk.accounting.numbers.search import largest
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import from_steps, largest, truncated
 from dpsdk.accounting.prices.envelope import price_of, pure_cost, steady_price
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.errors import UnsupportedGuarantee

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
-from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers import truncated
 from dpsdk.accounting.prices.conversion import zcdp_epsilon, zcdp_start
 from dpsdk.accounting.prices.envelope import gaussian_envelope, widest_share
 from dpsdk.accounting.prices.gdp import gdp_start

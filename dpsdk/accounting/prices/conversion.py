@@ -13,18 +13,20 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsdk._checks import shown, to_fraction, to_probability
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk.accounting.numbers import (
     DOWN,
     UP,
     exp_up,
     float_up,
+    floor_steps,
     fraction_down,
     fraction_up,
+    from_steps,
     ln_down,
     ln_up,
     sqrt_up,
+    to_nonnegative,
 )
-from dpsdk.accounting.numbers.steps import floor_steps, from_steps
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -68,14 +70,6 @@ def _order_term_down(excess: Decimal) -> Decimal:
     return DOWN.add(DOWN.multiply(order, ln_down(DOWN.divide(order, excess))), ln_down(excess))
 
 
-def _target(value: Real) -> Fraction:
-    expected = "a finite number, at least 0"
-    epsilon = to_fraction("epsilon", value, expected)
-    if epsilon < 0:
-        raise InvalidArgument("epsilon", expected, shown(value))
-    return epsilon
-
-
 def zcdp_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest ρ such that ρ-zCDP is certified to give (ε, δ), rounded down.
 
@@ -99,7 +93,9 @@ def zcdp_start(epsilon: Real, delta: Real) -> Fraction:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    return _zcdp_start(_target(epsilon), to_probability("delta", delta, zero=True))
+    return _zcdp_start(
+        to_nonnegative("epsilon", epsilon), to_probability("delta", delta, zero=True)
+    )
 
 
 @lru_cache(4096)
@@ -123,14 +119,6 @@ def _zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     return max(Fraction(0), from_steps(floor_steps(Fraction(rho))))
 
 
-def _rho(value: Real) -> Fraction:
-    expected = "a finite number, at least 0"
-    rho = to_fraction("rho", value, expected)
-    if rho < 0:
-        raise InvalidArgument("rho", expected, shown(value))
-    return rho
-
-
 def zcdp_epsilon(rho: Real, delta: Real) -> float:
     """The smallest ε, rounded up, such that ρ-zCDP is certified to give (ε, δ).
 
@@ -146,7 +134,7 @@ def zcdp_epsilon(rho: Real, delta: Real) -> float:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    spent, allowed = _rho(rho), to_probability("delta", delta)
+    spent, allowed = to_nonnegative("rho", rho), to_probability("delta", delta)
     if not spent:
         return 0.0
     log_delta_down = ln_down(fraction_down(allowed))
@@ -178,7 +166,7 @@ def zcdp_delta(rho: Real, epsilon: Real) -> float:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    spent, bound = _rho(rho), _target(epsilon)
+    spent, bound = to_nonnegative("rho", rho), to_nonnegative("epsilon", epsilon)
     if not spent:
         return 0.0
     rate, target = float(min(spent, _LARGEST)), float(min(bound, _LARGEST))
@@ -225,7 +213,9 @@ def renyi_start(epsilon: Real, delta: Real, order: Real) -> Fraction:
         Names the parameter that is out of range.
     """
     return _renyi_start(
-        _target(epsilon), to_probability("delta", delta, zero=True), to_order(order)
+        to_nonnegative("epsilon", epsilon),
+        to_probability("delta", delta, zero=True),
+        to_order(order),
     )
 
 
@@ -259,7 +249,9 @@ def bun_steinke_start(epsilon: Real, delta: Real) -> Fraction:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    return _bun_steinke_start(_target(epsilon), to_probability("delta", delta, zero=True))
+    return _bun_steinke_start(
+        to_nonnegative("epsilon", epsilon), to_probability("delta", delta, zero=True)
+    )
 
 
 @lru_cache(4096)
@@ -289,7 +281,7 @@ def bun_steinke_epsilon(rho: Real, delta: Real) -> float:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    spent, allowed = fraction_up(_rho(rho)), to_probability("delta", delta)
+    spent, allowed = fraction_up(to_nonnegative("rho", rho)), to_probability("delta", delta)
     log = ln_up(UP.divide(1, fraction_down(allowed)))
     return float_up(UP.add(spent, UP.multiply(2, sqrt_up(UP.multiply(spent, log)))))
 

@@ -12,8 +12,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee, DiscreteGaussianGuarantee, Guarantee
-from dpsdk.accounting.numbers.rounding import DOWN, UP, exp_up, fraction_down
-from dpsdk.accounting.numbers.steps import STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.numbers import (
+    DOWN,
+    STEPS,
+    UP,
+    ceil_steps,
+    exp_up,
+    floor_steps,
+    fraction_down,
+    from_steps,
+)
 from dpsdk.accounting.prices.gdp import randomised_response_mu_squared
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.errors import UnsupportedGuarantee

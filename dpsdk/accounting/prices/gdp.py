@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
-from dpsdk._checks import shown, to_fraction, to_positive, to_probability
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk._checks import to_positive, to_probability
+from dpsdk.accounting.numbers import (
     DOWN,
     UP,
     exp_down,
@@ -23,9 +23,9 @@ from dpsdk.accounting.numbers.rounding import (
     fraction_up,
     sqrt_down,
     sqrt_up,
+    to_nonnegative,
 )
 from dpsdk.accounting.prices.conversion import zcdp_epsilon, zcdp_start
-from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
@@ -135,9 +135,7 @@ def gdp_start(epsilon: Real, delta: Real) -> Fraction:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    bound = to_fraction("epsilon", epsilon, "a finite number, at least 0")
-    if bound < 0:
-        raise InvalidArgument("epsilon", "a finite number, at least 0", shown(epsilon))
+    bound = to_nonnegative("epsilon", epsilon)
     return _gdp_start(bound, to_probability("delta", delta, zero=True))
 
 
@@ -181,9 +179,7 @@ def gdp_delta(mu: Real, epsilon: Real) -> float:
         Names the parameter that is out of range.
     """
     distance = to_positive("mu", mu)
-    bound = to_fraction("epsilon", epsilon, "a finite number, at least 0")
-    if bound < 0:
-        raise InvalidArgument("epsilon", "a finite number, at least 0", shown(epsilon))
+    bound = to_nonnegative("epsilon", epsilon)
     return min(1.0, float_up(_delta_up(fraction_down(bound), fraction_up(distance))[0]))
 
 

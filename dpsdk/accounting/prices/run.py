@@ -20,8 +20,10 @@ from dpsdk.accounting.guarantee import (
     PureGuarantee,
     check_guarantee,
 )
-from dpsdk.accounting.numbers.rounding import (
+from dpsdk.accounting.numbers import (
     DOWN,
+    LEAK_STEPS,
+    STEPS,
     UP,
     exp_down,
     exp_up,
@@ -30,7 +32,6 @@ from dpsdk.accounting.numbers.rounding import (
     ln_down,
     ln_up,
 )
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS
 from dpsdk.accounting.prices.conversion import to_order
 from dpsdk.typing import Real
 

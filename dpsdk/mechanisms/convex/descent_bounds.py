@@ -17,7 +17,7 @@ import numpy as np
 from dpsdk._checks import shown, to_beta, to_count, to_finite, to_positive
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget, Guarantee
-from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.numbers import largest
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Member, written

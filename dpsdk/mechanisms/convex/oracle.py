@@ -14,7 +14,7 @@ from typing import TypeAlias
 from dpsdk._checks import to_probability
 from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget, Guarantee
-from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers import truncated
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge, UnsupportedGuarantee

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.accounting import Budget, Guarantee
-from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers import truncated
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, MeasureResiduals, Terms

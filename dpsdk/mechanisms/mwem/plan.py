@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from dpsdk._records import frozen
 from dpsdk.accounting import BoundedRangeGuarantee, Budget, Guarantee
 from dpsdk.accounting.declared.calibration import fits_all
-from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.numbers import largest
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm

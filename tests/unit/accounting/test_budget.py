@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk.accounting import Budget
-from dpsdk.accounting.numbers.display import (
+from dpsdk.accounting.numbers import (
+    LEAK_STEPS,
+    STEPS,
     as_bound,
     as_text,
+    ceil_steps,
     certainty,
     confidence,
+    floor_steps,
+    from_steps,
     percentage,
 )
-from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.errors import InvalidArgument
 
 positive = st.fractions(min_value=0, max_value=10**6)

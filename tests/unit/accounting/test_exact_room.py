@@ -27,8 +27,7 @@ from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
 from dpsdk.accounting.ledger.books import Misfit, charged
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
-from dpsdk.accounting.numbers.search import largest
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import from_steps, largest
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 
 pytestmark = pytest.mark.thorough

@@ -46,7 +46,7 @@ from dpsdk.accounting import (
     zcdp_rho,
     zcdp_start,
 )
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import from_steps
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from worlds import thinned

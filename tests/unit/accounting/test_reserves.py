@@ -23,8 +23,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.filters.comparison import lessened, serves, share_of, worst
 from dpsdk.accounting.filters.composition import NEVER_OPEN
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
-from dpsdk.accounting.numbers.display import as_room
-from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.numbers import as_room, from_steps
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 
 pytestmark = pytest.mark.thorough

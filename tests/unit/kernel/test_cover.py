@@ -11,7 +11,7 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import EnvelopeComposition, Odometer, default_composition, zcdp_rho
-from dpsdk.accounting.numbers.steps import STEPS
+from dpsdk.accounting.numbers import STEPS
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accounting.prices.envelope import price_of
 from dpsdk.errors import BudgetExceeded

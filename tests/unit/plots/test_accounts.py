@@ -7,7 +7,7 @@ from statistics import NormalDist
 import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session, plots
-from dpsdk.accounting.numbers.display import percentage
+from dpsdk.accounting.numbers import percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteLaplace

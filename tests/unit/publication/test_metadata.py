@@ -27,7 +27,7 @@ from dpsdk import (
     wire,
 )
 from dpsdk.accounting import BasicComposition, PureGuarantee, Trusted
-from dpsdk.accounting.numbers.display import as_bound
+from dpsdk.accounting.numbers import as_bound
 from dpsdk.accounting.payment import Payment
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts

@@ -11,7 +11,7 @@ from dpsdk.accounting import (
     State,
     ZCDPComposition,
 )
-from dpsdk.accounting.numbers.steps import STEPS, from_steps
+from dpsdk.accounting.numbers import STEPS, from_steps
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Gaussian, Laplace

@@ -19,7 +19,7 @@ from dpsdk.accounting import (
     State,
     gdp_start,
 )
-from dpsdk.accounting.numbers.steps import floor_steps, from_steps
+from dpsdk.accounting.numbers import floor_steps, from_steps
 from dpsdk.accounting.prices.envelope import (
     _RESERVES,
     _gaussian_prices,

@@ -15,6 +15,7 @@ from dpsdk.data.declaration import Collect, Declaration, Outside
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.guard import attempt, outcome
 from dpsdk.data.readers import (
+    Parameters,
     read_columns,
     read_counts,
     read_file,
@@ -22,7 +23,6 @@ from dpsdk.data.readers import (
     read_parquet,
     read_query,
 )
-from dpsdk.data.sql import Parameters
 from dpsdk.data.texts import DateForms, TextFormat
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep

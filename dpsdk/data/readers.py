@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -29,13 +29,13 @@ from dpsdk.data.matching import matcher_of
 from dpsdk.data.moments import moment_column
 from dpsdk.data.parquet import parquet_frame
 from dpsdk.data.persons import kept_codes
-from dpsdk.data.sql import Parameters, query_frame
 from dpsdk.data.texts import TextFormat, plain
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = [
+    "Parameters",
     "read_codes",
     "read_columns",
     "read_counts",
@@ -44,6 +44,9 @@ __all__ = [
     "read_parquet",
     "read_query",
 ]
+
+Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
+"""Values for the placeholders of a query."""
 
 
 def read_columns(
@@ -93,6 +96,8 @@ def read_query(
 ) -> Counts:
     """Read the columns of what a query gives."""
     require_narwhals()
+    from dpsdk.data.sql import query_frame  # noqa: PLC0415  # loads a driver
+
     with ExitStack() as stack:
         with explained(source):
             frame = stack.enter_context(query_frame(connection, query, given))

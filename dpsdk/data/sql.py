@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from dpsdk._checks import shown
+from dpsdk.data.readers import Parameters
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 
-__all__ = ["Parameters", "borrowed_postgres", "query_frame", "quoted"]
-
-Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
-"""Values for the placeholders of a query."""
+__all__ = ["borrowed_postgres", "query_frame", "quoted"]
 
 _numbers = count(1)
 

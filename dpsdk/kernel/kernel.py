@@ -11,7 +11,7 @@ from dpsdk.accounting import Budget, Guarantee, Odometer, Trusted
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
-from dpsdk.forms import Facts, GapForm, LinearForm
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Measure, Noise
@@ -24,6 +24,7 @@ from dpsdk.release import Measurement
 from dpsdk.typing import Real
 
 if TYPE_CHECKING:
+    from dpsdk.forms import GapForm
     from dpsdk.kernel.draw_database.choose import Limits
     from dpsdk.kernel.draw_database.request import SmallDatabase
     from dpsdk.kernel.look import Reference

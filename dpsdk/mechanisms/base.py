@@ -16,19 +16,22 @@ from typing import (
     runtime_checkable,
 )
 
+from dpsdk import forms
 from dpsdk._records import define, frozen
 from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm
+from dpsdk.forms import Form, Identity, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, Request, Terms
 from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
+    from dpsdk.forms import ConvexForm
     from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 
 __all__ = [
     "MECHANISM",
+    "Answerable",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",
@@ -49,6 +52,9 @@ __all__ = [
     "priced_by",
     "built_in",
 ]
+
+Answerable: TypeAlias = "LinearForm | ConvexForm"
+"""The forms that a distribution answers."""
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 R = TypeVar("R")
@@ -277,14 +283,14 @@ class HypothesisMechanism(DistributionMechanism):
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 
-class ModelsStrategy(_Moves, Strategy[LinearForm | ConvexForm], Protocol):
+class ModelsStrategy(_Moves, Strategy[Answerable], Protocol):
     """A strategy whose distribution moves, and that answers convex minimisations itself.
 
     Of a model the raw numbers are its θ, and after it the certified gap of the solver.
     """
 
 
-class ModelsMechanism(Mechanism[LinearForm | ConvexForm]):
+class ModelsMechanism(Mechanism[Answerable]):
     """A mechanism that watches over models; its channel shows what moves as `channel.hypothesis`.
 
     Other channels with a distribution answer a convex minimisation from that, and never look at the
@@ -344,7 +350,7 @@ def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
 
     A distribution answers models for nothing, so the counts of a model's labels tell that price.
     """
-    if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
+    if isinstance(mechanism, DistributionMechanism) and isinstance(form, forms.ConvexForm):
         labels = Identity(form.domain[form.label].size)
         return LinearForm(form.domain, (Kronecker.of(form.domain, {form.label: labels}),))
     return form

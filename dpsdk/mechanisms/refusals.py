@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsdk import forms
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import ConvexForm, GapForm, LinearForm
+from dpsdk.forms import LinearForm
 
 __all__ = ["check_convex", "check_gap", "check_linear", "check_shares", "in_words"]
 
@@ -31,10 +32,10 @@ def check_linear(form: object, mechanism: str) -> None:
     """Refuse what is no linear query, before anything is paid."""
     if isinstance(form, LinearForm):
         return
-    if isinstance(form, GapForm):
+    if isinstance(form, forms.GapForm):
         reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
         raise QueryError("", f"{reason}answers counts, shares, sums and tables")
-    if isinstance(form, ConvexForm):
+    if isinstance(form, forms.ConvexForm):
         reason = "asks for a model, which PrivateMinimizer answers, and channels with a"
         distribution = "distribution, as those of MWEM and SmallDB"
         raise QueryError("", f"{reason} {distribution}; {mechanism} itself answers linear queries")
@@ -43,14 +44,14 @@ def check_linear(form: object, mechanism: str) -> None:
 
 def check_gap(form: object, mechanism: str) -> None:
     """Refuse what does not ask for a level. Raises as `check_linear` does."""
-    if not isinstance(form, GapForm):
+    if not isinstance(form, forms.GapForm):
         reason = f"{mechanism} answers Above and NumericAbove, as in Above(query, level)"
         raise QueryError("", reason)
 
 
 def check_convex(form: object, mechanism: str) -> None:
     """Refuse what does not ask for a model. Raises as `check_linear` does."""
-    if not isinstance(form, ConvexForm):
+    if not isinstance(form, forms.ConvexForm):
         raise QueryError(
             "", f"{mechanism} answers ConvexMinimization alone, which asks for a model"
         )

@@ -1,5 +1,8 @@
 """Events for the application while a session works: costs and names, never answers."""
 
+from typing import TYPE_CHECKING
+
+from dpsdk._lazy import lazy_names
 from dpsdk.observe.events import (
     Answered,
     Charged,
@@ -10,8 +13,14 @@ from dpsdk.observe.events import (
     Progress,
     Refused,
 )
-from dpsdk.observe.logs import LoggingObserver
-from dpsdk.observe.telemetry import OpenTelemetryObserver
+
+if TYPE_CHECKING:
+    from dpsdk.observe.logs import LoggingObserver
+    from dpsdk.observe.telemetry import OpenTelemetryObserver
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"logs": "LoggingObserver", "telemetry": "OpenTelemetryObserver"}
+    )
 
 __all__ = [
     "Answered",

@@ -15,12 +15,13 @@ from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
 from dpsdk.data.private_data import title_of
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
-from dpsdk.forms import ConvexForm, Form, LinearForm
+from dpsdk.forms import Form, LinearForm
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access
 from dpsdk.kernel.question import Question, event_context
 from dpsdk.kernel.trust import named, naming
 from dpsdk.mechanisms.base import (
+    Answerable,
     DistributionStrategy,
     FittedTable,
     HypothesisStrategy,
@@ -370,7 +371,7 @@ def asked_of(
     return wide._ask(form, kernel)  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
-class DistributionChannel(Channel[LinearForm | ConvexForm]):
+class DistributionChannel(Channel[Answerable]):
     """A channel to a mechanism with a public distribution over the universe.
 
     It answers linear queries, as its mechanism does, and convex minimisations, by minimising them
@@ -384,17 +385,17 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
         self, strategy: DistributionStrategy, using: Using, access: Access, context: Context
     ) -> None:
         # Convex forms do not reach it.
-        wide = cast("Strategy[LinearForm | ConvexForm]", strategy)
+        wide = cast("Strategy[Answerable]", strategy)
         super().__init__(wide, using, access, context)
         self._source = strategy
 
     @override
-    def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
-        if isinstance(form, ConvexForm):
-            from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # loads the solvers
+    def _ask(self, form: Answerable, kernel: Kernel) -> Measurement:
+        if isinstance(form, LinearForm):
+            return self._strategy.answer(form, kernel)
+        from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # loads the solvers
 
-            return modelled(form, self._source.distribution)
-        return self._strategy.answer(form, kernel)
+        return modelled(form, self._source.distribution)
 
     @property
     def distribution(self) -> Distribution:
@@ -497,7 +498,7 @@ class HypothesisChannel(DistributionChannel):
         self._models = models
 
     @override
-    def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
+    def _ask(self, form: Answerable, kernel: Kernel) -> Measurement:
         if self._models:
             return self._strategy.answer(form, kernel)
         return super()._ask(form, kernel)

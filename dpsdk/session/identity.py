@@ -16,13 +16,12 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from dpsdk import forms, hypothesis
 from dpsdk._records import fields, frozen, has
 from dpsdk.codec import OWN, Codebook, Plain, canonical, digest, to_plain
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, WireError
-from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
-from dpsdk.hypothesis import Distribution
-from dpsdk.hypothesis.digests import digest_of
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.session import legacy
 from dpsdk.typing import Array
@@ -144,13 +143,13 @@ def request_of(
 
 def _numbers(form: Form, tell: _Tell) -> Plain:
     """The numbers that a form asks for; raises `DpsdkError` or `TypeError` if it does not say."""
-    if isinstance(form, ConvexForm):
+    if type(form) is LinearForm:
+        return ["linear", form.identity.hex()]
+    if isinstance(form, forms.ConvexForm):
         blocks = form.coordinates
         coordinates: list[Plain] = [[list(one.names), _array(one.values)] for one in blocks]
         target: list[Plain] = [form.label, as_plain(form.targets)]
         return ["convex", coordinates, target, tell(form.loss), tell(form.over)]
-    if type(form) is LinearForm:
-        return ["linear", form.identity.hex()]
     raise TypeError(type(form).__qualname__)
 
 
@@ -166,8 +165,6 @@ def as_plain(value: object, domain: Domain | None = None) -> Plain:
         return [kind.__name__, repr(cast("object", value))]
     if isinstance(value, np.ndarray):
         return _array(cast("Array", value))
-    if isinstance(value, Distribution) and value.kind:
-        return digest_of(value, "$")
     try:
         return OWN.kind_of(value, "$").write(value, "$", Codebook(OWN, domain))
     except WireError:
@@ -175,6 +172,10 @@ def as_plain(value: object, domain: Domain | None = None) -> Plain:
 
 
 def _taken_apart(value: object, domain: Domain | None) -> Plain:
+    if isinstance(value, hypothesis.Distribution) and value.kind:
+        from dpsdk.hypothesis.digests import digest_of  # noqa: PLC0415  # distributions are large
+
+        return digest_of(value, "$")
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, Mapping):

@@ -8,15 +8,18 @@ from datetime import date
 from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from attrs import fields, has
 
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm, Facts, Form
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.typing import Array
+
+if TYPE_CHECKING:
+    from dpsdk.forms import ConvexForm
 
 __all__ = ["question_of"]
 
@@ -39,11 +42,12 @@ def _digest(words: _Words) -> str:
 
 
 def _numbers(form: Form) -> _Words:
-    if isinstance(form, ConvexForm):
-        blocks: list[_Words] = [[list(one.names), _words(one.values)] for one in form.coordinates]
-        label: _Words = [form.label, _words(form.targets)]
-        return ["convex", *blocks, label, _words(form.loss), _words(form.over)]
-    return ["linear", cast("bytes", getattr(form, "identity")).hex()]  # noqa: B009  # of linear forms
+    if isinstance(form, LinearForm):
+        return ["linear", form.identity.hex()]
+    convex = cast("ConvexForm", form)
+    blocks: list[_Words] = [[list(one.names), _words(one.values)] for one in convex.coordinates]
+    label: _Words = [convex.label, _words(convex.targets)]
+    return ["convex", *blocks, label, _words(convex.loss), _words(convex.over)]
 
 
 def _words(value: object) -> _Words:

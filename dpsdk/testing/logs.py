@@ -1,14 +1,14 @@
-"""Lines of logs: what any logger is told meanwhile, of every level."""
+"""The visible effects of a run beside its answers: lines of logs, printed text, warnings."""
 
 from __future__ import annotations
 
+import io
 import logging
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 from typing_extensions import override
-
-__all__ = ["logged"]
 
 
 class _Handler(logging.Handler):
@@ -23,7 +23,7 @@ class _Handler(logging.Handler):
 
 @contextmanager
 def logged(note: Callable[[logging.LogRecord], object]) -> Generator[None]:
-    """Call with each record that reaches the root logger meanwhile."""
+    """Call with each record of any level that reaches the root logger meanwhile."""
     logger = logging.getLogger()
     level, handler = logger.level, _Handler(note)
     logger.addHandler(handler)
@@ -33,3 +33,28 @@ def logged(note: Callable[[logging.LogRecord], object]) -> Generator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+@contextmanager
+def overheard() -> Generator[list[tuple[Hashable, ...]]]:
+    """Give a list of what is logged, printed and warned of meanwhile; complete at the end."""
+    told: list[tuple[Hashable, ...]] = []
+    out, warned = io.StringIO(), list[warnings.WarningMessage]()
+
+    def note(line: logging.LogRecord) -> None:
+        told.append(("log", line.name, line.levelno, line.getMessage()))
+
+    try:
+        with (
+            logged(note),
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(out),
+            redirect_stderr(out),
+        ):
+            warnings.simplefilter("always")
+            warned = caught
+            yield told
+    finally:
+        if out.getvalue():
+            told.append(("printed", out.getvalue()))
+        told += [("warned", str(one.message)) for one in warned]

@@ -35,17 +35,18 @@ class WatchingNoise(NoiseSource):
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
 
-_AMPLE = Budget(epsilon=10**6, delta="0.1")
+AMPLE = Budget(epsilon=10**6, delta="0.1")
+"""Whatever a mechanism asks for."""
 
-
-_ANY: Composition = AnyOf((BasicComposition(), ZCDPComposition()))
+ANY: Composition = AnyOf((BasicComposition(), ZCDPComposition()))
+"""Takes every guarantee of the package."""
 
 
 def program(
     mechanism: Mechanism[F],
     *queries: Query[A, F],
     outcome: Callable[[A], Hashable] = repr,
-    composition: Composition = _ANY,
+    composition: Composition = ANY,
     trust: Mapping[str, str] | None = None,
 ) -> Program:
     """The program that opens a mechanism and asks it queries in turn.
@@ -68,7 +69,7 @@ def program(
     def run(data: PrivateData, noise: NoiseSource) -> Hashable:
         observer = noise.observe if isinstance(noise, WatchingNoise) else None
         session = Session(
-            data, _AMPLE, composition=composition, noise=noise, observer=observer, trust=trust
+            data, AMPLE, composition=composition, noise=noise, observer=observer, trust=trust
         )
         with session.open(mechanism) as channel:
             return tuple(outcome(channel.answer(query)) for query in queries)

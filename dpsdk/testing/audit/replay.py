@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import zip_longest
 from typing import NoReturn
@@ -46,15 +46,24 @@ class Difference:
     second: tuple[Hashable, ...]
 
 
-class _Recording(WatchingNoise):
-    """Writes down what is drawn; gives out noise of its own, or what was recorded before."""
+DRAWS = ("draw", "pick", "coin", "uniform")
+"""The first words of those events that are draws."""
 
-    __slots__ = ("_script", "_source", "events", "noise")
 
-    def __init__(self, source: NoiseSource, script: tuple[tuple[int, ...], ...]) -> None:
+class RecordingNoise(WatchingNoise):
+    """Tells `note` of each draw; gives out what a source draws, or what a script has of it."""
+
+    __slots__ = ("_note", "_script", "_source", "noise")
+
+    def __init__(
+        self,
+        source: NoiseSource,
+        note: Callable[[tuple[Hashable, ...]], object],
+        script: tuple[tuple[int, ...], ...] = (),
+    ) -> None:
         self._source = source
-        self._script = list(script)
-        self.events: list[tuple[Hashable, ...]] = []
+        self._note = note
+        self._script = script
         self.noise: list[tuple[int, ...]] = []
 
     @property
@@ -64,18 +73,18 @@ class _Recording(WatchingNoise):
 
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Draw, or repeat what was drawn at this place."""
-        self.events.append(("draw", law, size))
+        self._note(("draw", law, size))
         fresh = self._source.draw(law, size)
         return np.array(self._next(tuple(map(int, fresh))), dtype=np.int64)
 
     def uniform_below(self, n: int) -> int:
         """Choose, or repeat the choice made at this place."""
-        self.events.append(("uniform", n))
+        self._note(("uniform", n))
         return self._next((self._source.uniform_below(n),))[0]
 
     def bernoulli_exp(self, x: Fraction) -> bool:
         """Toss, or repeat the toss made at this place."""
-        self.events.append(("coin", x))
+        self._note(("coin", x))
         return bool(self._next((int(self._source.bernoulli_exp(x)),))[0])
 
     def pick(
@@ -86,7 +95,7 @@ class _Recording(WatchingNoise):
     ) -> int:
         """Choose, or repeat the choice made at this place, if it can be made here too."""
         options = Options.of(levels, rate, multiplicities)
-        self.events.append(("pick", len(options.steps), options.rate))
+        self._note(("pick", len(options.steps), options.rate))
         fresh = self._source.pick(levels, rate, multiplicities)
         (chosen,) = self._next((fresh,))
         if 0 <= chosen < len(options.steps) and options.multiplicity(chosen):
@@ -100,7 +109,7 @@ class _Recording(WatchingNoise):
 
     def observe(self, event: Event, /) -> None:
         """Write down what the session says."""
-        self.events.append(("session", str(event)))
+        self._note(("session", str(event)))
 
     def _next(self, fresh: tuple[int, ...]) -> tuple[int, ...]:
         place = len(self.noise)
@@ -118,20 +127,21 @@ def record(
     program: Program, data: PrivateData, *, seed: int = 0, script: tuple[tuple[int, ...], ...] = ()
 ) -> Trace:
     """Run a program and write down what it does; with a `script`, on the noise of another run."""
-    noise = _Recording(seeded(seed), script)
+    events: list[tuple[Hashable, ...]] = []
+    noise = RecordingNoise(seeded(seed), events.append, script)
 
     def note(line: logging.LogRecord) -> None:
-        noise.events.append(("log", line.levelno, line.getMessage()))
+        events.append(("log", line.levelno, line.getMessage()))
 
     outcome: Hashable
     with logged(note):
         try:
             outcome = program(data, noise)
-            noise.events.append(("answered",))
+            events.append(("answered",))
         except Exception as error:  # noqa: BLE001  # how it fails is compared as well
             outcome = (type(error).__name__, str(error))
-            noise.events.append(("raised", *outcome))
-    return Trace(tuple(noise.events), tuple(noise.noise), outcome)
+            events.append(("raised", *outcome))
+    return Trace(tuple(events), tuple(noise.noise), outcome)
 
 
 def replay(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from dpsdk._checks import described
-from dpsdk.accounting import Guarantee
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.forms import Neighbors
@@ -15,17 +14,11 @@ from dpsdk.testing.audit.enumeration import TooManyPaths
 from dpsdk.testing.audit.neighbours import neighbours
 from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.audit.worst_case import audit
-from dpsdk.testing.conformance.bench import (
-    REFUSALS,
-    TINY_DOMAINS,
-    Bench,
-    Scene,
-    combined,
-)
+from dpsdk.testing.conformance.bench import REFUSALS, MechanismBench, Scene
+from dpsdk.testing.conformance.costs import combined, paid
+from dpsdk.testing.conformance.prints import printed_briefly
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
-
-__all__ = ["enumerated"]
 
 _PATHS = 150
 """For each table, in a quick run."""
@@ -38,7 +31,7 @@ _CHANGE = "Let what is told follow from what the kernel's primitives gave, and f
 _CELLS = 6
 
 
-def enumerated(bench: Bench, tally: Tally) -> None:
+def enumerated(bench: MechanismBench, tally: Tally) -> None:
     """On tiny tables its exact law, all that it tells included, is within what was charged."""
     domain = _tiny(bench)
     if domain.size > _CELLS:
@@ -71,31 +64,20 @@ def enumerated(bench: Bench, tally: Tally) -> None:
         tally.note(f"not enumerated: {', '.join(large)}")
 
 
-def _tiny(bench: Bench) -> Domain:
+def _tiny(bench: MechanismBench) -> Domain:
     """The smallest universe over which it takes anything."""
-    if bench.domain is not None:
-        return bench.domain
-    for domain in TINY_DOMAINS[:-1]:
+    for domain in bench.tiny[:-1]:
         if any(bench.scene(domain, neighbors, 1) for neighbors in Neighbors):
             return domain
-    return TINY_DOMAINS[-1]
+    return bench.tiny[-1]
 
 
-def _audited(bench: Bench, tally: Tally, scene: Scene) -> None:
-    charged: list[tuple[Guarantee, ...]] = []
-
-    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
-        asked = bench.asked_of(scene, data, noise)
-        if len(charged) < 1 or len(asked.charged) > len(charged[0]):
-            charged[:] = [asked.charged]
-        return asked.answers, tuple(map(str, asked.charged))
-
-    pairs = _pairs(scene)
-    first = next(pairs)[0]
-    run(first, bench.heard(0, lambda _: None))
-    guarantee = combined(charged[0])
+def _audited(bench: MechanismBench, tally: Tally, scene: Scene) -> None:
+    run = bench.program(scene, printed_briefly)
+    charged = bench.asked(scene, bench.session(next(_pairs(scene))[0]), printed_briefly).charged
+    guarantee = combined(charged)
     if guarantee is None:
-        if any(not run.free for run in charged[0]):
+        if paid(charged):
             return
         # What costs nothing has to be the same on every table.
         guarantee = combined(())
@@ -116,7 +98,7 @@ def _audited(bench: Bench, tally: Tally, scene: Scene) -> None:
         )
 
 
-def _sampled(bench: Bench, tally: Tally) -> str:
+def _sampled(bench: MechanismBench, tally: Tally) -> str:
     """Fail if many answers refute what was charged; what was done, in words."""
     nothing = "nothing was sampled instead"
     if not bench.scenes:
@@ -129,7 +111,7 @@ def _sampled(bench: Bench, tally: Tally) -> str:
         return nothing
 
     def run(data: PrivateData, noise: NoiseSource) -> float:
-        with bench.opened(bench.session_on(data, noise)) as channel:
+        with bench.opened(bench.session(data, noise=noise)) as channel:
             return float(channel.release(asked.queries[0]).raw[0])
 
     found = sample(

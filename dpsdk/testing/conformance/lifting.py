@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -10,22 +11,20 @@ from dpsdk._checks import shown
 from dpsdk.accuracy import Lifting
 from dpsdk.forms import Facts
 from dpsdk.queries.base import LinearQuery
-from dpsdk.testing.conformance.bench import Scene
+from dpsdk.testing.conformance.bench import Scene, runnable
 from dpsdk.testing.conformance.prints import deep
-from dpsdk.testing.conformance.questions import Question, askable
+from dpsdk.testing.conformance.questions import QueryBench
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.typing import Floats
-
-__all__ = ["lifts", "spreads"]
 
 _SLACK = 1e-9
 """The error of floats, of the size of a number."""
 
 
-def lifts(bench: Question, tally: Tally) -> None:
+def lifts(bench: QueryBench, tally: Tally) -> None:
     """Answers were of one type, the same for the same numbers, and left those as they were."""
     query, kinds = bench.query, set[type]()
-    for scene in askable(bench, tally):
+    for scene in runnable(bench, tally):
         facts = scene.table.made().facts
         public = deep(facts)
         for raw in bench.raws(scene):
@@ -64,12 +63,12 @@ def _check_numbers(query: LinearQuery[object], raw: Floats, facts: Facts, tally:
         )
 
 
-def spreads(bench: Question, tally: Tally) -> None:
+def spreads(bench: QueryBench, tally: Tally) -> None:
     """The truth lay within what it said of its errors, wherever the raw numbers were off."""
     query = bench.query
     if not isinstance(query, Lifting):
         tally.skip("it is no Lifting, so that its releases have no bound in its own unit")
-    for scene in askable(bench, tally):
+    for scene in runnable(bench, tally):
         facts = scene.table.made().facts
         if not isinstance(query, LinearQuery):
             _check_lifting(bench, query, scene, facts, tally)
@@ -131,9 +130,11 @@ def _check_cover(
                 f"of {said} the truth {_few(wanted)} is not between {_few(low)} and {_few(high)}",
                 "Give in `bracket` and `ends` the least and the largest answer that is possible",
             )
-    first, last = query.bracket(raw, radii, facts)
-    kinds = {type(first), type(last), type(query.lift(raw, facts))} - {type(None)}
-    if len(kinds) > 1:
+    _check_bracket(query.bracket(raw, radii, facts), query.lift(raw, facts), tally)
+
+
+def _check_bracket(ends: tuple[object, object], answer: object, tally: Tally) -> None:
+    if len({type(one) for one in (*ends, answer)} - {type(None)}) > 1:
         tally.fail("`bracket` gives other types than `lift`", "Give two answers")
 
 
@@ -144,12 +145,8 @@ def _check_span(
     tally.ran()
     with np.errstate(invalid="ignore"):
         far = max(
-            (
-                float(np.nanmax(np.abs(one - other), initial=0.0))
-                for one in numbers
-                for other in numbers
-            ),
-            default=0.0,
+            float(np.nanmax(np.abs(one - other), initial=0.0))
+            for one, other in product(numbers, repeat=2)
         )
     if not far <= span * (1 + _SLACK) + _SLACK:
         tally.fail(
@@ -175,7 +172,7 @@ def _check_width(query: LinearQuery[object], raw: Floats, facts: Facts, tally: T
 
 
 def _check_lifting(
-    bench: Question, query: Lifting[object], scene: Scene, facts: Facts, tally: Tally
+    bench: QueryBench, query: Lifting[object], scene: Scene, facts: Facts, tally: Tally
 ) -> None:
     for raw in bench.raws(scene):
         radii = np.full(len(raw), 2.0)
@@ -186,10 +183,7 @@ def _check_lifting(
                 tally.fail(
                     f"`spread` gave {shown(spread.tolist())}", "Give half-widths, none negative"
                 )
-        low, high = query.bracket(raw, radii, facts)
-        kinds = {type(low), type(high), type(bench.query.lift(raw, facts))} - {type(None)}
-        if len(kinds) > 1:
-            tally.fail("`bracket` gives other types than `lift`", "Give two answers")
+        _check_bracket(query.bracket(raw, radii, facts), bench.query.lift(raw, facts), tally)
 
 
 def _few(numbers: Floats) -> str:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from threading import Thread
 
-import attrs
 import numpy as np
 
 from dpsdk._checks import described, shown
@@ -19,22 +18,18 @@ from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form, LinearForm
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.session import Session
-from dpsdk.testing.conformance.bench import ANY, Scene, Table
-from dpsdk.testing.conformance.prints import deep, fields_of, printed
-from dpsdk.testing.conformance.questions import Given, Question, askable, content_of
+from dpsdk.testing.conformance.bench import Scene, Table, runnable
+from dpsdk.testing.conformance.prints import deep, packaged, printed
+from dpsdk.testing.conformance.questions import Given, QueryBench, content_of
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.values import check_frozen, check_held
 from dpsdk.testing.logs import logged
-from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats
 
-__all__ = ["lowers_alike", "reads_nothing", "takes_in"]
 
-_CLOSE = "Hold tuples and read-only arrays, made of copies of what you are given"
-
-
-def lowers_alike(bench: Question, tally: Tally) -> None:
+def lowers_alike(bench: QueryBench, tally: Tally) -> None:
     """One query asks one thing: of equal universes, each time, of whatever table, as a copy too."""
-    for scene in askable(bench, tally):
+    for scene in runnable(bench, tally):
         domain = scene.table.made().domain
         first = bench.query.lower(domain)
         _check_form(first, scene, tally)
@@ -47,11 +42,11 @@ def lowers_alike(bench: Question, tally: Tally) -> None:
                     "Make the form of the query's own fields and of the domain, and of nothing "
                     "else",
                 )
-    _check_frozen(bench.query, tally)
+    check_frozen(bench.query, tally)
 
 
 def _ways(
-    bench: Question, scene: Scene, domain: Domain
+    bench: QueryBench, scene: Scene, domain: Domain
 ) -> Iterator[tuple[str, Callable[[], Form]]]:
     query, equal = bench.query, Domain.from_json(domain.to_json())
     yield "the second time", lambda: query.lower(domain)
@@ -60,7 +55,7 @@ def _ways(
     yield "of a deep copy", lambda: copy.deepcopy(query).lower(domain)
     yield "in another thread", lambda: _elsewhere(lambda: query.lower(domain))
     for table in bench.tables(scene):
-        session = Session(table.made(), Budget(1), noise=seeded(1), trust=bench.trust)
+        session = bench.session(table, budget=Budget(1))
         yield f"after a quote on {table}", partial(_by_session, bench, session)
 
 
@@ -90,48 +85,19 @@ def _elsewhere(work: Callable[[], Form]) -> Form:
     return found[0]
 
 
-def _by_session(bench: Question, session: Session) -> Form:
+def _by_session(bench: QueryBench, session: Session) -> Form:
     """The form after a session has used the query, as far as nothing has to be paid for that."""
     with suppress(DpsdkError):
         session.quote(bench.query, using=bench.mechanism(bench.query.lower(session.domain)))
     return bench.query.lower(session.domain)
 
 
-def _check_frozen(query: object, tally: Tally) -> None:
-    kind = type(query)
-    for name in [one.name for one in attrs.fields(kind)] if attrs.has(kind) else []:
-        tally.ran()
-        value = getattr(query, name, None)
-        try:
-            setattr(query, name, value)
-        except Exception:  # noqa: BLE001, S112  # as it should be
-            continue
-        tally.fail(f"its field {name!r} can be set", "Make its class `attrs.frozen`")
-    twin = copy.copy(query)
-    try:
-        equal, alike = bool(query == twin), _hash(query) == _hash(twin)
-        same = bool(query == object())
-    except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
-        tally.fail(f"to compare it raised {type(error).__name__}", "Let `attrs.frozen` compare it")
-    tally.ran()
-    if not equal or not alike or same:
-        found = "it equals anything" if same else "it does not equal its copy"
-        tally.fail(found, "Let `attrs.frozen` compare it by its fields")
-
-
-def _hash(value: object) -> int | None:
-    try:
-        return hash(value)
-    except TypeError:
-        return None
-
-
-def reads_nothing(bench: Question, tally: Tally) -> None:
+def reads_nothing(bench: QueryBench, tally: Tally) -> None:
     """Of equal numbers it makes the same on any table."""
-    for scene in askable(bench, tally):
+    for scene in runnable(bench, tally):
         for raw in bench.raws(scene)[:2]:
             first: Hashable = None
-            for table in _alike(bench, scene):
+            for table in scene.alike(bench.tables(scene)):
                 tally.ran()
                 seen = _all_told(bench, table, raw)
                 if first is None:
@@ -145,16 +111,10 @@ def reads_nothing(bench: Question, tally: Tally) -> None:
                     )
 
 
-def _alike(bench: Question, scene: Scene) -> list[Table]:
-    """Tables that nothing public tells apart."""
-    facts = scene.table.made().facts
-    return [table for table in bench.tables(scene) if table.made().facts == facts]
-
-
-def _all_told(bench: Question, table: Table, raw: Floats) -> Hashable:
+def _all_told(bench: QueryBench, table: Table, raw: Floats) -> Hashable:
     """All that is seen of one answer, of given numbers, and what was charged meanwhile."""
     lines: list[str] = []
-    session = Session(table.made(), Budget(1), composition=ANY, noise=seeded(1))
+    session = bench.session(table, budget=Budget(1))
     seen: Hashable
     with logged(lambda line: lines.append(line.getMessage())):
         try:
@@ -166,16 +126,12 @@ def _all_told(bench: Question, table: Table, raw: Floats) -> Hashable:
     return seen, tuple(lines), session.spent.charges
 
 
-def takes_in(bench: Question, tally: Tally) -> None:
+def takes_in(bench: QueryBench, tally: Tally) -> None:
     """Its arrays are read-only, and numbers that were lifted can be written over."""
     query = bench.query
-    packaged = type(query).__module__.partition(".")[0] == "dpsdk"
-    for name, held in () if packaged else fields_of(query).items():
-        if isinstance(held, list | dict | set) or (
-            isinstance(held, np.ndarray) and held.flags.writeable
-        ):
-            tally.fail(f"whoever made it can write into {name}, and so change it", _CLOSE)
-    for scene in askable(bench, tally):
+    if not packaged(query):
+        check_held(query, tally)
+    for scene in runnable(bench, tally):
         facts = scene.table.made().facts
         raw = bench.raw(scene, scene.table)
         tally.ran()

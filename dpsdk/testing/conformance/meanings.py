@@ -1,38 +1,29 @@
-"""Checks of what answers claim: bounds that cover, shapes, words, written forms, typed refusals."""
+"""Checks of what a mechanism is and claims: a value, bounds, shapes, words, typed refusals."""
 
 from __future__ import annotations
 
-import json
 import math
+from contextlib import suppress
 from typing import Literal, cast, get_args
 
 import numpy as np
 
-from dpsdk import wire
 from dpsdk._checks import described
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy, Standing
-from dpsdk.errors import DpsdkError, WireError
+from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form, LinearForm
 from dpsdk.mechanisms import DistributionMechanism, Laplace, OneShot
 from dpsdk.queries import Query
 from dpsdk.release import Accuracy, Cost, Measurement, Quote, Source
+from dpsdk.session import Session
 from dpsdk.session.channel import DistributionChannel
-from dpsdk.testing.conformance.bench import (
-    AnyQuery,
-    Bench,
-    Scene,
-    charges,
-    questions,
-    runnable,
-    typed,
-    within,
-)
-from dpsdk.testing.conformance.prints import fields_of, printed_accuracy
-from dpsdk.testing.conformance.report import Tally
-from dpsdk.typing import Floats
-
-__all__ = ["bounds_cover", "metadata", "typed_refusals", "types_and_shapes", "written_form"]
+from dpsdk.testing.conformance.bench import AnyQuery, MechanismBench, Scene, questions, runnable
+from dpsdk.testing.conformance.costs import charges, paid, within
+from dpsdk.testing.conformance.prints import deep, fields_of, printed_accuracy
+from dpsdk.testing.conformance.report import Tally, called, caught
+from dpsdk.testing.conformance.values import check_frozen, check_held, check_text, check_written
+from dpsdk.typing import Floats, Ints
 
 _BETAS = (0.5, 0.2, 0.05, 0.01)
 _ALARM = 1e-6 / 200
@@ -46,7 +37,42 @@ _QUIET = Laplace(10**7)
 """Noise so small that all of it is zero."""
 
 
-def bounds_cover(bench: Bench, tally: Tally) -> None:
+def takes_in(bench: MechanismBench, tally: Tally) -> None:
+    """Its arguments stay as they were, and may be written over later without effect."""
+    mechanism = bench.mechanism
+    before = deep(mechanism)
+    for scene in runnable(bench, tally):
+        forms = [query.lower(scene.domain) for query in scene.queries]
+        kernel = bench.kernel(scene.table, 0)
+        lent = deep(forms), deep(kernel.terms.facts)
+        with suppress(Exception):
+            for form in forms:
+                mechanism.quote(form, kernel.terms)
+        with suppress(Exception):
+            strategy = mechanism.open(kernel)
+            for form in forms:
+                strategy.answer(form, kernel)
+        bench.asked(scene, bench.session(scene.table))
+        tally.ran()
+        if lent != (deep(forms), deep(kernel.terms.facts)):
+            tally.fail(
+                f"{scene}: a form or the facts that it was given are not as they were",
+                "Leave what is handed to it as it is",
+            )
+        if deep(mechanism) != before:
+            tally.fail(
+                f"{scene}: the mechanism itself is not as it was",
+                "Keep what changes in the strategy that `open` makes, one for each channel",
+            )
+    check_held(mechanism, tally)
+
+
+def frozen_value(bench: MechanismBench, tally: Tally) -> None:
+    """A frozen value: equal to its copies and to no other, and as good as new after use."""
+    check_frozen(bench.mechanism, tally)
+
+
+def bounds_cover(bench: MechanismBench, tally: Tally) -> None:
     """Stated bounds hold as often as they say; false alarms have a probability of 1e-6."""
     stated = False
     scenes = runnable(bench, tally)
@@ -67,25 +93,18 @@ def _linear(query: AnyQuery, scene: Scene) -> bool:
     return isinstance(query.lower(scene.domain), LinearForm)
 
 
-class _Misses:
-    """How often each number was further off than a bound had said."""
-
-    def __init__(self, size: int) -> None:
-        self.each = np.zeros(size, dtype=np.int64)
-        self.joint = 0
-
-
-def _covers(bench: Bench, tally: Tally, scene: Scene) -> bool:
+def _covers(bench: MechanismBench, tally: Tally, scene: Scene) -> bool:
     session = bench.session(scene.table, seed=7)
     quiet = bench.session(scene.table, budget=Budget(10**12))
     # Of linear forms alone, though the scene does not know.
     linear = cast("tuple[Query[object, LinearForm], ...]", scene.queries)
     truths = [quiet.release(query, using=_QUIET).raw for query in linear]
     quotes = bench.quotes(scene, scene.table)
-    counted: dict[tuple[int, str, float], _Misses] = {}
+    misses: dict[tuple[int, str, float], Ints] = {}
+    """How often each number was further off than said, and last whether any of them was."""
     samples = _SAMPLES * (5 if bench.thorough else 1)
     for done in range(samples):
-        if done == _ENOUGH and not counted:
+        if done == _ENOUGH and not misses:
             return False
         with bench.opened(session) as channel:
             for number, query in enumerate(scene.queries):
@@ -101,23 +120,24 @@ def _covers(bench: Bench, tally: Tally, scene: Scene) -> bool:
                     if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
                         continue
                     for beta in _BETAS:
-                        key = number, who, beta
-                        misses = counted.setdefault(key, _Misses(len(off)))
-                        joint = accuracy.radii(beta, joint=True)
-                        misses.joint += bool((off > joint * (1 + 1e-9) + 1e-9).any())
+                        found = misses.setdefault((number, who, beta), np.zeros(len(off) + 1, int))
+                        found[-1] += (off > _widened(accuracy.radii(beta, joint=True))).any()
                         if accuracy.standing == "proven":
-                            each = accuracy.radii(beta, joint=False)
-                            misses.each += off > each * (1 + 1e-9) + 1e-9
-    for (number, who, beta), misses in counted.items():
+                            found[:-1] += off > _widened(accuracy.radii(beta, joint=False))
+    for (number, who, beta), found in misses.items():
         tally.ran(samples)
-        for kind, count in (("joint", misses.joint), ("each", int(misses.each.max(initial=0)))):
+        for kind, count in (("joint", int(found[-1])), ("each", int(found[:-1].max(initial=0)))):
             if _unlikely(count, samples, beta):
                 tally.fail(
                     f"{scene}: the {kind} bounds of a {who} of {described(scene.queries[number])} "
                     f"at beta={beta:g} were exceeded {count} times of {samples}",
                     "State bounds that are proven, or `NoAccuracy`",
                 )
-    return bool(counted)
+    return bool(misses)
+
+
+def _widened(radii: Floats) -> Floats:
+    return radii * (1 + 1e-9) + 1e-9
 
 
 def _unlikely(count: int, trials: int, beta: float) -> bool:
@@ -131,7 +151,7 @@ def _unlikely(count: int, trials: int, beta: float) -> bool:
     return tail < _ALARM
 
 
-def types_and_shapes(bench: Bench, tally: Tally) -> None:
+def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
     """Measurements are finite float64 of the right length, their bounds as long, and in order."""
     for scene in runnable(bench, tally):
         for table in scene.far:
@@ -223,28 +243,16 @@ def _bound_problem(accuracy: Accuracy, length: int | None) -> str:
     return ""
 
 
-def written_form(bench: Bench, tally: Tally) -> None:
+def written_form(bench: MechanismBench, tally: Tally) -> None:
     """Written as JSON and read again it is equal, and written the same."""
-    try:
-        text = wire.dumps(bench.mechanism, allow=bench.catalogue)
-    except WireError as error:
-        tally.skip(
-            f"it has no written form ({error}): give a `catalogue` with its `wire.Kind`, if any"
-        )
-    kind: Literal["one-shot", "mechanism"] = (
-        "one-shot" if isinstance(bench.mechanism, OneShot) else "mechanism"
-    )
-    again = wire.loads(kind, text, allow=bench.catalogue)
-    tally.ran()
-    change = "Let the kind have a member for each field, and its default in none of them change"
-    if type(again) is not type(bench.mechanism) or again != bench.mechanism:
-        tally.fail(f"{text} was read as {described(again)}, which is not equal to it", change)
-    before, after = fields_of(bench.mechanism), fields_of(again)
-    for name, held in before.items():
+    one_shot = isinstance(bench.mechanism, OneShot)
+    kind: Literal["one-shot", "mechanism"] = "one-shot" if one_shot else "mechanism"
+    again = check_written(bench.mechanism, kind, bench, tally)
+    change = "Write in the kind all that the mechanism is made of"
+    after = fields_of(again)
+    for name, held in fields_of(bench.mechanism).items():
         if type(after.get(name)) is not type(held) or after[name] != held:
-            tally.fail(f"{text} was read with another {name}, {described(after.get(name))}", change)
-    if wire.dumps(again, allow=bench.catalogue) != text:
-        tally.fail("What was read again is written otherwise", change)
+            tally.fail(f"it was read with another {name}, {described(after.get(name))}", change)
     for scene in bench.scenes:
         tally.ran()
         session = bench.session(scene.table)
@@ -254,35 +262,18 @@ def written_form(bench: Bench, tally: Tally) -> None:
         ]
         if told[0] != told[1]:
             tally.fail(f"{scene}: what was read again quotes otherwise", change)
-    broken = json.loads(text) | {"no such member": 1}
-    tally.ran()
-    try:
-        wire.loads(kind, json.dumps(broken), allow=bench.catalogue)
-    except WireError:
-        return
-    tally.fail(
-        "It was read from a text with a member that means nothing", "Read by its `wire.Kind`"
-    )
 
 
-def metadata(bench: Bench, tally: Tally) -> None:
+def metadata(bench: MechanismBench, tally: Tally) -> None:
     """Names, texts, quotes and sources are complete, and say what was done."""
     mechanism = bench.mechanism
-    for what, text in (
-        ("name", mechanism.name),
-        ("repr", repr(mechanism)),
-        ("str", str(mechanism)),
-    ):
-        tally.ran()
-        given: object = text
-        if not isinstance(given, str) or not given.strip():
-            tally.fail(f"Its {what} is {given!r}", "Say in words what it is, as attrs.frozen does")
-        if " at 0x" in text or "\n" in text or len(text) > 1000:
-            tally.fail(
-                f"Its {what} is {text[:80]!r}",
-                "Say in one line what it is, as attrs.frozen does, and not where it lies",
-            )
-    if mechanism.name != mechanism.name or not (type(mechanism).__doc__ or "").strip():
+    check_text(mechanism, tally)
+    name: object = mechanism.name
+    if not isinstance(name, str) or not name.strip() or name != mechanism.name:
+        tally.fail(f"Its name is {name!r}", "Say in a few words what it is, the same each time")
+    if len(name) > 1000 or "\n" in name or " at 0x" in name:
+        tally.fail(f"Its name is {name[:80]!r}", "Say what it is in one line")
+    if not (type(mechanism).__doc__ or "").strip():
         tally.fail("Its class has no docstring", "Say there what it does, and from which theorem")
     for scene in runnable(bench, tally):
         for quote in bench.quotes(scene, scene.table):
@@ -318,46 +309,34 @@ def _told(tally: Tally, scene: Scene, accuracy: Accuracy) -> None:
         tally.fail(f"{scene}: its accuracy has no `kind`", "Say on what it rests")
 
 
-def typed_refusals(bench: Bench, tally: Tally) -> None:
+def typed_refusals(bench: MechanismBench, tally: Tally) -> None:
     """A request that it does not take is refused by an error of dpsdk, and charged nothing for."""
     if not bench.scenes and not bench.refusals:
         runnable(bench, tally)
-    for asked, error in bench.strange.items():
-        tally.fail(
-            f"{asked}: its quote raised {error}",
-            "Raise InvalidArgument or QueryError; pricing a request of the kernel does so",
-        )
+    change = "Raise InvalidArgument or QueryError; pricing a request of the kernel does so"
+    for asked, raised in bench.strange.items():
+        tally.fail(f"{asked}: its quote raised {raised}", change)
     tally.ran(len(bench.refusals))
     for scene in bench.scenes:
-        for kind in questions(scene.domain):
-            query = kind[0]
-            session = bench.session(scene.table)
-            refused = False
-            try:
-                session.quote(query, using=bench.mechanism)
-            except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
-                _check(tally, scene, query, error)
-                refused = True
+        for query, *_ in questions(scene.domain):
+            session, costs = bench.session(scene.table), list[Cost]()
+            quoting = caught(session.quote, query, using=bench.mechanism)
+            asking = caught(_ask, bench, session, query, costs)
             tally.ran()
-            try:
-                with bench.opened(session) as channel:
-                    opened = len(charges(session))
-                    channel.release(query)
-            except Exception as error:  # noqa: BLE001  # the same
-                _check(tally, scene, query, error)
-                continue
-            paid = [run for run in charges(session)[opened:] if not run.free]
-            if refused and paid:
+            for error in (quoting, asking):
+                if error is not None and not isinstance(error, DpsdkError):
+                    where = f"{scene}: for {described(query)} it raised "
+                    tally.fail(f"{where}{type(error).__name__}, {called(error)}", change)
+            if quoting is not None and asking is None and paid(costs[0].guarantees):
                 tally.fail(
-                    f"{scene}: {described(query)} was answered for {Cost(tuple(paid))}, after its "
-                    "quote was refused",
+                    f"{scene}: {described(query)} was answered for {costs[0]}, after its quote was "
+                    "refused",
                     "Refuse to answer what is refused a quote",
                 )
 
 
-def _check(tally: Tally, scene: Scene, query: AnyQuery, error: Exception) -> None:
-    if not typed(error):
-        tally.fail(
-            f"{scene}: for {described(query)} it raised {type(error).__name__}, {described(error)}",
-            "Raise InvalidArgument or QueryError; pricing a request of the kernel does so",
-        )
+def _ask(bench: MechanismBench, session: Session, query: AnyQuery, costs: list[Cost]) -> None:
+    with bench.opened(session) as channel:
+        opened = len(charges(session))
+        channel.release(query)
+    costs.append(Cost(charges(session)[opened:]))

@@ -15,21 +15,16 @@ from dpsdk.testing.conformance import (
     auditing,
     meanings,
     moments,
-    objects,
     repeating,
     spending,
 )
-from dpsdk.testing.conformance.bench import Bench, advise
-from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
-from dpsdk.testing.conformance.settings import NO_WAIVERS, NOBODY, check_settings, to_trust
-from dpsdk.testing.conformance.texts import called
+from dpsdk.testing.conformance.bench import NOTHING, MechanismBench
+from dpsdk.testing.conformance.report import Check, Report, called, carried_out, to_waived
 from dpsdk.wire import Catalogue
-
-__all__ = ["CHECKS", "check_mechanism"]
 
 F = TypeVar("F", bound=Form)
 
-CHECKS: tuple[Check[Bench], ...] = (
+CHECKS: tuple[Check[MechanismBench], ...] = (
     Check(
         "quotes-alike", True, spending.quotes_alike,
         "quotes and refusals were the same on all tables with the same public facts",
@@ -67,7 +62,7 @@ CHECKS: tuple[Check[Bench], ...] = (
         "no kernel outlived its question, and nothing that was closed answered",
     ),
     Check(
-        "takes-in", True, objects.takes_in,
+        "takes-in", True, meanings.takes_in,
         "what it was given stayed as it was, and cannot be changed in it afterwards",
     ),
     Check(
@@ -84,7 +79,7 @@ CHECKS: tuple[Check[Bench], ...] = (
         spared=True,
     ),
     Check(
-        "frozen", False, objects.frozen_value,
+        "frozen", False, meanings.frozen_value,
         "it is a frozen value, equal to its copies and to no other",
     ),
     Check(
@@ -115,10 +110,10 @@ def check_mechanism(
     mechanism: Mechanism[F],
     *queries: Query[object, F],
     domain: Domain | None = None,
-    waived: Mapping[str, str] = NO_WAIVERS,
+    waived: Mapping[str, str] = NOTHING,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
-    trust: Mapping[str, str] = NOBODY,
+    trust: Mapping[str, str] = NOTHING,
 ) -> Report:
     """Try a mechanism on many tables and moments, and report on it.
 
@@ -157,11 +152,10 @@ def check_mechanism(
     for query in queries:
         if not isinstance(query, Query):
             raise InvalidArgument("queries", "queries", shown(query))
-    check_settings(domain, catalogue, thorough=thorough)
-    reasons, vouched = to_waived(waived, CHECKS), to_trust(trust)
+    reasons = to_waived(waived, CHECKS)
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
-    bench = Bench(plain, asked, domain, thorough=thorough, catalogue=catalogue, trust=vouched)
+    bench = MechanismBench(plain, asked, domain, catalogue, thorough=thorough, trust=trust)
     results = tuple([carried_out(check, bench, reasons) for check in CHECKS])
-    return Report(called(mechanism), results, advise(bench))
+    return Report(called(mechanism), results, bench.advise())

@@ -14,27 +14,18 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.release import Cost, Release
 from dpsdk.session.opening import Stopped
-from dpsdk.testing.conformance.bench import (
-    AMPLE,
-    Bench,
-    Scene,
-    charges,
-    least,
-    runnable,
-    typed,
-    within,
-)
-from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.audit.programs import AMPLE
+from dpsdk.testing.conformance.bench import MechanismBench, Scene, runnable
+from dpsdk.testing.conformance.costs import charges, least, within
+from dpsdk.testing.conformance.report import Tally, called, caught
 from dpsdk.testing.interrupts import moments, outcome_of
-
-__all__ = ["interrupts", "keeps_no_kernel", "threads"]
 
 _THREADS = 4
 _MOMENTS = 36
 _HONEST = Laplace("0.001")
 
 
-def threads(bench: Bench, tally: Tally) -> None:
+def threads(bench: MechanismBench, tally: Tally) -> None:
     """Several threads at once: each pays what was quoted, the books add up, and no thread stays."""
     for scene in runnable(bench, tally):
         before = set(threading.enumerate())
@@ -63,87 +54,74 @@ def _none_left(tally: Tally, scene: Scene, before: set[threading.Thread]) -> Non
         )
 
 
-def _together(bench: Bench, tally: Tally, scene: Scene, budget: Budget) -> None:
+def _at_once(work: Callable[[int], object]) -> list[BaseException]:
+    """Do some work in several threads; what it raised is returned."""
+    errors: list[BaseException] = []
+
+    def tried(place: int) -> None:
+        try:
+            work(place)
+        except BaseException as error:  # noqa: BLE001  # looked at by the caller
+            errors.append(error)
+
+    workers = [threading.Thread(target=tried, args=(place,)) for place in range(_THREADS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return errors
+
+
+def _together(bench: MechanismBench, tally: Tally, scene: Scene, budget: Budget) -> None:
     """Ask from several threads over one channel."""
     session = bench.session(scene.table, budget=budget)
     most = bench.quotes(scene, scene.table)[0].at_most
-    errors: list[BaseException] = []
     releases: list[Release[object]] = []
+    many = f"{scene}: asked from {_THREADS} threads at once"
+    change = "Ask the kernel that the answer was given, and no other"
     with suppress(BudgetExceeded, Stopped), bench.opened(session) as channel:
         opened = len(charges(session))
-
-        def work() -> None:
-            try:
-                releases.append(channel.release(scene.queries[0]))
-            except BaseException as error:  # noqa: BLE001  # looked at below
-                errors.append(error)
-
-        workers = [threading.Thread(target=work) for _ in range(_THREADS)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        errors = _at_once(lambda _: releases.append(channel.release(scene.queries[0])))
         tally.ran(_THREADS)
-        odd = next((error for error in errors if not typed(error)), None)
-        if odd is not None:
-            tally.fail(
-                f"{scene}: asked from {_THREADS} threads at once it raised "
-                f"{type(odd).__name__}, {described(odd)}",
-                "Let a strategy take a lock around what it changes, or change nothing",
-            )
+        for error in errors:
+            if not isinstance(error, DpsdkError):
+                tally.fail(
+                    f"{many} it raised {type(error).__name__}, {called(error)}",
+                    "Let a strategy take a lock around what it changes, or change nothing",
+                )
         for release in releases:
             excess = within(release.cost, most)
             if excess:
-                tally.fail(
-                    f"{scene}: asked from {_THREADS} threads at once one answer was charged "
-                    f"{excess}",
-                    "Ask the kernel that the answer was given, and no other",
-                )
+                tally.fail(f"{many} one answer was charged {excess}", change)
         paid = sum(len(release.cost.guarantees) for release in releases)
         charged = len(charges(session)) - opened
-        refused = [error for error in errors if isinstance(error, DpsdkError)]
-        if charged != paid and not refused:
-            tally.fail(
-                f"{scene}: {_THREADS} threads were told of {paid} charges, and the books have "
-                f"{charged}",
-                "Ask the kernel that the answer was given, and no other",
-            )
+        if charged != paid and not errors:
+            tally.fail(f"{many} it told of {paid} charges, and the books have {charged}", change)
 
 
-def _mixed(bench: Bench, tally: Tally, scene: Scene) -> None:
+def _mixed(bench: MechanismBench, tally: Tally, scene: Scene) -> None:
     """Ask different things at once: each thread gets as many numbers as it would get alone."""
     asked = [scene.queries[turn % len(scene.queries)] for turn in range(_THREADS)]
-    sizes: list[int] = []
     try:
         with bench.opened(bench.session(scene.table)) as channel:
             sizes = [len(channel.release(query).raw) for query in asked]
     except DpsdkError:  # it takes fewer questions
         return
-    got: dict[int, int | str] = {}
+    got: dict[int, int] = {}
     with bench.opened(bench.session(scene.table)) as channel:
-
-        def work(place: int) -> None:
-            try:
-                got[place] = len(channel.release(asked[place]).raw)
-            except BaseException as error:  # noqa: BLE001  # told below
-                got[place] = f"{type(error).__name__}: {described(error)}"
-
-        workers = [threading.Thread(target=work, args=(place,)) for place in range(_THREADS)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        errors = _at_once(lambda place: got.update({place: len(channel.release(asked[place]).raw)}))
     tally.ran(_THREADS)
     for place, size in enumerate(sizes):
-        if got[place] != size:
+        if got.get(place) != size:
+            found = got.get(place, f"{', '.join(map(called, errors))}")
             tally.fail(
                 f"{scene}: asked from {_THREADS} threads at once {described(asked[place])} got "
-                f"{got[place]}, and {size} numbers alone",
+                f"{found}, and {size} numbers alone",
                 "Keep what an answer is made of in the answer, and not in the strategy",
             )
 
 
-def interrupts(bench: Bench, tally: Tally) -> None:
+def interrupts(bench: MechanismBench, tally: Tally) -> None:
     """Interrupted at any line: it comes out, charges stay within the quote, books stay whole."""
     scenes = runnable(bench, tally)
     for scene in scenes if bench.thorough else (scenes[0], scenes[-1]):
@@ -155,7 +133,7 @@ def interrupts(bench: Bench, tally: Tally) -> None:
             _interrupt(bench, tally, scene, most, place)
 
 
-def _once(bench: Bench, scene: Scene) -> None:
+def _once(bench: MechanismBench, scene: Scene) -> None:
     bench.asked(scene, bench.session(scene.table))
 
 
@@ -166,13 +144,7 @@ def _spread(whole: int, many: int) -> list[int]:
     return sorted({1 + place * (whole - 1) // (many - 1) for place in range(many)})
 
 
-def _interrupt(
-    bench: Bench,
-    tally: Tally,
-    scene: Scene,
-    most: Cost,
-    place: int,
-) -> None:
+def _interrupt(bench: MechanismBench, tally: Tally, scene: Scene, most: Cost, place: int) -> None:
     session = bench.session(scene.table)
     stopped: list[Stopped] = []
 
@@ -207,7 +179,7 @@ def _interrupt(
         tally.fail(f"{where}, later answers were not charged", "Charge by the kernel alone")
 
 
-def keeps_no_kernel(bench: Bench, tally: Tally) -> None:
+def keeps_no_kernel(bench: MechanismBench, tally: Tally) -> None:
     """Each answer asks its own kernel, and a closed channel or session says nothing."""
     scenes = runnable(bench, tally)
     for scene in scenes if bench.thorough else scenes[::2]:
@@ -233,8 +205,5 @@ def keeps_no_kernel(bench: Bench, tally: Tally) -> None:
 
 def _closed(tally: Tally, scene: Scene, ask: Callable[..., object], when: str) -> None:
     tally.ran()
-    try:
-        ask(scene.queries[0])
-    except Closed:
-        return
-    tally.fail(f"{scene}: {when} it answered", "Keep no way around the kernel")
+    if not isinstance(caught(ask, scene.queries[0]), Closed):
+        tally.fail(f"{scene}: {when} it answered", "Keep no way around the kernel")

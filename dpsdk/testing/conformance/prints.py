@@ -16,17 +16,6 @@ from dpsdk.accuracy import HalfWidths, ScalarAccuracy
 from dpsdk.errors import DpsdkError
 from dpsdk.release import Accuracy, Quote, Release
 
-__all__ = [
-    "deep",
-    "fields_of",
-    "parts",
-    "printed",
-    "printed_accuracy",
-    "printed_briefly",
-    "printed_quote",
-    "short",
-]
-
 _BETAS = (0.5, 0.05, 1e-6)
 
 _PLAIN = (int, str, bytes, float, bool, complex, type(None), Fraction)
@@ -132,26 +121,26 @@ def fields_of(value: object) -> dict[str, object]:
 
 def parts(value: object) -> list[tuple[str, object]]:
     """The parts of an object, by name: fields, slots and its dict."""
-    names: list[str] = []
     kind: type = type(value)
+    names: list[str] = []
     if attrs.has(kind):
-        own = kind.__module__.partition(".")[0] == "dpsdk"
-        names += [one.name for one in attrs.fields(kind) if one.init or not own]
-        if own:  # which keeps beside them what it has worked out once
-            return [(name, getattr(value, name, None)) for name in names]
+        if packaged(value):  # which keeps beside its fields what it has worked out once
+            return list(fields_of(value).items())
+        names += [one.name for one in attrs.fields(kind)]
     for base in kind.__mro__:
-        slots = cast("object", getattr(base, "__slots__", ()))
-        names += [slots] if isinstance(slots, str) else list(cast("tuple[str, ...]", slots))
-    names += list(cast("dict[str, object]", getattr(value, "__dict__", {})))
-    found: dict[str, object] = {}
-    for name in names:
-        if name in found or name.startswith("__"):
-            continue
-        try:
-            found[name] = object.__getattribute__(value, name)
-        except AttributeError:
-            continue
-    return list(found.items())
+        slots = cast("str | tuple[str, ...]", getattr(base, "__slots__", ()))
+        names += [slots] if isinstance(slots, str) else slots
+    names += cast("dict[str, object]", getattr(value, "__dict__", {}))
+    return [
+        (name, getattr(value, name))
+        for name in dict.fromkeys(names)
+        if not name.startswith("__") and hasattr(value, name)
+    ]
+
+
+def packaged(value: object) -> bool:
+    """True if a class is of this package, which takes care of its own."""
+    return type(value).__module__.partition(".")[0] == "dpsdk"
 
 
 def short(value: Hashable) -> str:

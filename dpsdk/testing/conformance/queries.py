@@ -15,17 +15,14 @@ from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from dpsdk.testing.conformance import lifting, lowering, wording
-from dpsdk.testing.conformance.questions import AnyQuery, Question, advise
-from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
-from dpsdk.testing.conformance.settings import NO_WAIVERS, NOBODY, check_settings, to_trust
-from dpsdk.testing.conformance.texts import called
+from dpsdk.testing.conformance.bench import NOTHING, AnyQuery
+from dpsdk.testing.conformance.questions import QueryBench
+from dpsdk.testing.conformance.report import Check, Report, called, carried_out, to_waived
 from dpsdk.wire import Catalogue
-
-__all__ = ["QUERY_CHECKS", "check_query"]
 
 F = TypeVar("F", bound=Form)
 
-QUERY_CHECKS: tuple[Check[Question], ...] = (
+QUERY_CHECKS: tuple[Check[QueryBench], ...] = (
     Check(
         "lowers-alike", True, lowering.lowers_alike,
         "it asked the same each time, of equal universes, on whatever table, and as a copy",
@@ -67,10 +64,10 @@ def check_query(
     *,
     domain: Domain | None = None,
     using: Mechanism[F] | None = None,
-    waived: Mapping[str, str] = NO_WAIVERS,
+    waived: Mapping[str, str] = NOTHING,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
-    trust: Mapping[str, str] = NOBODY,
+    trust: Mapping[str, str] = NOTHING,
 ) -> Report:
     """Try a query on many tables, and report on it.
 
@@ -113,12 +110,11 @@ def check_query(
         raise InvalidArgument("query", "a query", shown(query))
     if using is not None and not isinstance(using, Mechanism):
         raise InvalidArgument("using", "a mechanism", shown(using))
-    check_settings(domain, catalogue, thorough=thorough)
-    reasons, vouched = to_waived(waived, QUERY_CHECKS), to_trust(trust)
+    reasons = to_waived(waived, QUERY_CHECKS)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
     # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bench = Question(asked, domain, answers, catalogue, thorough=thorough, trust=vouched)
+        bench = QueryBench(asked, answers, domain, catalogue, thorough=thorough, trust=trust)
         results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
-        return Report(called(query), results, advise(bench))
+        return Report(called(query), results, bench.advise())

@@ -1,9 +1,9 @@
-"""The bench that queries are tried on: tables and their neighbours, and raw numbers to lift."""
+"""The bench that queries are tried on: raw numbers to lift, and what answers them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import TypeAlias, cast
+from collections.abc import Hashable, Mapping
+from typing import cast
 
 import numpy as np
 
@@ -18,19 +18,11 @@ from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Query
 from dpsdk.queries.base import settled
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
-from dpsdk.session import Session
-from dpsdk.testing.conformance.bench import ANY, WORK, Scene, Table
+from dpsdk.testing.conformance.bench import NOTHING, AnyQuery, Bench, Scene, Table
 from dpsdk.testing.conformance.prints import deep
-from dpsdk.testing.conformance.report import Tally
-from dpsdk.testing.conformance.settings import NOBODY
-from dpsdk.testing.conformance.texts import called
-from dpsdk.testing.noise import seeded
+from dpsdk.testing.conformance.report import caught, name_error
 from dpsdk.typing import Floats
 from dpsdk.wire import Catalogue
-
-__all__ = ["AnyQuery", "Given", "Question", "advise", "askable", "content_of"]
-
-AnyQuery: TypeAlias = Query[object, Form]
 
 _EXACT = Laplace(epsilon=10**9)
 """Noise so small that all of it is zero."""
@@ -39,24 +31,17 @@ _PLENTY = Budget(epsilon=10**12, delta="0.1")
 
 
 def content_of(form: Form) -> Hashable:
-    """The content of a form, to compare it with another."""
+    """Return the content of a form, to compare it with another."""
     return form.identity if type(form) is LinearForm else deep(form)
 
 
 @frozen(eq=False)
 class Given(Mechanism[Form]):
-    """Answers the same numbers whatever the table: what a query makes of them is all that varies.
-
-    Parameters
-    ----------
-    raw
-        The numbers.
-    bounded
-        Whether they have error bounds, each by itself.
-    """
+    """Answers the same numbers on any table, so that only what a query makes of them varies."""
 
     raw: Floats
     bounded: bool
+    """True if the numbers have error bounds, each by itself."""
 
     @property
     def accuracy(self) -> NoiseAccuracy | NoAccuracy:
@@ -83,74 +68,39 @@ class Given(Mechanism[Form]):
         return Measurement(self.raw.copy(), self.accuracy)
 
 
-class Question:
-    """A query, and all that a kit tries with it. Deterministic: what is drawn is seeded.
-
-    Parameters
-    ----------
-    query
-        What is checked.
-    domain
-        The universe of the tables; one of two attributes if left out.
-    using
-        What answers it; a built-in mechanism for forms of its kind if left out.
-    catalogue
-        The kinds of written forms; those of the package if left out.
-    thorough
-        Whether to try more of everything.
-    trust
-        Classes of requests that its sessions trust, each with its proof.
-    """
+class QueryBench(Bench):
+    """A query, and what answers it: a built-in mechanism for forms of its kind if left out."""
 
     def __init__(
         self,
         query: AnyQuery,
-        domain: Domain | None,
-        using: Mechanism[Form] | None,
-        catalogue: Catalogue | None,
+        using: Mechanism[Form] | None = None,
+        domain: Domain | None = None,
+        catalogue: Catalogue | None = None,
         *,
-        thorough: bool,
-        trust: Mapping[str, str] = NOBODY,
+        thorough: bool = False,
+        trust: Mapping[str, str] = NOTHING,
     ) -> None:
         self.query = query
-        self.domain: Domain = WORK if domain is None else domain
-        self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
-        self.thorough = thorough
-        self.trust = trust
         self._using = using
-        self.refusals: dict[str, str] = {}
-        """Why the query could not be put to a table, by what that was like."""
-        self.scenes: tuple[Scene, ...] = tuple(self._scenes())
         self._raw: dict[Table, Floats] = {}
+        super().__init__(query, domain, catalogue, thorough=thorough, trust=trust)
 
-    def _scenes(self) -> Iterator[Scene]:
-        for neighbors in Neighbors:
-            for unit_rows in (1, 2) if self.thorough else (1,):
-                scene = Scene(self.domain, neighbors, unit_rows, (self.query,))
-                facts = scene.table.made().facts
-                try:
-                    self.query.check(facts)
-                    self.query.lower(facts.domain)
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
-                    text = f"{type(error).__name__}: {called(error)}"
-                    self.refusals[f"{neighbors.value}, unit_rows={unit_rows}"] = text
-                else:
-                    yield scene
+    def scene(self, domain: Domain, neighbors: Neighbors, unit_rows: int) -> Scene | None:
+        scene = Scene(domain, neighbors, unit_rows, (self.query,))
+        facts = scene.table.made().facts
+        error = caught(self.query.check, facts) or caught(self.query.lower, facts.domain)
+        if error is None:
+            return scene
+        self.refusals[f"{neighbors.value}, unit_rows={unit_rows}"] = name_error(error)
+        return None
 
     def tables(self, scene: Scene) -> tuple[Table, ...]:
-        """Tables that are near to each other, and as far apart as can be."""
+        """Return tables that are near to each other, and as far apart as can be."""
         return (*scene.far, scene.neighbor)
 
     def mechanism(self, form: Form) -> Mechanism[Form]:
-        """The mechanism that answers such forms.
-
-        Raises
-        ------
-        LookupError
-            If nothing does.
-        """
+        """Return the mechanism that answers such forms; LookupError if nothing does."""
         found: object = self._using
         if found is None and isinstance(form, LinearForm):
             found = _EXACT
@@ -163,24 +113,15 @@ class Question:
         return cast("Mechanism[Form]", found)
 
     def raw(self, scene: Scene, table: Table) -> Floats:
-        """The numbers that a mechanism gets for a table; for a linear form the true ones.
-
-        Raises
-        ------
-        LookupError
-            If nothing answers such forms.
-        """
+        """Return the numbers that a mechanism gets for a table; of a linear form the true ones."""
         if table not in self._raw:
-            data = table.made()
-            form = self.query.lower(data.domain)
-            noise = seeded(len(scene.far))
-            session = Session(data, _PLENTY, composition=ANY, noise=noise, trust=self.trust)
-            with session.open(self.mechanism(form)) as channel:
+            session = self.session(table, budget=_PLENTY, seed=len(scene.far))
+            with session.open(self.mechanism(self.query.lower(session.domain))) as channel:
                 self._raw[table] = channel.release(Unlifted(self.query)).raw
         return self._raw[table].copy()
 
     def raws(self, scene: Scene) -> list[Floats]:
-        """Raw numbers of several tables, and for a linear form ones that noise could make."""
+        """Return raw numbers of several tables, and of a linear form ones that noise could make."""
         linear = isinstance(self.query.lower(scene.domain), LinearForm)
         # To solve for a model takes its time.
         tables = self.tables(scene)[: None if linear or self.thorough else 2]
@@ -193,7 +134,7 @@ class Question:
         return found
 
     def settled(self, raw: Floats, facts: Facts, radius: int = 2) -> Floats:
-        """The numbers that a session would lift, of some that have error bounds."""
+        """Return the numbers that a session would lift, of some that have error bounds."""
         accuracy = NoiseAccuracy(DiscreteLaplace(radius), len(raw), 1.0, 0.0)
         return settled(self.query, Measurement(raw, accuracy), facts).values
 
@@ -212,18 +153,3 @@ class Unlifted(Query[None, Form]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> None:
         del raw, facts
-
-
-def askable(bench: Question, tally: Tally) -> tuple[Scene, ...]:
-    """The settings in which the query can be asked; a failure if there are none."""
-    if not bench.scenes:
-        tally.fail("Nothing could be run", "See above for why")
-    return bench.scenes
-
-
-def advise(bench: Question) -> str:
-    """Why a query could be put to no table, and what to do; empty where it could."""
-    if bench.scenes:
-        return ""
-    reasons = "; ".join(f"{asked}: {why}" for asked, why in bench.refusals.items())
-    return f"it could be put to no table ({reasons}). Give a domain that it fits."

@@ -12,27 +12,20 @@ import numpy as np
 from dpsdk.data import PrivateData
 from dpsdk.noise import NoiseSource
 from dpsdk.testing.audit.programs import Program
-from dpsdk.testing.audit.replay import Difference, Trace, parted, record
+from dpsdk.testing.audit.replay import DRAWS, Difference, Trace, parted, record
 from dpsdk.testing.audit.sampling import sample
-from dpsdk.testing.conformance.bench import (
-    Bench,
-    Scene,
-    Table,
-    combined,
-    runnable,
-)
-from dpsdk.testing.conformance.listening import overheard
+from dpsdk.testing.conformance.bench import MechanismBench, Scene, Table, runnable
+from dpsdk.testing.conformance.costs import combined
 from dpsdk.testing.conformance.prints import short
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.logs import overheard
 from dpsdk.testing.noise import seeded
-
-__all__ = ["keeps_nothing", "randomness", "replays"]
 
 _SAMPLES = 240
 _ALPHA = 1e-6
 
 
-def replays(bench: Bench, tally: Tally) -> None:
+def replays(bench: MechanismBench, tally: Tally) -> None:
     """With the same noise on a neighbour: the same draws, charges, events, logs and refusals.
 
     A mechanism whose later steps depend on its noisy answers may differ, as its guarantee allows:
@@ -91,16 +84,13 @@ def _recorded(
     return trace
 
 
-_DRAWS = ("draw", "pick", "coin", "uniform")
-
-
 def _public(trace: Trace) -> tuple[Hashable, ...]:
     """The events that others see: what a primitive draws is its own affair once it was paid."""
-    return tuple(event for event in trace.events if event[0] not in _DRAWS)
+    return tuple(event for event in trace.events if event[0] not in DRAWS)
 
 
 def _explained(
-    bench: Bench, tally: Tally, scene: Scene, pair: tuple[Table, Table], found: Difference
+    bench: MechanismBench, tally: Tally, scene: Scene, pair: tuple[Table, Table], found: Difference
 ) -> None:
     """Fail if what differs is likelier on one side than the guarantee allows."""
     program = _loud(bench.program(scene))
@@ -145,7 +135,7 @@ def _event(event: tuple[Hashable, ...]) -> str:
     return text if len(text) <= 120 else f"{text[:120]}..."
 
 
-def randomness(bench: Bench, tally: Tally) -> None:
+def randomness(bench: MechanismBench, tally: Tally) -> None:
     """Seeded runs repeat whatever other generators stand at, and none of those is drawn from."""
     change = "Draw noise by primitives, and what is public from `kernel.randomness`"
     for scene in runnable(bench, tally):
@@ -180,11 +170,7 @@ def _where() -> Hashable:
     return short((random.getstate(), repr(np.random.get_state())))  # noqa: NPY002  # the same
 
 
-def _told(trace: Trace) -> Hashable:
-    return trace.events, trace.outcome
-
-
-def keeps_nothing(bench: Bench, tally: Tally) -> None:
+def keeps_nothing(bench: MechanismBench, tally: Tally) -> None:
     """Answers on one table tell nothing of another: runs on others change none of its."""
     for scene in runnable(bench, tally):
         before = _recorded(bench.program(scene), scene.table, bench.seed(5))
@@ -194,7 +180,7 @@ def keeps_nothing(bench: Bench, tally: Tally) -> None:
                 with suppress(Exception):
                     bench.asked(scene, bench.session(table, seed=seed))
             after = _recorded(bench.program(scene), scene.table, bench.seed(5))
-            if _told(after) != _told(before):
+            if (after.events, after.outcome) != (before.events, before.outcome):
                 tally.fail(
                     f"{scene}: after answers on {table} it did something else on {scene.table} "
                     "with the same noise",

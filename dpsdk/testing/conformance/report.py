@@ -4,37 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Generic, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
 from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
-from dpsdk.testing.conformance.texts import called, plain
-
-__all__ = [
-    "Check",
-    "Failed",
-    "NotApplicable",
-    "Outcome",
-    "Report",
-    "Result",
-    "Tally",
-    "carried_out",
-]
 
 B = TypeVar("B")
+P = ParamSpec("P")
 
 Outcome: TypeAlias = Literal["passed", "failed", "waived", "not applicable"]
-"""How a check came out."""
 
 _MARKS: Mapping[Outcome, str] = MappingProxyType(
-    {
-        "passed": "passed",
-        "failed": "FAILED",
-        "waived": "waived",
-        "not applicable": "n/a",
-    }
+    {"passed": "passed", "failed": "FAILED", "waived": "waived", "not applicable": "n/a"}
 )
+
+_LONGEST = 4_000
 
 
 class Failed(Exception):  # what a check says, and no error of the package
@@ -43,6 +28,39 @@ class Failed(Exception):  # what a check says, and no error of the package
 
 class NotApplicable(Exception):  # the same
     """Raised by a check that has nothing to look at, with the reason."""
+
+
+def plain(text: str) -> str:
+    """Return a text as one line of characters that print, no longer than anybody reads."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 3]}..."
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )
+
+
+def caught(work: Callable[P, object], *args: P.args, **more: P.kwargs) -> BaseException | None:
+    """Return what some code of a plugin raises, which may be anything; interrupts pass."""
+    try:
+        work(*args, **more)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
+        return error
+    return None
+
+
+def called(value: object) -> str:
+    """Return the name of a part of a plugin by itself; its class, where that raises instead."""
+    names: list[str] = []
+    if caught(lambda: names.append(plain(described(value)))) is not None:
+        return plain(f"a value of class {type(value).__name__[:80]}")
+    return names[0]
+
+
+def name_error(error: BaseException) -> str:
+    """Return the class and the text of an error."""
+    return f"{type(error).__name__}: {called(error)}"
 
 
 @frozen
@@ -158,55 +176,30 @@ class Tally:
 
     def __init__(self) -> None:
         self.runs: int = 0
-        self.notes: list[str] = []
-        """Further remarks on the result."""
+        self.notes: dict[str, None] = {}
+        """Further remarks on a result, each once."""
 
     def ran(self, times: int = 1) -> None:
-        """So many things were tried."""
         self.runs += times
 
     def note(self, text: str) -> None:
-        """Say something in the result of a check that passes, once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        """Say something in the result of a check that passes."""
+        self.notes[text] = None
 
     def fail(self, found: str, change: str) -> NoReturn:
-        """End the check: this was found, and that is to be changed.
-
-        Raises
-        ------
-        Failed
-            Always.
-        """
+        """End the check: this was found, and that is to be changed."""
         raise Failed(f"{found}. {change}.")
 
     def skip(self, why: str) -> NoReturn:
-        """End the check, which does not apply.
-
-        Raises
-        ------
-        NotApplicable
-            Always.
-        """
+        """End the check, which does not apply."""
         raise NotApplicable(why)
 
 
 @frozen(eq=False)
 class Check(Generic[B]):
-    """One check of a kit.
+    """One check of a kit, and a sentence that says what came out where it passed.
 
-    Parameters
-    ----------
-    name
-        What results and waivers call it.
-    privacy
-        Whether privacy rests on it, so that it cannot be waived into "conforms".
-    work
-        Does it, on a bench.
-    does
-        What came out where it passed, in a sentence.
-    spared
-        Whether a plugin may have nothing of what it looks at, though privacy rests on it.
+    Of a `privacy` check no failure can be waived; a `spared` one may find nothing to look at.
     """
 
     name: str
@@ -217,48 +210,35 @@ class Check(Generic[B]):
 
 
 def to_waived(waived: Mapping[str, str], checks: Sequence[Check[B]]) -> dict[str, str]:
-    """Waivers: a reason for each, and none for a check that does not exist.
-
-    Raises
-    ------
-    InvalidArgument
-        Says which is wrong.
-    """
+    """Return waivers: a reason for each, and none for a check that does not exist."""
     if not isinstance(waived, Mapping):
-        raise InvalidArgument(
-            "waived", "a mapping of the names of checks to reasons", shown(waived)
-        )
+        wanted = "a mapping of the names of checks to reasons"
+        raise InvalidArgument("waived", wanted, shown(waived))
     names = [check.name for check in checks]
-    taken: dict[str, str] = {}
     for name, reason in waived.items():
         if name not in names:
             raise InvalidArgument("waived", f"names of checks ({', '.join(names)})", shown(name))
         if not isinstance(reason, str) or not reason.strip():
             raise InvalidArgument("waived", f"with a reason for {name}", shown(reason))
-        # Of another author's class, a text may write itself otherwise later.
-        taken[str.__str__(name)] = str.__str__(reason)
-    return taken
+    return dict(waived)
 
 
 def carried_out(check: Check[B], bench: B, waived: Mapping[str, str]) -> Result:
-    """The result of one check. Whatever the plugin raises out of it is a failure."""
+    """Return the result of one check. Whatever the plugin raises out of it is a failure."""
     tally = Tally()
-    outcome: Outcome
-    try:
-        check.work(bench, tally)
-        outcome, why = "passed", check.does
-        if not tally.runs:
-            outcome, why = "failed", f"nothing was run of it: {check.does}"
-    except NotApplicable as told:
-        outcome, why = "not applicable", str(told)
-    except Failed as told:
-        outcome, why = "failed", str(told)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
-        outcome, why = "failed", f"{type(error).__name__} was raised: {called(error)}"
-    if outcome == "passed" and tally.notes:
-        why = f"{why} ({'; '.join(tally.notes)})"
+    outcome: Outcome = "failed"
+    error = caught(check.work, bench, tally)
+    if isinstance(error, NotApplicable):
+        outcome, why = "not applicable", str(error)
+    elif isinstance(error, Failed):
+        why = str(error)
+    elif error is not None:
+        why = f"{type(error).__name__} was raised: {called(error)}"
+    elif not tally.runs:
+        why = f"nothing was run of it: {check.does}"
+    else:
+        outcome = "passed"
+        why = f"{check.does} ({'; '.join(tally.notes)})" if tally.notes else check.does
     if outcome == "failed" and check.name in waived:
         outcome, why = "waived", f"{waived[check.name]} (it failed: {why})"
     return Result(check.name, outcome, tally.runs, why, check.privacy, check.spared)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from typing import TypeVar
 
 from dpsdk._checks import described
-from dpsdk._records import frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.errors import BudgetExceeded
 from dpsdk.mechanisms import Laplace
@@ -17,50 +17,44 @@ from dpsdk.release import Cost
 from dpsdk.session import Session
 from dpsdk.session.opening import Stopped
 from dpsdk.session.query_interface import QueryInterface
-from dpsdk.testing.conformance.bench import (
-    ANY,
-    TINY,
-    Bench,
-    Scene,
-    Table,
-    charges,
-    fits,
-    least,
-    runnable,
-    within,
-)
-from dpsdk.testing.conformance.listening import Heard, overheard
+from dpsdk.testing.audit.replay import DRAWS, RecordingNoise
+from dpsdk.testing.conformance.bench import AnyQuery, MechanismBench, Scene, Table, runnable
+from dpsdk.testing.conformance.costs import TINY, charges, fits, least, paid, within
 from dpsdk.testing.conformance.prints import printed, printed_quote
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.logs import overheard
+from dpsdk.testing.noise import seeded
 
-__all__ = [
-    "pays_first",
-    "quote_covers",
-    "quotes_alike",
-    "refusal_changes_nothing",
-    "refused_whole",
-]
+T = TypeVar("T")
 
 _STEPS = 4
 """At how many of its runs a mechanism of many is refused in a quick run."""
 
 
-def quotes_alike(bench: Bench, tally: Tally) -> None:
+def _outcome(work: Callable[[T], Hashable], of: T) -> Hashable:
+    """Return what some work gives of something, or the error that it raises."""
+    try:
+        return work(of)
+    except Exception as error:  # noqa: BLE001  # refusals are compared as well
+        return type(error).__name__, described(error)
+
+
+def quotes_alike(bench: MechanismBench, tally: Tally) -> None:
     """Equal quotes, and equal refusals, whatever is in the table and whatever was asked before."""
     for scene in runnable(bench, tally):
         tables = _of_equal_facts(scene)
-        first = _told(bench, scene, bench.session(tables[0]))
+        first = _quoted(bench, scene, bench.session(tables[0]))
         for table in tables:
             tally.ran()
             session = bench.session(table, seed=1)
-            fresh = _told(bench, scene, session)
+            fresh = _quoted(bench, scene, session)
             # Another check tells of what is raised.
             with suppress(Exception):
                 bench.asked(scene, session)
             for told, when in (
                 (fresh, f"on {table} than on {tables[0]}"),
-                (_told(bench, scene, session), f"in a session on {table} that had answers"),
-                (_told(bench, scene, bench.session(tables[0])), f"after answers on {table}"),
+                (_quoted(bench, scene, session), f"in a session on {table} that had answers"),
+                (_quoted(bench, scene, bench.session(tables[0])), f"after answers on {table}"),
             ):
                 if told != first:
                     tally.fail(
@@ -70,71 +64,70 @@ def quotes_alike(bench: Bench, tally: Tally) -> None:
 
 
 def _of_equal_facts(scene: Scene) -> list[Table]:
-    """Tables that nothing public tells apart."""
-    tables = dict.fromkeys([*scene.far, *(other for _, other in scene.neighbours)])
-    facts = scene.table.made().facts
-    return [table for table in tables if table.made().facts == facts]
+    return scene.alike([*scene.far, *(other for _, other in scene.neighbours)])
 
 
-def _told(bench: Bench, scene: Scene, session: Session) -> Hashable:
-    told: list[Hashable] = []
-    for query in scene.queries:
-        try:
-            told.append(printed_quote(session.quote(query, using=bench.mechanism)))
-        except Exception as error:  # noqa: BLE001  # refusals are compared as well
-            told.append((type(error).__name__, described(error)))
-    return tuple(told)
+def _quoted(bench: MechanismBench, scene: Scene, session: Session) -> Hashable:
+    def quoted(query: AnyQuery) -> Hashable:
+        return printed_quote(session.quote(query, using=bench.mechanism))
+
+    return tuple(_outcome(quoted, query) for query in scene.queries)
 
 
-def pays_first(bench: Bench, tally: Tally) -> None:
+def pays_first(bench: MechanismBench, tally: Tally) -> None:
     """No draw before a charge; with nothing to pay, all that is told is the same on any table."""
     for scene in runnable(bench, tally):
-        early: list[str] = []
-        sessions: list[Session] = []
-
-        def heard(draw: str, early: list[str] = early, sessions: list[Session] = sessions) -> None:
-            if sessions and not charges(sessions[0]):
-                early.append(draw)
-
         for number, table in enumerate(scene.far):
             tally.ran()
-            sessions[:] = [bench.session(table, noise=Heard(bench.seed(number), heard))]
-            bench.asked(scene, sessions[0])
-            if early:
+            _check_draws(bench, tally, scene, table, bench.seed(number))
+        tables = _of_equal_facts(scene)
+        tally.ran(len(tables))
+        first = _unpaid(bench, scene, tables[0])
+        for table in tables[1:]:
+            told = _unpaid(bench, scene, table)
+            if told != first:
                 tally.fail(
-                    f"{scene}: it drew {early[0]} before anything was charged",
-                    "Ask a primitive of the kernel, which charges and then draws",
-                )
-        unpaid = {table: _unpaid(bench, scene, table) for table in _of_equal_facts(scene)}
-        tally.ran(len(unpaid))
-        first, *others = unpaid.items()
-        for table, told in others:
-            if told != first[1]:
-                tally.fail(
-                    f"{scene}: with a budget for nothing it told {_brief(first[1])} on {first[0]}, "
+                    f"{scene}: with a budget for nothing it told {_brief(first)} on {tables[0]}, "
                     f"and {_brief(told)} on {table}",
                     "Let nothing come of a question that was not paid",
                 )
 
 
-def _unpaid(bench: Bench, scene: Scene, table: Table) -> Hashable:
+def _check_draws(
+    bench: MechanismBench, tally: Tally, scene: Scene, table: Table, seed: int
+) -> None:
+    early: list[tuple[Hashable, ...]] = []
+
+    def note(event: tuple[Hashable, ...]) -> None:
+        if event[0] in DRAWS and not charges(session):
+            early.append(event)
+
+    session = bench.session(table, noise=RecordingNoise(seeded(seed), note))
+    bench.asked(scene, session)
+    if early:
+        tally.fail(
+            f"{scene}: it drew {' '.join(map(str, early[0]))} before anything was charged",
+            "Ask a primitive of the kernel, which charges and then draws",
+        )
+
+
+def _unpaid(bench: MechanismBench, scene: Scene, table: Table) -> Hashable:
     """All that is told in a session that can pay for nothing, answers and errors included."""
     drawn: list[Hashable] = []
     events: list[Event] = []
-    session = bench.session(
-        table, budget=TINY, noise=Heard(bench.seed(0), drawn.append), observer=events.append
-    )
+    noise = RecordingNoise(seeded(bench.seed(0)), drawn.append)
+    session = bench.session(table, budget=TINY, noise=noise, observer=events.append)
     answers: list[Hashable] = []
+
+    def ask(asked: Session) -> None:
+        with bench.opened(asked) as channel:
+            # Each by itself, so that what was answered before an error is told as well.
+            for query in scene.queries:
+                said = _outcome(lambda query: printed(channel.release(query)), query)
+                answers.append(said)
+
     with overheard() as told:
-        try:
-            with bench.opened(session) as channel:
-                for query in scene.queries:
-                    try:
-                        answers.append(printed(channel.release(query)))
-                    except Exception as error:  # noqa: BLE001  # compared as well
-                        answers.append((type(error).__name__, described(error)))
-        except Exception as error:  # noqa: BLE001  # compared as well
-            answers.append((type(error).__name__, described(error)))
+        answers.append(_outcome(ask, session))
     # When it happened is told as well, and is no one's secret.
     return tuple(answers), tuple(drawn), tuple(map(str, events)), tuple(told), _state(session)
 
@@ -144,7 +137,7 @@ def _brief(told: Hashable) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def quote_covers(bench: Bench, tally: Tally) -> None:
+def quote_covers(bench: MechanismBench, tally: Tally) -> None:
     """Never charged more than was quoted, on opening and for each answer."""
     for scene in runnable(bench, tally):
         for seed, table in enumerate([*scene.far, scene.neighbor]):
@@ -166,64 +159,51 @@ def quote_covers(bench: Bench, tally: Tally) -> None:
                     )
 
 
-@frozen
-class _Refusal:
-    """The outcome of a question that the budget had no room for."""
-
-    error: Exception | None
-    source: str | None
-    """Of the answer, if one was given all the same."""
-    proven: bool
-    """True if bounds were given with it."""
-    refused: int
-    """How often the books refused meanwhile, by what an observer was told."""
-
-
-def _refused(bench: Bench, scene: Scene, desk: QueryInterface, seen: Sequence[Event]) -> _Refusal:
-    """Ask, and tell what came of it."""
+def _refuse(
+    bench: MechanismBench, tally: Tally, scene: Scene, desk: QueryInterface, seen: list[Event],
+    when: str,
+) -> Exception | None:  # fmt: skip
+    """Ask, and fail unless a refusal comes of it, which is returned, or a claim of nothing."""
     error: Exception | None = None
-    source: str | None = None
-    proven = False
+    claim = ""
     before = len(seen)
     try:
         # What an opening has learnt before a refusal answers by itself, and says that it is early.
         with desk.open(bench.mechanism) as channel:
             release = channel.release(scene.queries[0])
-            source, proven = release.source, release.accuracy.proven
-    except Exception as raised:  # noqa: BLE001  # looked at by the caller
+            if release.source == "measured":
+                claim = "as measured"
+            elif release.accuracy.proven:
+                claim = "with a proven bound"
+    except Exception as raised:  # noqa: BLE001  # looked at below
         error = raised
-    refused = sum(isinstance(event, Refused) for event in seen[before:])
-    return _Refusal(error, source, proven, refused)
-
-
-def _check_refusal(tally: Tally, scene: Scene, came: _Refusal, when: str) -> None:
-    """Fail unless a refusal is what came of it, or an answer that claims nothing."""
-    if came.error is not None:
-        if not isinstance(came.error, BudgetExceeded | Stopped):
-            tally.fail(
-                f"{scene}: {when} it raised {type(came.error).__name__}, "
-                f"{described(came.error)}, and not BudgetExceeded",
-                "Let the refusal of the kernel pass",
-            )
-    elif came.refused and (came.source == "measured" or came.proven):
-        claim = "as measured" if came.source == "measured" else "with a proven bound"
+    if error is not None and not isinstance(error, BudgetExceeded | Stopped):
+        tally.fail(
+            f"{scene}: {when} it raised {type(error).__name__}, {described(error)}, and not "
+            "BudgetExceeded",
+            "Let the refusal of the kernel pass",
+        )
+    if error is None and claim and any(isinstance(event, Refused) for event in seen[before:]):
         tally.fail(
             f"{scene}: {when} the kernel refused, and it answered all the same, {claim}",
             "Let BudgetExceeded pass, or say by `source` and `accuracy` that nothing was measured",
         )
+    return error
+
+
+def _unanswered(error: Exception | None) -> bool:
+    """True if no answer came, not even an early one."""
+    return error is not None and not isinstance(error, Stopped)
 
 
 def _state(session: Session) -> Hashable:
     return str(session.spent), str(session.remaining), str(session.history), charges(session)
 
 
-def refusal_changes_nothing(bench: Bench, tally: Tally) -> None:
+def refusal_changes_nothing(bench: MechanismBench, tally: Tally) -> None:
     """A refusal is typed, and afterwards everything is as if it had not been asked."""
     for scene in runnable(bench, tally):
-        runs = [
-            run for run in bench.asked(scene, bench.session(scene.table)).charged if not run.free
-        ]
-        cap = _below(runs)
+        cap = _below(paid(bench.asked(scene, bench.session(scene.table)).charged))
         if cap is None:
             tally.note("what is free cannot be refused")
             tally.ran()
@@ -241,25 +221,26 @@ def _below(runs: Sequence[Guarantee]) -> Budget | None:
         return None
     smallest = min(budget.epsilon for budget in budgets)
     budget = Budget(Fraction(smallest) * 3 / 4, "0.01")
-    while any(fits([run], budget, ANY) for run in runs):
+    while any(fits([run], budget) for run in runs):
         budget = Budget(budget.epsilon / 2, budget.delta)
     return budget
 
 
-def _small_session(bench: Bench, tally: Tally, scene: Scene, table: Table, cap: Budget) -> None:
+def _small_session(
+    bench: MechanismBench, tally: Tally, scene: Scene, table: Table, cap: Budget
+) -> None:
     events: list[Event] = []
     session = bench.session(table, budget=cap, observer=events.append)
     before = _state(session)
-    came = _refused(bench, scene, session, events)
-    _check_refusal(tally, scene, came, "with a budget below its cost")
-    if _state(session) != before and not (came.error is None or isinstance(came.error, Stopped)):
+    error = _refuse(bench, tally, scene, session, events, "with a budget below its cost")
+    if _state(session) != before and _unanswered(error):
         tally.fail(
             f"{scene}: after a refusal the session stands at {session.spent}, and not as before",
             "Pay for all runs at once, by `kernel.run_all` or an allowance",
         )
     honest = Laplace(cap.epsilon / 4)
     twin = bench.session(table, budget=cap)
-    if came.error is not None and not charges(session):
+    if error is not None and not charges(session):
         answers = [
             printed(one.release(Count(normalized=False), using=honest)) for one in (session, twin)
         ]
@@ -270,14 +251,16 @@ def _small_session(bench: Bench, tally: Tally, scene: Scene, table: Table, cap: 
             )
 
 
-def _small_scope(bench: Bench, tally: Tally, scene: Scene, table: Table, cap: Budget) -> None:
+def _small_scope(
+    bench: MechanismBench, tally: Tally, scene: Scene, table: Table, cap: Budget
+) -> None:
     """Refused in a scope, and then asked in the session: as if the first had not been."""
     events: list[Event] = []
     session = bench.session(table, observer=events.append)
     scope = session.scope("small", epsilon=cap.epsilon)
-    came = _refused(bench, scene, scope, events)
+    error = _refuse(bench, tally, scene, scope, events, "in a scope below its cost")
     scope.close()
-    if came.error is None or charges(session):
+    if error is None or charges(session):
         return
     again, twin = bench.asked(scene, session), bench.asked(scene, bench.session(table))
     if (again.answers, again.charged) != (twin.answers, twin.charged):
@@ -288,30 +271,26 @@ def _small_scope(bench: Bench, tally: Tally, scene: Scene, table: Table, cap: Bu
         )
 
 
-def refused_whole(bench: Bench, tally: Tally) -> None:
+def refused_whole(bench: MechanismBench, tally: Tally) -> None:
     """Mechanisms of several runs: refused at each number of runs that fits, whole."""
     several = False
     for scene in runnable(bench, tally):
         asked = bench.asked(scene, bench.session(scene.table))
-        first = next((cost for cost in asked.costs), Cost())
-        for before, stage in (
-            ((), asked.opened.guarantees),
-            (asked.opened.guarantees, first.guarantees),
-        ):
-            paid = [run for run in stage if not run.free]
-            if len(paid) < 2:
-                continue
-            several = True
-            _refuse_each(bench, tally, scene, before, paid)
+        opening = paid(asked.opened.guarantees)
+        answer = paid(asked.costs[0].guarantees)
+        for before, runs in (([], opening), (opening, answer)):
+            if len(runs) >= 2:
+                several = True
+                _refuse_each(bench, tally, scene, before, runs)
     if not several:
         tally.skip("every opening and every answer takes one run, or none")
 
 
 def _refuse_each(
-    bench: Bench,
+    bench: MechanismBench,
     tally: Tally,
     scene: Scene,
-    before: tuple[Guarantee, ...],
+    before: Sequence[Guarantee],
     runs: Sequence[Guarantee],
 ) -> None:
     """Refuse one stage at each number of its runs that fits."""
@@ -320,20 +299,17 @@ def _refuse_each(
         counts = sorted({1, len(runs) // 3, len(runs) // 2, len(runs) - 1})
     for count in counts:
         budget = least([*before, *runs[:count]])
-        if budget is None or fits([*before, *runs], budget, ANY):
+        if budget is None or fits([*before, *runs], budget):
             continue
         events: list[Event] = []
         session = bench.session(scene.table, budget=budget, observer=events.append)
-        came = _refused(bench, scene, session, events)
-        tally.ran()
         when = f"with room for {count} of {len(runs)} runs"
-        _check_refusal(tally, scene, came, when)
-        spent = len([run for run in charges(session) if not run.free])
-        free = len([run for run in before if not run.free])
-        if came.error is None or isinstance(came.error, Stopped):
-            continue
-        if spent not in (0, free):
+        error = _refuse(bench, tally, scene, session, events, when)
+        tally.ran()
+        spent = len(paid(charges(session)))
+        if _unanswered(error) and spent not in (0, len(before)):
             tally.fail(
-                f"{scene}: {when} it was charged for {spent - free} of them, and no answer came",
+                f"{scene}: {when} it was charged for {spent - len(before)} of them, and no answer "
+                "came",
                 "Pay for all runs at once, by `kernel.run_all` or an allowance",
             )

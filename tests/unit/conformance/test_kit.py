@@ -12,7 +12,6 @@ import pytest
 
 from dpsdk.accounting import (
     ApproximateGuarantee,
-    BasicComposition,
     Budget,
     DiscreteGaussianGuarantee,
     PureGuarantee,
@@ -23,11 +22,12 @@ from dpsdk.queries import Count
 from dpsdk.release import Cost
 from dpsdk.testing import interrupts
 from dpsdk.testing.conformance import bench
-from dpsdk.testing.conformance.bench import Bench, Scene, combined, fits, least, within
-from dpsdk.testing.conformance.listening import overheard
+from dpsdk.testing.conformance.bench import MechanismBench, Scene
+from dpsdk.testing.conformance.costs import combined, fits, least, within
 from dpsdk.testing.conformance.meanings import _unlikely
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.interrupts import moments, outcome_of
+from dpsdk.testing.logs import overheard
 
 ONE, TWO = PureGuarantee(1), PureGuarantee(2)
 GAUSSIAN = DiscreteGaussianGuarantee(5, 1, 1)
@@ -63,9 +63,8 @@ def test_guarantees_are_combined_by_a_theorem_or_not_at_all():
 
 def test_the_least_budget_fits_and_a_little_less_does_not():
     budget = least([ONE, TWO])
-    assert fits([ONE, TWO], budget, bench.ANY)
-    assert not fits([ONE, TWO], Budget(Fraction(budget.epsilon) * Fraction("0.999"), "0.01"),
-                    BasicComposition())  # fmt: skip
+    assert fits([ONE, TWO], budget)
+    assert not fits([ONE, TWO], Budget(Fraction(budget.epsilon) * Fraction("0.999"), "0.01"))
     assert least([PureGuarantee(0)]) is None
 
 
@@ -130,7 +129,7 @@ def test_what_is_said_meanwhile_is_heard():
 
 
 def test_a_bench_makes_seeds_of_the_mechanism():
-    one, other = (Bench(Laplace(e), (), None, thorough=False) for e in (1, 2))
+    one, other = (MechanismBench(Laplace(e)) for e in (1, 2))
     assert one.seed(1) != other.seed(1) > 10**6
 
 

@@ -158,7 +158,7 @@ def test_a_tally_says_each_note_once():
     tally = Tally()
     tally.note("so")
     tally.note("so")
-    assert tally.notes == ["so"]
+    assert list(tally.notes) == ["so"]
 
 
 def only(monkeypatch, *names):

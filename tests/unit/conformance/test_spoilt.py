@@ -224,27 +224,3 @@ def test_a_universe_that_no_table_can_be_made_over_is_refused_first():
         check_mechanism(Laplace(1), domain=large)
     with pytest.raises(InvalidArgument, match="cells"):
         check_query(Count(normalized=False), domain=large)
-
-
-class Reason(str):
-    """A text that cannot be written into another."""
-
-    __slots__ = ()
-
-    def __format__(self, spec):
-        raise Mute
-
-    __str__ = __repr__ = lambda self: "\x1b[2J"
-
-
-def test_a_reason_of_another_authors_class_is_read_as_the_text_that_it_is(monkeypatch):
-    only(monkeypatch, "frozen")
-    report = check_mechanism(Odd(), waived={"frozen": Reason("we\nknow")})
-    assert report["frozen"].outcome == "waived"
-    assert report["frozen"].why.startswith(r"we\nknow (it failed: ")
-
-
-# What is left behind.
-
-
-QUOTE = Laplace.quote

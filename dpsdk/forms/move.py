@@ -43,8 +43,9 @@ def of_functions(low: Floats, high: Floats, *, replace: bool, outside: bool) -> 
 
 def one_function(low: float, high: float, *, replace: bool, outside: bool) -> Move:
     """One function, from its smallest to its largest weight: proposition 2, exact."""
-    ends = np.array([low]), np.array([high])
-    move = float(of_functions(*ends, replace=replace, outside=outside)[0])
+    if outside:
+        low, high = min(low, 0.0), max(high, 0.0)
+    move = high - low if replace else max(abs(low), abs(high))
     return Move(move, move * move, move, exact=True)
 
 

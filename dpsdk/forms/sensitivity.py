@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsdk._checks import shown
 from dpsdk._records import evolve, frozen
@@ -104,6 +105,7 @@ def sensitivity(
     return _of_unit(_certified(move, form), setting)
 
 
+@lru_cache(1024)
 def of_one_function(low: float, high: float, setting: Setting) -> Sensitivity:
     """The sensitivities of one function with integer weights, from the smallest to the largest."""
     move = one_function(low, high, replace=setting.replaced, outside=setting.outside)

@@ -151,7 +151,16 @@ class History:
         Where the progress of what lasts is shown, if it is.
     """
 
-    __slots__ = ("_asked", "_bars", "_numbers", "_observer", "_odometer", "_rules", "working")
+    __slots__ = (
+        "_asked",
+        "_bars",
+        "_numbers",
+        "_observer",
+        "_odometer",
+        "_rules",
+        "observed",
+        "working",
+    )
 
     def __init__(
         self, odometer: Odometer, observer: Observer | None, bars: Bars | None = None
@@ -163,6 +172,8 @@ class History:
         """Makes a block of work of this thread, which is shown once it has lasted."""
         self.working = nullcontext if bars is None else bars.working
         # Copies, which releases hold.
+        self.observed: bool = observer is not None or bars is not None
+        """True if somebody is told what happens."""
         self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
@@ -178,9 +189,8 @@ class History:
     ) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers), scope, request)
-        observed = self._observer is not None or self._bars is not None
-        question = Question(asked, lifetime, self._odometer.since, observed=observed)
-        if observed:
+        question = Question(asked, lifetime, self._odometer.since, observed=self.observed)
+        if self.observed:
             question.listener = self.tell
         # Before anything is charged, so that what is charged is found here.
         self._asked[asked.number] = question

@@ -18,6 +18,7 @@ from dpsdk.mechanisms.base import (
     Mechanism,
     ModelsMechanism,
     OneShot,
+    Strategy,
     TablesMechanism,
     TablesStrategy,
     Unfinished,
@@ -36,7 +37,7 @@ from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using
 
-__all__ = ["Opening", "Stopped", "channel_to", "opening_of"]
+__all__ = ["Opening", "Stopped", "channel_to", "noise_channel", "opening_of"]
 
 F = TypeVar("F", bound=Form)
 
@@ -133,6 +134,14 @@ class Opening(Generic[F]):
             paid = Cost() if question is None else context.history.cost(question)
             raise Stopped(channel, paid, ended)
         return asked_of(channel, form, kernel)
+
+
+def noise_channel(mechanism: OneShot[F], outer: Context) -> Channel[F]:
+    """The channel to independent noise: its own strategy, whose opening asks and pays nothing."""
+    name = called(described(mechanism.name))
+    context = outer.asking(mechanism, Lifetime(f"the channel to {name}", outer.lifetime))
+    using = Using(name, mechanism, outer.facts.domain)
+    return Channel(cast("Strategy[F]", mechanism), using, context.access(name), context)
 
 
 def opening_of(mechanism: Mechanism[F], outer: Context, digest: str | None = None) -> Opening[F]:

@@ -51,7 +51,7 @@ from dpsdk.session.channel import (
 from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
-from dpsdk.session.opening import Stopped, channel_to
+from dpsdk.session.opening import Stopped, channel_to, noise_channel
 from dpsdk.session.planned import mechanism_of, release_by_best, release_by_plan, said_of
 
 if TYPE_CHECKING:
@@ -489,11 +489,14 @@ class QueryInterface:
                 "a mechanism that answers at once or measures once, or an open channel or a plan"
             )
             raise InvalidArgument("using", expected, shown(using))
-        channel = self.open(using)
-        if plain:
-            if len(self._channels) >= _KEPT_CHANNELS:
-                self._channels.clear()
-            self._channels[using] = channel
+        if not plain:
+            return self.open(using)
+        # An observer is told that it was opened.
+        observed = self._context.history.observed
+        channel = self.open(using) if observed else noise_channel(using, self._context)
+        if len(self._channels) >= _KEPT_CHANNELS:
+            self._channels.clear()
+        self._channels[using] = channel
         return channel
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsdk._checks import shown
 from dpsdk._records import evolve, frozen
 from dpsdk.data.private_data import PrivateData, table_of
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.vault import open_histogram, public_facts
 from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label
@@ -32,7 +32,7 @@ class Parts:
         InvalidArgument
             If a person may have several rows, since these may lie in several parts.
         """
-        declared, setting = data.domain[attribute], setting_of(data)
+        declared, setting = data.domain[attribute], public_facts(data)
         if setting.unit_rows > 1:
             expected = "1 in a table that is divided, as rows of one person may lie in many parts"
             if setting.person is None:
@@ -67,7 +67,7 @@ class Parts:
         Where the number of rows is public, all other rows are in the cell outside the domain, so
         that the table has as many. Where it is private, they are left out.
         """
-        public = setting_of(self.data).replaced
+        public = public_facts(self.data).replaced
         counts = open_histogram(self.data).only(self.name, cell, keep_rows=public)
         facts = evolve(self.data.facts, outside=True) if public else self.data.facts
         return table_of(counts, facts, self.data, f", {self.name} {self.attribute.text(cell)}")

@@ -16,17 +16,16 @@ import os
 from dpsdk._identity_map import IdentityMap
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms.facts import Facts, Setting
+from dpsdk.forms.facts import Facts
 
-__all__ = ["in_engine", "keep", "open_histogram", "setting_of"]
+__all__ = ["in_engine", "keep", "open_histogram", "public_facts"]
 
-_kept: IdentityMap[tuple[Counts, Setting]] = IdentityMap()
+_kept: IdentityMap[tuple[Counts, Facts]] = IdentityMap()
 
 
-def keep(owner: object, counts: Counts, facts: Facts | Setting) -> None:
+def keep(owner: object, counts: Counts, facts: Facts) -> None:
     """Keep counts, and what is public about them, as long as their owner lives."""
-    setting = facts if isinstance(facts, Setting) else Setting.of(facts)
-    _kept.keep(owner, (counts, setting))
+    _kept.keep(owner, (counts, facts))
 
 
 def open_histogram(owner: object) -> Counts:
@@ -39,7 +38,7 @@ def in_engine(owner: object) -> bool:
     return _found(owner)[0].process is not None
 
 
-def setting_of(owner: object) -> Setting:
+def public_facts(owner: object) -> Facts:
     """The public facts about the counts of an owner, as they were when these were stored.
 
     Raises
@@ -47,13 +46,13 @@ def setting_of(owner: object) -> Setting:
     Closed
         If another process asks for what only one can read: before a charge, not after it.
     """
-    counts, setting = _found(owner)
+    counts, facts = _found(owner)
     if counts.process is not None and counts.process != os.getpid():
         raise Closed("a table of an engine in a forked process")
-    return setting
+    return facts
 
 
-def _found(owner: object) -> tuple[Counts, Setting]:
+def _found(owner: object) -> tuple[Counts, Facts]:
     kept = _kept.get(owner)
     if kept is None:
         # What says that it equals a table, or was made without one, is none.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from dpsdk._checks import shown, to_count, to_name
-from dpsdk._records import field, frozen
+from dpsdk._checks import shown, to_count
+from dpsdk._records import Factory, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Facts", "Neighbors", "Setting", "replaces"]
+__all__ = ["Facts", "Neighbors"]
 
 
 class Neighbors(Enum):
@@ -26,25 +26,26 @@ class Neighbors(Enum):
     """Tables of which one has the rows of one person more. The number of rows is private."""
 
 
-def replaces(neighbors: Neighbors) -> bool:
-    """True if a relation is replace-one and not add-remove, by value.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is neither: no rule here is proven for another relation.
-    """
-    value: object = getattr(neighbors, "value", None)
-    if type(value) is str:
-        for known in Neighbors:
-            if value == known.value:
-                return known is Neighbors.REPLACE_ONE
-    expected = f"one of {', '.join(map(str, Neighbors))}"
-    raise InvalidArgument("neighbors", expected, shown(neighbors))
+def _to_neighbors(value: Neighbors) -> Neighbors:
+    try:
+        # By value: another import of this package has a class of its own.
+        return Neighbors(value.value)
+    except (AttributeError, ValueError):
+        # No rule here is proven for another relation.
+        expected = f"one of {', '.join(map(str, Neighbors))}"
+        raise InvalidArgument("neighbors", expected, shown(value)) from None
 
 
 def _unit_rows(value: int) -> int:
     return to_count("unit_rows", value)
+
+
+def _replaced(facts: Facts) -> bool:
+    return facts.neighbors is Neighbors.REPLACE_ONE
+
+
+def _sizes(facts: Facts) -> dict[str, int]:
+    return dict(zip(facts.domain.names, facts.domain.shape, strict=True))
 
 
 @frozen(cache_hash=True)
@@ -76,13 +77,21 @@ class Facts:
     """
 
     domain: Domain
-    neighbors: Neighbors
+    neighbors: Neighbors = field(converter=_to_neighbors)
     rows: int | None
     outside: bool
     row_limit: int
     unit_rows: int = field(default=1, converter=_unit_rows)
     person: str | None = None
     distinct: bool = False
+    replaced: bool = field(
+        init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
+    )
+    """True if neighbours exchange rows. Otherwise one of them has more."""
+    sizes: dict[str, int] = field(
+        init=False, eq=False, repr=False, default=Factory(_sizes, takes_self=True)
+    )
+    """How many cells each attribute has."""
 
     @property
     def unit(self) -> str:
@@ -92,61 +101,5 @@ class Facts:
             return f"a person, who has {rows}"
         if self.distinct and self.unit_rows > 1:
             rows = f"{rows} in different cells"
-        return f"a person by {shown(self.person)}, of whom {rows} {_kept(self.unit_rows)} kept"
-
-
-def _kept(rows: int) -> str:
-    return "is" if rows == 1 else "are"
-
-
-def _sizes(setting: Setting) -> dict[str, int]:
-    return dict(zip(setting.names, setting.shape, strict=True))
-
-
-@frozen(cache_hash=True)
-class Setting:
-    """The public facts of a table in plain numbers: what sensitivities and prices rest on.
-
-    Facts are handed out, and could be changed by who holds them. So a table keeps a setting beside
-    its rows from the moment that it is made, and the kernel uses that.
-    """
-
-    replaced: bool
-    """True if neighbours exchange rows. Otherwise one of them has more."""
-    outside: bool
-    rows: int | None
-    row_limit: int
-    unit_rows: int
-    """In how many rows neighbours differ at the most."""
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    person: str | None = None
-    """The column that tells persons apart, where rows were cut to so many of each person."""
-    distinct: bool = False
-    """True if no two rows of a person are in one cell."""
-    sizes: dict[str, int] = field(init=False, eq=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        # Derived once, at birth.
-        object.__setattr__(self, "sizes", _sizes(self))
-
-    @classmethod
-    def of(cls, facts: Facts) -> Setting:
-        """Take the facts as they stand."""
-        return cls(
-            replaces(facts.neighbors),
-            bool(facts.outside),
-            None if facts.rows is None else _plain(facts.rows),
-            _plain(facts.row_limit),
-            # Checked anew: 0 would make every sensitivity 0.
-            _unit_rows(facts.unit_rows),
-            # Texts and integers of another class may answer as they like when they are asked again.
-            tuple([str.__str__(name) for name in facts.domain.names]),
-            tuple([_plain(size) for size in facts.domain.shape]),
-            None if facts.person is None else to_name("person", facts.person),
-            bool(facts.distinct),
-        )
-
-
-def _plain(number: int) -> int:
-    return number if type(number) is int else int.__add__(int(number), 0)
+        kept = "is kept" if self.unit_rows == 1 else "are kept"
+        return f"a person by {shown(self.person)}, of whom {rows} {kept}"

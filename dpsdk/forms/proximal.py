@@ -17,7 +17,7 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.convex import ConvexForm, Tables
-from dpsdk.forms.facts import Facts, Setting
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.gap import Gap
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
@@ -145,15 +145,14 @@ class ProximalGapForm(Gap):
         """How far one record moves the gap at the most, in rows, under either relation."""
         return max(self._moved(replaced=replaced, outside=True) for replaced in (False, True))
 
-    def moved(self, facts: Facts | Setting) -> float:
+    def moved(self, facts: Facts) -> float:
         """How far one record moves the gap at the most between tables of such facts, in rows.
 
         Up to the roundings of floats, which it allows for; under replace-one neighbours at most
         twice the largest |⟨g_x, θ - θ'⟩|. An upper bound where the pairs of cells that may be the
         farthest apart are too many to be compared.
         """
-        setting = facts if isinstance(facts, Setting) else Setting.of(facts)
-        return self._moved(replaced=setting.replaced, outside=setting.outside)
+        return self._moved(replaced=facts.replaced, outside=facts.outside)
 
     def _moved(self, *, replaced: bool, outside: bool) -> float:
         weights = written(self.gradient)

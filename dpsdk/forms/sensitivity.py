@@ -21,7 +21,7 @@ from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
-from dpsdk.forms.facts import Facts, Setting
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
 from dpsdk.forms.residuals import Residual, moves
@@ -70,9 +70,7 @@ class Sensitivity:
         )
 
 
-def sensitivity(
-    form: LinearForm, facts: Facts | Setting, *, power: int | None = None
-) -> Sensitivity:
+def sensitivity(form: LinearForm, facts: Facts, *, power: int | None = None) -> Sensitivity:
     """The sensitivities of a form under the facts' neighbour relation.
 
     Parameters
@@ -90,35 +88,34 @@ def sensitivity(
     if power is not None and power not in _POWERS:
         raise InvalidArgument("power", "1, 2 or None", shown(power))
     powers = _POWERS if power is None else (power,)
-    setting = facts if isinstance(facts, Setting) else Setting.of(facts)
     if not form.reach < _REACH_LIMIT:
         expected = f"so small that no product of them exceeds {_REACH_LIMIT:.0e}"
         raise InvalidArgument("weights", expected, f"up to {form.reach:.3g}")
-    replace, outside = setting.replaced, setting.outside
+    replace, outside = facts.replaced, facts.outside
     if form.rows == 1:
         move = one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
     elif (known := _residuals(form, powers, replace=replace, outside=outside)) is not None:
-        return _of_unit(known, setting)
+        return _of_unit(known, facts)
     else:
         blocks = [block for block, _ in form.groups]
         move = _stack(blocks, powers, WORK_LIMIT, replace=replace, outside=outside)
-    return _of_unit(_certified(move, form), setting)
+    return _of_unit(_certified(move, form), facts)
 
 
 @lru_cache(1024)
-def of_one_function(low: float, high: float, setting: Setting) -> Sensitivity:
+def of_one_function(low: float, high: float, facts: Facts) -> Sensitivity:
     """The sensitivities of one function with integer weights, from the smallest to the largest."""
-    move = one_function(low, high, replace=setting.replaced, outside=setting.outside)
+    move = one_function(low, high, replace=facts.replaced, outside=facts.outside)
     one = _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
-    return _of_unit(one, setting)
+    return _of_unit(one, facts)
 
 
-def _of_unit(one: Sensitivity, setting: Setting) -> Sensitivity:
+def _of_unit(one: Sensitivity, facts: Facts) -> Sensitivity:
     """Bound the effect of all rows of one person by that of one row: proposition 11 of the note."""
-    moved = one.times(setting.unit_rows)
+    moved = one.times(facts.unit_rows)
     # A person cannot have more rows than the table, and may have none that are alike.
-    alike = setting.unit_rows == 1 or not setting.distinct
-    attained = one.exact and alike and setting.unit_rows <= max(setting.row_limit, 1)
+    alike = facts.unit_rows == 1 or not facts.distinct
+    attained = one.exact and alike and facts.unit_rows <= max(facts.row_limit, 1)
     return moved if attained == one.exact else evolve(moved, exact=False)
 
 

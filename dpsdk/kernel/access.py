@@ -16,7 +16,7 @@ from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.vault import open_histogram, public_facts
 from dpsdk.errors import (
     AlreadyCharged,
     BudgetExceeded,
@@ -80,7 +80,7 @@ class Access:
         observer: Observer | None,
         trust: Trust = NOBODY,
     ) -> None:
-        setting_of(data)  # refuses what is no table, or was closed
+        public_facts(data)  # refuses what is no table, or was closed
         terms = Terms(data.facts, odometer.composition, trust.names)
         self._shared = _Shared(
             object(), data, odometer, noise, mechanism, observer, os.getpid(), trust, terms
@@ -313,6 +313,6 @@ def access_of(kernel: HasAccess) -> Access:
 
 def dataset_of(data: PrivateData) -> Dataset:
     """The name of a table in a ledger, as it was declared."""
-    setting = setting_of(data)
+    setting = public_facts(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
     return Dataset(data.name, relation.value, setting.unit_rows, setting.person or "")

@@ -222,7 +222,7 @@ def prepare_proximal(gap: ProximalGapForm, facts: Facts, bits: int) -> ProximalG
     if type(gap.over) not in (Ball, Box, Simplex):
         raise InvalidArgument("gap", "a Ball, Box or Simplex", type(gap.over).__name__)
     own = prepare_form(gap.gradient, facts)
-    setting = own.setting
+    setting = own.facts
     room = math.log2(EXACT / (max(setting.row_limit, 1) * own.form.reach))
     unit, lattice, change = on_lattice(own, finest(math.floor(room)))
     added, whole = _whole_shift(gap.shift, unit)

@@ -18,9 +18,7 @@ from dpsdk._records import define, field
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity
 from dpsdk.forms import sensitivity as sensitivity_of
-from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.terms import setting_for
 from dpsdk.typing import Floats, Ints
 
 __all__ = [
@@ -48,10 +46,10 @@ _SETTINGS = 8
 
 @define(eq=False)
 class PreparedForm:
-    """A form that fits tables of one setting, and what was worked out of it."""
+    """A form that fits tables of one facts, and what was worked out of it."""
 
     form: LinearForm
-    setting: Setting
+    facts: Facts
     _most: int
     _prices: dict[object, object] = field(factory=dict[object, object], repr=False)
     _lattices: dict[int, tuple[LinearForm, float]] = field(
@@ -75,7 +73,7 @@ class PreparedForm:
         """
         known = self._moves.get(power)
         if known is None:
-            known = self._moves[power] = sensitivity_of(self.form, self.setting, power=power)
+            known = self._moves[power] = sensitivity_of(self.form, self.facts, power=power)
         return known
 
     def lattice(self, bits: int) -> tuple[LinearForm, float]:
@@ -92,7 +90,7 @@ class PreparedForm:
 
         Infinite where floats do not hold it.
         """
-        share = lattice.reach * max(self.setting.row_limit, 1) / EXACT
+        share = lattice.reach * max(self.facts.row_limit, 1) / EXACT
         return share if math.isfinite(share) else math.inf
 
 
@@ -104,22 +102,21 @@ def prepare_form(form: LinearForm, facts: Facts) -> PreparedForm:
     """Check that a form fits a table, and that its sums are exact there."""
     if type(form) is not LinearForm:
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
-    setting = setting_for(facts)
     known = _prepared.get(form) or ()
     for one in known:
-        if one.setting is setting or one.setting == setting:
+        if one.facts is facts or one.facts == facts:
             return one
     if form.domain is not facts.domain and form.domain != facts.domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     for reach in {block.reach for block in form.blocks}:
         # On a lattice each weight is at least what it is here, up to half a step.
-        if not reach * max(setting.row_limit, 1) < EXACT:
+        if not reach * max(facts.row_limit, 1) < EXACT:
             raise _too_large("weights", reach)
     # Another object with the same blocks, which does not keep the form alive.
     own = LinearForm(form.domain, form.blocks)
     size = own.lattice_nbytes
     most = next(most for limit, most in _RESULTS if size <= limit)
-    prepared = PreparedForm(own, setting, most)
+    prepared = PreparedForm(own, facts, most)
     entries = (prepared, *known[: _SETTINGS - 1])
     # Each with its groups and all the lattices that it may come to hold.
     _prepared.keep(form, entries, len(entries) * size * (2 + most))

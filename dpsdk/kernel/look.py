@@ -24,12 +24,11 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Sensitivity
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, Sensitivity
 from dpsdk.forms.linear import ROW_LIMIT
 from dpsdk.kernel.measure import Noise, calibrated, check_noise
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of, setting_for
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.release import Measurement
 from dpsdk.typing import Array, Floats, Ints
@@ -175,7 +174,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
             For more cells than one request may have.
         """
         check_noise(self.noise)
-        setting = setting_for(facts_of(terms))
+        setting = facts_of(terms)
         names = tuple([reference.names for reference in self.references])
         tables = _whole_tables(self.references, self.bits, setting)
         move = _move([table.size for table in tables], self.bits, setting)
@@ -216,7 +215,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
         if not sizes:
             raise InvalidArgument("attributes", "those of at least one table", "none")
         check_noise(noise)
-        return calibrated(noise, _move(sizes, _to_bits(bits), setting_for(facts)))[1]
+        return calibrated(noise, _move(sizes, _to_bits(bits), facts))[1]
 
 
 @frozen(eq=False)
@@ -265,7 +264,7 @@ class LookPricing:
 
 
 def _whole_tables(
-    references: tuple[Reference, ...], bits: int, setting: Setting
+    references: tuple[Reference, ...], bits: int, setting: Facts
 ) -> tuple[_Whole, ...]:
     """The tables in whole steps."""
     if len(references) > ROW_LIMIT:
@@ -298,7 +297,7 @@ def _total(table: _Whole) -> int:
     return (int((table >> 32).sum()) << 32) + int((table & (2**32 - 1)).sum())
 
 
-def _cells_of(names: tuple[str, ...], table: Floats, setting: Setting) -> int:
+def _cells_of(names: tuple[str, ...], table: Floats, setting: Facts) -> int:
     """How many cells a table of these attributes has, and so this one."""
     if any(name not in setting.sizes for name in names):
         raise InvalidArgument("references", "of attributes of the domain", shown(names))
@@ -314,7 +313,7 @@ def _beyond(bits: int) -> InvalidArgument:
     return InvalidArgument("bits", expected, f"{bits}")
 
 
-def _move(sizes: Sequence[int], bits: int, setting: Setting) -> Sensitivity:
+def _move(sizes: Sequence[int], bits: int, setting: Facts) -> Sensitivity:
     """How far the rows of one person move all distances together, in steps: lemma 1 of the note."""
     step, rows = 1 << bits, setting.unit_rows
     divided = sum(size > 1 for size in sizes)

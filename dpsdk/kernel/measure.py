@@ -32,8 +32,7 @@ from dpsdk.accounting.prices.covering import cover_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import LinearForm, Sensitivity, sensitivity
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.lattice import (
@@ -235,7 +234,7 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
 
 
 def _price(own: PreparedForm, noise: Noise) -> Pricing:
-    form, setting = own.form, own.setting
+    form, setting = own.form, own.facts
     if form.rows == 1 and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
         bits, priced = _for_one(noise, setting, *form.limits)
@@ -253,7 +252,7 @@ def _price(own: PreparedForm, noise: Noise) -> Pricing:
 
 
 def _price_with(own: PreparedForm, noise: Noise, bits: int) -> Pricing:
-    form, setting = own.form, own.setting
+    form, setting = own.form, own.facts
     bits, lattice, change = on_lattice(own, bits)
     power = 1 if isinstance(noise, LaplaceNoise) else 2  # what `calibrated` reads
     if form.integral:
@@ -277,7 +276,7 @@ def _pricing(
     return Pricing(bits, law, guarantee, accuracy, form, constant)
 
 
-def _constant_of(form: LinearForm, setting: Setting) -> Floats:
+def _constant_of(form: LinearForm, setting: Facts) -> Floats:
     """The answers to functions that no row changes."""
     low, high = form.extents()
     rows = setting.rows
@@ -322,7 +321,7 @@ def _foreign(noise: object) -> InvalidArgument:
 
 @lru_cache(4096)
 def _for_one(
-    noise: Noise, setting: Setting, low: float, high: float
+    noise: Noise, setting: Facts, low: float, high: float
 ) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
     """The bits that one function with integer weights needs, from its ends; at none, its price."""
     move = of_one_function(low, high, setting)
@@ -346,7 +345,7 @@ def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
 
 
 def _wanted_bits(own: PreparedForm, noise: Noise) -> int:
-    form, setting = own.form, own.setting
+    form, setting = own.form, own.facts
     low, high = form.extents()
     if setting.outside or not setting.replaced:  # a row that is not there counts as nought
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)

@@ -20,14 +20,13 @@ from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Kronecker, Residual
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, Kronecker, Residual
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.residuals import Names, moves
 from dpsdk.kernel.lattice import exact, finest
 from dpsdk.kernel.measure import GaussianNoise, gaussian_for
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of, setting_for
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats
@@ -172,29 +171,29 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
             exactly.
         """
         facts = facts_of(terms)
-        setting, sets, scales = setting_for(facts), self.sets, self.scales
+        sets, scales = self.sets, self.scales
         for name in (name for names in sets for name in names):
             facts.domain.position(name)
-        shapes = tuple([tuple([setting.sizes[name] for name in names]) for names in sets])
-        constants = tuple([_constant(shape, setting) for shape in shapes])
+        shapes = tuple([tuple([facts.sizes[name] for name in names]) for names in sets])
+        constants = tuple([_constant(shape, facts) for shape in shapes])
         total = sum([math.prod(shape) for shape in shapes])
         if total > NUMBER_LIMIT:
             raise TooLarge("a request", total, NUMBER_LIMIT, "numbers", "ask for fewer at once")
         live = [place for place, known in enumerate(constants) if known is None]
-        _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+        _check_exact([shapes[p] for p in live], [scales[p] for p in live], facts)
         found = moves(
             [sets[place] for place in live],
             [scales[place] for place in live],
-            setting.sizes,
-            replace=setting.replaced,
-            outside=setting.outside,
+            facts.sizes,
+            replace=facts.replaced,
+            outside=facts.outside,
         )
-        squared, most = found.squared * setting.unit_rows**2, found.maximum * setting.unit_rows
+        squared, most = found.squared * facts.unit_rows**2, found.maximum * facts.unit_rows
         bits = 0
         while 0 < squared * 4**bits < _WIDE * 2 * self.noise.rho and finest(bits + 1) > bits:
             bits += 1
         scales = tuple([scale << bits for scale in scales])
-        _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+        _check_exact([shapes[p] for p in live], [scales[p] for p in live], facts)
         law, guarantee = gaussian_for(self.noise, squared << 2 * bits, most << bits)
         return ResidualPricing(scales, law, guarantee, sets, shapes, constants)
 
@@ -267,7 +266,7 @@ class ResidualPricing:
         return block.answer_records(codes, counts)
 
 
-def _constant(shape: tuple[int, ...], setting: Setting) -> int | None:
+def _constant(shape: tuple[int, ...], setting: Facts) -> int | None:
     """The residual where no row changes it, the same for all of its cells."""
     if 1 in shape:
         return 0
@@ -276,7 +275,7 @@ def _constant(shape: tuple[int, ...], setting: Setting) -> int | None:
     return None
 
 
-def _check_exact(shapes: list[tuple[int, ...]], scales: list[int], setting: Setting) -> None:
+def _check_exact(shapes: list[tuple[int, ...]], scales: list[int], setting: Facts) -> None:
     rows = max(setting.row_limit, 1)
     cells = max([math.prod(shape) for shape in shapes], default=1)
     if cells * rows >= EXACT:

@@ -25,12 +25,11 @@ from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import FormBlock, GapForm, LinearForm, sensitivity
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, FormBlock, GapForm, LinearForm, sensitivity
 from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of, setting_for
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints, Real
 
@@ -126,15 +125,14 @@ class Select(Request[int]):
         if type(gaps) is not GapForm:
             raise InvalidArgument("gaps", "a GapForm, of that very class", type(gaps).__name__)
         facts = facts_of(terms)
-        setting = setting_for(facts)
         largest = 1 if spans is None else max(stop - start for start, stop in spans)
-        bits = _bits(epsilon, largest, setting)
+        bits = _bits(epsilon, largest, facts)
         own = prepare_linear(gaps, facts, bits)
-        _check(own, spans, opposites=self.opposites, setting=setting, bits=bits, largest=largest)
+        _check(own, spans, opposites=self.opposites, setting=facts, bits=bits, largest=largest)
         options = len(spans) if spans is not None else own.rows * (1 + self.opposites)
-        move = _move(own, spans, setting, bits)
+        move = _move(own, spans, facts, bits)
         scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
-        rounding = 2 * largest * (setting.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
+        rounding = 2 * largest * (facts.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
         return SelectPricing(
             BoundedRangeGuarantee(epsilon),
             ShortfallAccuracy(scale, options, rounding),
@@ -192,7 +190,7 @@ class SelectPricing(Lasting):
         return noise.pick(levels, self._rate)
 
 
-def _bits(epsilon: Fraction, largest: int, setting: Setting) -> int:
+def _bits(epsilon: Fraction, largest: int, setting: Facts) -> int:
     """How many lattice points a row is cut into, as a power of two."""
     # So fine that half a step a row stays below a thousandth of the scale of a score's noise, and
     # so coarse that the largest group can be summed up.
@@ -210,7 +208,7 @@ def _check(
     spans: tuple[Span, ...] | None,
     *,
     opposites: bool,
-    setting: Setting,
+    setting: Facts,
     bits: int,
     largest: int,
 ) -> None:
@@ -241,7 +239,7 @@ def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Int
     return frozen_integers(np.array([number << bits for number in penalties], dtype=np.int64))
 
 
-def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bits: int) -> int:
+def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits: int) -> int:
     """By how much a person moves a score at the most, in lattice steps."""
     row = setting.unit_rows << bits
     if spans is None:
@@ -272,7 +270,7 @@ class _Parts:
         self._form = gaps.own.form if self._whole else gaps.source
         self._ends = list(accumulate(block.rows for block in self._form.blocks))
 
-    def move(self, span: Span, setting: Setting, bits: int) -> int:
+    def move(self, span: Span, setting: Facts, bits: int) -> int:
         """By how much a person moves the functions of a group together, in lattice steps."""
         steps = 1 << bits if self._whole else 1
         return math.ceil(sensitivity(self._part(*span), setting, power=1).l1 * steps)

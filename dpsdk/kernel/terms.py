@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import lru_cache
 
 from dpsdk._checks import shown, to_positive
 from dpsdk._records import field, frozen
@@ -12,19 +11,12 @@ from dpsdk.accounting import Budget, Composition, Guarantee, Trusted, default_co
 from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel.trust import to_trust
 from dpsdk.typing import Real
 
-__all__ = ["Terms", "facts_of", "setting_for"]
+__all__ = ["Terms", "facts_of"]
 
 _DEFAULT = default_composition()
-
-
-@lru_cache(256)
-def setting_for(facts: Facts) -> Setting:
-    """Return the setting that facts say, worked out once."""
-    return Setting.of(facts)
 
 
 def _facts(value: Facts) -> Facts:

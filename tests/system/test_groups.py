@@ -24,7 +24,6 @@ from dpsdk.forms import (
 )
 from dpsdk.forms import linear as linear_module
 from dpsdk.forms import members as members_module
-from dpsdk.forms.facts import Setting
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis, SyntheticData
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching
 from dpsdk.kernel.draw_database.atoms import Atoms
@@ -194,7 +193,7 @@ def test_kernel(name):
 @every_form
 def test_small_databases(name):
     form, plain = FORMS[name], written(FORMS[name])
-    setting = Setting.of(table().facts)
+    setting = table().facts
     atoms, wanted = Atoms.of(form, setting), Atoms.of(plain, setting)
     assert atoms.number == wanted.number
     assert atoms.functions == wanted.functions
@@ -275,10 +274,10 @@ def test_a_huge_attribute_is_never_written_out():
         found = PiecewiseHypothesis.uniform(HUGE)
         found.check(form)
         assert found.answers(form) == pytest.approx(np.full(256, 1 / 256))
-        assert recognised(form, DrawTerms(3, Fraction(1), Setting.of(given))) is not None
+        assert recognised(form, DrawTerms(3, Fraction(1), given)) is not None
         assert sensitivity(form, given).l1 == 2
         with pytest.raises(DpsdkError):
-            Atoms.of(form, Setting.of(given))
+            Atoms.of(form, given)
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
         tracemalloc.stop()

@@ -20,7 +20,6 @@ from dpsdk.forms import (
 )
 from dpsdk.forms import linear as linear_module
 from dpsdk.forms import members as members_module
-from dpsdk.forms.facts import Setting
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
 from dpsdk.kernel.draw_database.atoms import Atoms
@@ -162,7 +161,7 @@ def test_kernel(name):
 @every_form
 def test_small_databases(name):
     form, plain = FORMS[name], written(FORMS[name])
-    setting = Setting.of(table().facts)
+    setting = table().facts
     atoms, wanted = Atoms.of(form, setting), Atoms.of(plain, setting)
     assert atoms.functions == wanted.functions
     assert sorted(atoms.weights.T.tolist()) == sorted(wanted.weights.T.tolist())

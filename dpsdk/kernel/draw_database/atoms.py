@@ -13,8 +13,7 @@ import numpy as np
 
 from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Kronecker, LinearForm
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.forms.linear import EXACT, Counts
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
@@ -63,7 +62,7 @@ class Atoms:
     """
 
     form: LinearForm
-    setting: Setting
+    setting: Facts
     bits: int
     change: float
     kept: Ints
@@ -78,17 +77,17 @@ class Atoms:
     """The atom of the outside, where there is one."""
 
     @classmethod
-    def of(cls, form: LinearForm, setting: Setting) -> Atoms:
+    def of(cls, form: LinearForm, setting: Facts) -> Atoms:
         """Merge the cells of a domain that the functions of a form do not tell apart."""
         lattice, bits, change = _on_lattice(form, setting)
         touched = set(lattice.names)
-        for name, size in zip(setting.names, setting.shape, strict=True):
+        for name, size in zip(setting.domain.names, setting.domain.shape, strict=True):
             if name in touched and size > _CELLS:
                 advice = "ask for thresholds, ranges or single cells only, or a coarser attribute"
                 raise TooLarge(f"attribute {name!r}", size, _CELLS, "cells", advice)
         classes = tuple(
             _classes_of(lattice, name, size) if name in touched else np.zeros(0, dtype=np.int64)
-            for name, size in zip(setting.names, setting.shape, strict=True)
+            for name, size in zip(setting.domain.names, setting.domain.shape, strict=True)
         )
         counts = [int(of.max()) + 1 for of in classes if of.size]
         grid = math.prod(counts)
@@ -146,14 +145,14 @@ class Atoms:
         """A uniform cell of each of these atoms; see `Sampler.draw` for the array."""
         found = [self._cell(atom, noise) for atom in drawn]
         records = np.array(sorted(found), dtype=np.int64)
-        return records.reshape(len(found), len(self.setting.shape))
+        return records.reshape(len(found), len(self.setting.domain.shape))
 
     @cached_property
     def _volumes(self) -> tuple[Array, ...]:
         """How many cells each class of each attribute has; all in one where it is untouched."""
         return tuple(
             np.bincount(of) if of.size else np.array([size], dtype=object)
-            for of, size in zip(self._classes, self.setting.shape, strict=True)
+            for of, size in zip(self._classes, self.setting.domain.shape, strict=True)
         )
 
     @cached_property
@@ -176,7 +175,7 @@ class Atoms:
     def _cell(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
         inside, totals = self._members[atom]
         if not totals:
-            return (-1,) * len(self.setting.shape)
+            return (-1,) * len(self.setting.domain.shape)
         at = noise.uniform_below(totals[-1])
         which = bisect_right(totals, at)
         rest = at - (totals[which - 1] if which else 0)
@@ -189,7 +188,7 @@ class Atoms:
         return tuple(cell)
 
 
-def _on_lattice(form: LinearForm, setting: Setting) -> tuple[LinearForm, int, float]:
+def _on_lattice(form: LinearForm, setting: Facts) -> tuple[LinearForm, int, float]:
     """The form with integer weights, the bits of their unit, and the largest change of one."""
     most = max(setting.row_limit, 1)
     for bits in (0,) if form.integral else range(_FINEST, -1, -1):
@@ -216,10 +215,10 @@ def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
 
 
 def _columns(
-    form: LinearForm, setting: Setting, classes: Sequence[Ints], counts: Sequence[int]
+    form: LinearForm, setting: Facts, classes: Sequence[Ints], counts: Sequence[int]
 ) -> Ints:
     """The weights of all functions on all combinations of classes."""
-    named = [(name, of) for name, of in zip(setting.names, classes, strict=True) if of.size]
+    named = [(name, of) for name, of in zip(setting.domain.names, classes, strict=True) if of.size]
     grid = np.unravel_index(np.arange(math.prod(counts)), tuple(counts)) if counts else ()
     # Any cell stands for its class.
     cells = {

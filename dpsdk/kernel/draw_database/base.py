@@ -24,7 +24,7 @@ from fractions import Fraction
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts
 from dpsdk.kernel.draw_database.bounds import Family
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.kernel.draw_database.ways import Ways
@@ -53,7 +53,7 @@ class DrawTerms:
 
     size: int
     epsilon: Fraction
-    setting: Setting
+    setting: Facts
 
 
 @frozen

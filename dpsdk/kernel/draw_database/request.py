@@ -27,7 +27,7 @@ from dpsdk.kernel.draw_database.bounds import DrawBound, to_size
 from dpsdk.kernel.draw_database.choose import Chosen, Limits, best_size, choose, covering_size
 from dpsdk.kernel.lattice import prepare_form
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms, facts_of, setting_for
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Floats, Ints, Real
 
@@ -215,7 +215,7 @@ class DrawDatabase(Request[SmallDatabase]):
         """
         facts = facts_of(terms)
         form = prepare_form(self.form, facts).form
-        draw = DrawTerms(self.size, self.epsilon, setting_for(facts))
+        draw = DrawTerms(self.size, self.epsilon, facts)
         chosen = choose(form.apart(), draw, self.limits)
         return DrawPricing(BoundedRangeGuarantee(self.epsilon), chosen, form.rows)
 
@@ -254,7 +254,7 @@ class DrawDatabase(Request[SmallDatabase]):
         facts = facts_of(terms)
         allowed, strength = _limits(limits or Limits()), _epsilon(epsilon)
         own = prepare_form(form, facts).form.apart()
-        draw = DrawTerms(1, strength, setting_for(facts))
+        draw = DrawTerms(1, strength, facts)
         if alpha is None:
             size = best_size(own, draw, beta, allowed)
         else:

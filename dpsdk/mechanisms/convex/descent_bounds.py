@@ -24,7 +24,6 @@ from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Member, written
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Facts, Simplex
 from dpsdk.forms.design import axes_of, longest
-from dpsdk.forms.facts import replaces
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
 from dpsdk.mechanisms.arguments import SHARE
@@ -365,7 +364,7 @@ class Runs:
         constants allow.
         """
         step, count = self.step(problem, facts), max(rows, 1.0)
-        differing = (2 if replaces(facts.neighbors) else 1) * facts.unit_rows
+        differing = (2 if facts.replaced else 1) * facts.unit_rows
         root = math.sqrt(problem.dimension)
         # Roundings of two columns differ by a step an entry; and squares and sums are rounded up.
         grown = step * (facts.unit_rows * root + 1.0)

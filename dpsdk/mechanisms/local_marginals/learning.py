@@ -12,7 +12,6 @@ import numpy as np
 from dpsdk._records import evolve, frozen
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
-from dpsdk.forms.facts import replaces
 from dpsdk.forms.residuals import centred
 from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
@@ -134,7 +133,7 @@ class Learning:
         rows: Measurement[ResidualAccuracy] | int | None = facts.rows
         residuals: dict[Attributes, Residual] = {}
         if noise is not None:
-            wanted = first_deviations(lattice, sets, replaced=replaces(facts.neighbors))
+            wanted = first_deviations(lattice, sets, replaced=facts.replaced)
             deviations = dict(zip(sets, wanted.tolist(), strict=True))
             residuals, accuracy = self._bought(kernel, deviations, noise)
             count = residuals.pop((), None)
@@ -242,7 +241,7 @@ class Learning:
                 scales = tables.independent(sets).reshape(len(sets), -1)
                 curves.append(Curves.of(scales * part, tried))
                 candidates += sets
-        price = prices(candidates, lattice.sizes, replaced=replaces(self._facts.neighbors))
+        price = prices(candidates, lattice.sizes, replaced=self._facts.replaced)
         worths = lattice.worths(candidates)
         found = purchases(Candidates(price, worths, Curves.joined(curves)), tried, rho)
         return {

@@ -14,7 +14,6 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
-from dpsdk.forms.facts import Setting, replaces
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of, written_on
@@ -77,7 +76,7 @@ def designed(form: LinearForm, facts: Facts, noise: Noise) -> Stack:
         advice = "ask for functions of fewer or coarser attributes, or open MWEM"
         raise TooLarge("Matrix", cells, CELL_LIMIT, "cells", advice)
     gaussian = isinstance(noise, GaussianNoise)
-    kept = _kept_for(form.identity, _layout(form), Setting.of(facts), gaussian)
+    kept = _kept_for(form.identity, _layout(form), facts, gaussian)
     if not kept:
         kept.append(_Designer(form, facts, gaussian).stack(parts))
     return kept[0]
@@ -186,7 +185,7 @@ class _Designer:
         power = 2 if self.gaussian else 1
         norms = [float(factor.column_norms(power).max()) for factor in product.factors]
         moved = float(self.facts.unit_rows)
-        if replaces(self.facts.neighbors):
+        if self.facts.replaced:
             # Two columns of weights that are not negative are no farther from each other.
             moved *= math.sqrt(2) if self.gaussian else 2
         return (math.prod(norms) if self.gaussian else math.prod(norms) ** 2) * moved**2

@@ -17,7 +17,6 @@ import numpy as np
 from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.forms.facts import replaces
 from dpsdk.forms.residuals import Names, closure, subsets
 from dpsdk.mechanisms.residual_planner.residuals import ResidualPlan
 from dpsdk.typing import Floats, Ints
@@ -85,7 +84,7 @@ def planned(
     if numbers > NUMBER_LIMIT:
         advice = "ask for fewer tables, or for tables of fewer attributes"
         raise TooLarge("ResidualPlanner", numbers, NUMBER_LIMIT, "numbers", advice)
-    replace = replaces(facts.neighbors)
+    replace = facts.replaced
     problem = Problem.of(sets, shaped, sizes, replace=replace, outside=bool(facts.outside))
     squares, gap = (
         (least_sum(problem, weights), 0.0)

@@ -6,7 +6,7 @@ import pytest
 from tables_loaded import cells
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData
-from dpsdk.data.vault import setting_of
+from dpsdk.data.vault import public_facts
 from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
 
@@ -93,12 +93,12 @@ def doors(folder, **given):
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_the_rows_of_a_person_are_declared_through_every_door(neighbors, tmp_path):
     for door in doors(tmp_path, neighbors=neighbors):
-        assert door().facts.unit_rows == setting_of(door()).unit_rows == 1
+        assert door().facts.unit_rows == public_facts(door()).unit_rows == 1
         assert "a person" not in repr(door())
     for door in doors(tmp_path, neighbors=neighbors, unit_rows=np.int64(2), max_rows=9):
         data = door()
         assert type(data.facts.unit_rows) is int
-        assert data.facts.unit_rows == setting_of(data).unit_rows == 2
+        assert data.facts.unit_rows == public_facts(data).unit_rows == 2
         assert f"{neighbors.value}, up to 2 rows a person, " in repr(data)
 
 

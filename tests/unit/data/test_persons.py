@@ -26,7 +26,7 @@ from dpsdk import (
 )
 from dpsdk.accounting import MemoryLedger
 from dpsdk.data.persons import WHITE_SPACE
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.vault import open_histogram, public_facts
 from dpsdk.errors import DataError, InvalidArgument, LedgerConflict, PublicSizeRequired
 from dpsdk.forms import sensitivity
 from dpsdk.mechanisms import Laplace
@@ -402,7 +402,7 @@ def test_no_sensitivity_is_attained_by_rows_that_would_have_to_be_alike():
     for distinct in (False, True):
         given = {"unit": unit(2, distinct=distinct)}
         data = PrivateData.from_columns({"who": ["a"], "age": [1]}, AGES, **given)
-        assert setting_of(data).distinct is data.facts.distinct is distinct
+        assert public_facts(data).distinct is data.facts.distinct is distinct
         told.append((sensitivity(pair, data.facts), "in different cells" in data.facts.unit))
     (one, said), (other, says) = told
     assert (one.exact, other.exact) == (True, False)

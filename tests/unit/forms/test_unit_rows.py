@@ -10,10 +10,9 @@ import pytest
 from random_forms import random_form
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.data.vault import setting_of
+from dpsdk.data.vault import public_facts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Weights, sensitivity
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.pmw.schedule import best_promise
@@ -123,13 +122,13 @@ def test_weights_that_are_all_alike_are_on_no_finer_lattice_than_their_noise_ask
 
 @pytest.mark.parametrize("unit_rows", [1, 3, 1000, 10**9])
 def test_a_watch_has_noise_for_all_rows_of_a_person(unit_rows):
-    of = Setting.of(facts(LINE, rows=10**9, unit_rows=unit_rows))
+    of = facts(LINE, rows=10**9, unit_rows=unit_rows)
     watching = Watching(Fraction(1, 3), Fraction(1, 2))
     steps = 1 << watching.lattice_bits(of)
     assert watching.threshold_noise(of, steps).scale == 3 * unit_rows * steps
     assert watching.query_noise(of, steps).scale == 4 * unit_rows * steps
     assert watching.mean_noise(of) == pytest.approx(unit_rows)
-    one = Setting.of(facts(LINE, rows=10**5))
+    one = facts(LINE, rows=10**5)
     many = attrs.evolve(one, unit_rows=min(unit_rows, 10**5))
     for given in (one, many):
         # What rounding can move stays far below the noise of a gap.
@@ -158,7 +157,7 @@ def test_facts_refuse_a_number_of_rows_that_is_none(wrong):
 def test_facts_that_differ_in_it_are_not_equal():
     assert facts(LINE) == facts(LINE, unit_rows=1)
     assert facts(LINE) != facts(LINE, unit_rows=2)
-    assert Setting.of(facts(LINE)) != Setting.of(facts(LINE, unit_rows=2))
+    assert facts(LINE) != facts(LINE, unit_rows=2)
     assert "unit_rows=2" in repr(facts(LINE, unit_rows=2))
 
 
@@ -178,7 +177,7 @@ def test_facts_and_tables_keep_a_plain_number():
     for number in (Sly(3), np.int64(3)):
         data = PrivateData.from_counts([5, 5, 5, 5], LINE, unit_rows=number)
         assert type(data.facts.unit_rows) is int
-        assert data.facts.unit_rows == setting_of(data).unit_rows == 3
+        assert data.facts.unit_rows == public_facts(data).unit_rows == 3
         assert type(Facts(LINE, Neighbors.REPLACE_ONE, 9, False, 9, number).unit_rows) is int
 
 

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
-from dpsdk.forms.facts import Setting
+from dpsdk.forms import Facts, Neighbors
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.intervals import Intervals
 from dpsdk.kernel.draw_database.levels import Levels
@@ -116,10 +116,11 @@ def histogram(domain: Domain, table: np.ndarray) -> Histogram:
 
 def setting(
     domain: Domain, rows: int, *, replaced: bool, outside: bool, unit_rows: int = 1
-) -> Setting:
+) -> Facts:
     """The public facts of a table."""
     known = rows if replaced else None
-    return Setting(replaced, outside, known, rows, unit_rows, domain.names, domain.shape)
+    relation = Neighbors.REPLACE_ONE if replaced else Neighbors.ADD_REMOVE
+    return Facts(domain, relation, known, outside, rows, unit_rows)
 
 
 def terms(

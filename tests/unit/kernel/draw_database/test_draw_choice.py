@@ -10,7 +10,6 @@ from dpsdk import Domain, Integer, Neighbors
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel.draw_database import choose as choose_module
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.choose import Limits, choose, feasible_size
@@ -26,7 +25,7 @@ DOMAIN = Domain(Integer("a", 0, 29), Integer("b", 0, 9))
 
 def terms_for(domain, size, rows=1000, relation=Neighbors.REPLACE_ONE):
     public = rows if relation is Neighbors.REPLACE_ONE else None
-    return DrawTerms(size, Fraction(1), Setting.of(Facts(domain, relation, public, True, rows)))
+    return DrawTerms(size, Fraction(1), Facts(domain, relation, public, True, rows))
 
 
 def random_form(functions, seed=3):
@@ -234,11 +233,8 @@ def test_every_sampler_errs_within_its_bound(name, relation, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.draw_database.structured.draw", one_try)
     monkeypatch.setattr("dpsdk.kernel.draw_database.intervals.draw", one_try)
     form, rows, beta = FORMS[name], 2, 0.2
-    setting = Setting.of(
-        Facts(
-            form.domain, relation, rows if relation is Neighbors.REPLACE_ONE else None, True, rows
-        )
-    )
+    public = rows if relation is Neighbors.REPLACE_ONE else None
+    setting = Facts(form.domain, relation, public, True, rows)
     terms = DrawTerms(2, Fraction(6), setting)
     every = list(choose_module._general(form, terms))
     if name in ENUMERABLE:

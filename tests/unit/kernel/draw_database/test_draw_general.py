@@ -14,7 +14,6 @@ from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
-from dpsdk.forms.facts import Setting
 from dpsdk.kernel.draw_database import enumeration
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
@@ -33,7 +32,7 @@ GRID = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
 
 def setting_of(domain, relation=Neighbors.REPLACE_ONE, outside=True, rows=5, unit_rows=1):
     public = rows if relation is Neighbors.REPLACE_ONE else None
-    return Setting.of(Facts(domain, relation, public, outside, rows, unit_rows))
+    return Facts(domain, relation, public, outside, rows, unit_rows)
 
 
 def dense(domain, weights):

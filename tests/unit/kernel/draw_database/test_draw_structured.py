@@ -23,7 +23,7 @@ from plain_databases import (
 )
 
 from dpsdk.domain import Categorical, Domain, Integer
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Neighbors, Prefix, Range, Weights
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.levels import Levels, attempt, segmented
 from dpsdk.kernel.draw_database.recognition import recognised
@@ -416,10 +416,10 @@ def test_a_universe_that_cannot_be_written_out() -> None:
     rng = np.random.default_rng(3)
     rows = rng.integers(0, 2**62, 2_000)
     from dpsdk.data.histogram import Histogram
-    from dpsdk.forms.facts import Setting
 
     private = Histogram(domain, {"x": rows}, np.ones(2_000), 0)
-    given = DrawTerms(20, Fraction(1), Setting(True, False, 2_000, 2_000, 1, ("x",), (2**62,)))
+    facts = Facts(domain, Neighbors.REPLACE_ONE, 2_000, False, 2_000)
+    given = DrawTerms(20, Fraction(1), facts)
     drawn = recognised(asked, given)
     assert drawn is not None
     assert drawn.atoms == 1000
@@ -438,10 +438,9 @@ def test_one_way_marginals_of_ten_to_the_twenty_cells() -> None:
     rng = np.random.default_rng(4)
     rows = {name: rng.binomial(9, 0.3, 500) for name in names}
     from dpsdk.data.histogram import Histogram
-    from dpsdk.forms.facts import Setting
 
     private = Histogram(domain, rows, np.ones(500), 0)
-    facts = Setting(True, False, 500, 500, 1, domain.names, domain.shape)
+    facts = Facts(domain, Neighbors.REPLACE_ONE, 500, False, 500)
     drawn = recognised(asked, DrawTerms(8, Fraction(1), facts))
     assert drawn is not None
     assert drawn.kind == "marginals"

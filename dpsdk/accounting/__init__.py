@@ -43,8 +43,7 @@ if TYPE_CHECKING:
         ZCDPComposition,
     )
     from dpsdk.accounting.filters.envelope import EnvelopeComposition
-    from dpsdk.accounting.filters.mixed import MixedComposition
-    from dpsdk.accounting.filters.renyi import RenyiComposition
+    from dpsdk.accounting.filters.renyi import MixedComposition, RenyiComposition
     from dpsdk.accounting.ledger.anchor import Anchor, FileAnchor
     from dpsdk.accounting.ledger.postgres import PostgresLedger
     from dpsdk.accounting.ledger.sqlite import SQLiteLedger
@@ -72,8 +71,7 @@ else:
                 "AdditiveComposition AdvancedComposition BasicComposition ZCDPComposition"
             ),
             "filters.envelope": "EnvelopeComposition",
-            "filters.mixed": "MixedComposition",
-            "filters.renyi": "RenyiComposition",
+            "filters.renyi": "MixedComposition RenyiComposition",
             "ledger.anchor": "Anchor FileAnchor",
             "ledger.postgres": "PostgresLedger",
             "ledger.sqlite": "SQLiteLedger",

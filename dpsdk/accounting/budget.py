@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Self
 
 from dpsdk._checks import to_amount, to_delta, whole_repr
 from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers import as_text
-from dpsdk.codec import AMOUNT, JSON, Member, from_record, to_record, written
+from dpsdk.codec import AMOUNT, Member, Recorded, written
 from dpsdk.typing import Real
 
 __all__ = ["Budget"]
@@ -24,7 +23,7 @@ def _delta(value: Real) -> Fraction:
 
 @written("budget", {"epsilon": AMOUNT, "delta": Member(AMOUNT, Fraction(0))})
 @frozen(repr=False, cache_hash=True)
-class Budget:
+class Budget(Recorded):
     """A pair (ε, δ): the differential privacy that the whole session keeps.
 
     Parameters
@@ -43,21 +42,6 @@ class Budget:
 
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
     delta: Fraction = field(default=Fraction(0), converter=_delta, repr=whole_repr)
-
-    def to_record(self) -> JSON:
-        """The budget as plain data, for a ledger to write."""
-        return to_record(self)
-
-    @classmethod
-    def from_record(cls, record: object) -> Self:
-        """The budget of a record.
-
-        Raises
-        ------
-        RecordError
-            If it is no record of a budget.
-        """
-        return from_record(cls, record)
 
     def __str__(self) -> str:
         if not self.delta:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Self, TypeVar, cast
+from typing import TypeVar, cast
 
 from dpsdk._checks import shown, to_integer, to_probability, whole_repr
 from dpsdk._records import field, frozen
@@ -19,12 +19,10 @@ from dpsdk.accounting.numbers import as_text, to_nonnegative
 from dpsdk.codec import (
     AMOUNT,
     INTEGER,
-    JSON,
     ListOf,
     Nested,
     OrNone,
-    from_record,
-    to_record,
+    Recorded,
     written,
 )
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
@@ -91,7 +89,7 @@ def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
     return to_nonnegative("claim", epsilon), to_probability("claim", delta, zero=True)
 
 
-class Guarantee(ABC):
+class Guarantee(Recorded, ABC):
     """The guarantee of one run, for every pair of neighbours and whatever came before it."""
 
     __slots__ = ()
@@ -100,27 +98,6 @@ class Guarantee(ABC):
     @abstractmethod
     def free(self) -> bool:
         """True if the run tells nothing about the data, so that it costs nothing."""
-
-    def to_record(self) -> JSON:
-        """The guarantee as plain data, for a ledger to write.
-
-        Raises
-        ------
-        RecordError
-            If its class is none of the package, or a number in it has too many digits.
-        """
-        return to_record(self)
-
-    @classmethod
-    def from_record(cls, record: object) -> Self:
-        """The guarantee of a record.
-
-        Raises
-        ------
-        RecordError
-            If it is no record of such a guarantee.
-        """
-        return from_record(cls, record)
 
 
 GUARANTEE = Nested[Guarantee]("a guarantee", Guarantee)

@@ -14,8 +14,7 @@ from itertools import chain
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.filters.comparison import share_of
-from dpsdk.accounting.filters.composition import Runs, State, is_open
+from dpsdk.accounting.filters.composition import Runs, State, is_open, share_of
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.books import (
     Account,

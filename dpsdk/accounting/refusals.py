@@ -11,7 +11,7 @@ from dpsdk.accounting.filters.additive import AdditiveComposition
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
 from dpsdk.accounting.filters.composition import Composition, Runs, State, is_open
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
-from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     DiscreteGaussianGuarantee,
@@ -178,8 +178,8 @@ def _shortages(composition: Composition, state: State, runs: _Pairs, within: str
         return leaks + found
     title = getattr(type(composition), "title", type(composition).__name__)
     if isinstance(composition, MixedComposition):
-        composition, state = composition.in_use(state)
-        title = f"{title} at order {as_text(composition.order)}"
+        ((composition, state),) = composition.open_members(state)
+        title = f"{title} at order {composition.order}"
     place = _placed(title, within)
     try:
         if isinstance(composition, AdditiveComposition):

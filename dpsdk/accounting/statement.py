@@ -12,8 +12,7 @@ from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.figures import readings_of, spent_of
-from dpsdk.accounting.filters.comparison import lessened, serves
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, lessened, serves
 from dpsdk.accounting.filters.reserves import (
     Reserves,
     gaussian_of,

@@ -10,7 +10,7 @@ comes to mean anything else. The identity of a value is the digest of its canoni
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TypeVar, cast
+from typing import Self, TypeVar, cast
 
 from dpsdk.codec import composed, fields, kinds, legacy, text
 from dpsdk.codec.composed import *  # noqa: F403  # the names of these modules are the room's own
@@ -24,7 +24,7 @@ from dpsdk.codec.text import *  # noqa: F403
 from dpsdk.codec.text import JSON, Plain, canonical, check
 from dpsdk.errors import WireError
 
-__all__ = ["digest", "from_plain", "from_record", "to_plain", "to_record"]
+__all__ = ["Recorded", "digest", "from_plain", "from_record", "to_plain", "to_record"]
 __all__ += composed.__all__
 __all__ += fields.__all__
 __all__ += kinds.__all__
@@ -95,3 +95,24 @@ def from_record(kind: type[R], record: object) -> R:
     if {member: again.get(member) for member in plain} != plain or not (old or again == plain):
         raise WireError(name, "spelled in the one way of records", "spelled otherwise")
     return value
+
+
+class Recorded:
+    """A value that a ledger writes as plain data, and reads again."""
+
+    __slots__ = ()
+
+    def to_record(self) -> JSON:
+        """The value as plain data, for a ledger to write.
+
+        Raises
+        ------
+        RecordError
+            If its class, or that of a part of it, is none of the package, or a number is too long.
+        """
+        return to_record(self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The value of a record; raises `RecordError` if it is none of this class."""
+        return from_record(cls, record)

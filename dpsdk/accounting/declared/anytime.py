@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Self
 
 from dpsdk._checks import to_positive, to_probability, whole_repr
 from dpsdk._records import field, frozen
@@ -17,7 +16,7 @@ from dpsdk.accounting.numbers import (
     sqrt_up,
     to_nonnegative,
 )
-from dpsdk.codec import AMOUNT, JSON, from_record, to_record, written
+from dpsdk.codec import AMOUNT, Recorded, written
 from dpsdk.typing import Real
 
 __all__ = ["Anytime"]
@@ -33,7 +32,7 @@ def _around(value: Real) -> Fraction:
 
 @written("anytime", {"delta": AMOUNT, "around": AMOUNT})
 @frozen
-class Anytime:
+class Anytime(Recorded):
     """A bound on ε that holds at all times at once, so also at a stop chosen by the answers.
 
     With probability 1 - δ the privacy loss L stays, at every moment, at or below
@@ -71,18 +70,3 @@ class Anytime:
         log = ln_up(UP.add(Decimal("0.5"), growth))
         width = sqrt_up(UP.multiply(fraction_up(2 * (v + g)), log))
         return float_up(UP.add(fraction_up(spent), width))
-
-    def to_record(self) -> JSON:
-        """The bound as plain data, for a ledger to write."""
-        return to_record(self)
-
-    @classmethod
-    def from_record(cls, record: object) -> Self:
-        """The bound of a record.
-
-        Raises
-        ------
-        RecordError
-            If it is no record of such a bound.
-        """
-        return from_record(cls, record)

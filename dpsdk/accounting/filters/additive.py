@@ -131,17 +131,20 @@ class OneLimitComposition(Composition):
         """True, for reasons that the proof of each filter gives."""
         return True
 
-    @abstractmethod
+    def limit(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        """The largest sum of charges that keeps (ε, δ), from which `limits` follow."""
+        raise NotImplementedError
+
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        """The largest sum of charges, and the largest sum of leaks."""
+        """The largest sum of charges, and the largest sum of leaks: the share of δ for them."""
+        leaks = budget.delta * self.leak_share
+        return self.limit(budget.epsilon, budget.delta - leaks), leaks
 
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged.
 
-        Raises
-        ------
-        InvalidArgument
-            If the budget leaves nothing to charge, as at δ = 0 where the theorem spends δ.
+        Raises `InvalidArgument` if the budget leaves nothing to charge, as at δ = 0 where the
+        theorem spends δ.
         """
         return begun(self.title, budget, *self.limits(budget))
 
@@ -156,7 +159,7 @@ class OneLimitComposition(Composition):
         return from_steps(state.spent[1], LEAK_STEPS)
 
     def _left(self, state: State) -> Fraction:
-        return from_steps(state.limit[0] - state.spent[0])
+        return from_steps(state.left(0))
 
     def _leak(self, guarantee: Guarantee) -> int:
         """The leak of a run, in steps, where δ is kept for leaks."""
@@ -177,10 +180,7 @@ class AdditiveComposition(OneLimitComposition):
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The charge and the leak of one run, in steps of their grids, rounded up.
 
-        Raises
-        ------
-        UnsupportedGuarantee
-            If no theorem prices the guarantee here.
+        Raises `UnsupportedGuarantee` if no theorem prices the guarantee here.
         """
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
@@ -204,11 +204,8 @@ class AdditiveComposition(OneLimitComposition):
 
     def rounds(self, state: State, runs: Runs) -> int | None:
         costs = [(self.cost(guarantee), times) for guarantee, times in counted(runs)]
-        fits: list[int] = []
-        for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True)):
-            round_ = sum(cost[axis] * times for cost, times in costs)
-            if round_:
-                fits.append((limit - spent) // round_)
+        sums = [sum(cost[axis] * times for cost, times in costs) for axis in (0, 1)]
+        fits = [state.left(axis) // total for axis, total in enumerate(sums) if total]
         return min(fits, default=None)
 
     def largest_rho(self, state: State) -> Fraction:
@@ -287,10 +284,9 @@ class AdvancedComposition(AdditiveComposition):
 
     leak_share: Fraction = field(default=LEAK_SHARE, converter=to_leak_share, repr=whole_repr)
 
-    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        """The ρ of the closed form, and the share of δ kept for leaks."""
-        leaks = budget.delta * self.leak_share
-        return bun_steinke_start(budget.epsilon, budget.delta - leaks), leaks
+    def limit(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        """The ρ of the closed form."""
+        return bun_steinke_start(epsilon, delta)
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """ε²/2 and the leak of one run, in steps of their grids, rounded up."""
@@ -325,10 +321,9 @@ class ZCDPComposition(AdditiveComposition):
 
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
-    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        """The ρ that is certified for the budget, and the share of δ kept for leaks."""
-        leaks = budget.delta * self.leak_share
-        return zcdp_start(budget.epsilon, budget.delta - leaks), leaks
+    def limit(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        """The ρ that is certified for (ε, δ)."""
+        return zcdp_start(epsilon, delta)
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The ρ and the leak of one run, in steps of their grids, rounded up."""
@@ -337,7 +332,3 @@ class ZCDPComposition(AdditiveComposition):
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose ε tanh(ε/2) is at most what is left."""
         return _pure_epsilon_of(self._left(state))
-
-    def largest_rho(self, state: State) -> Fraction:
-        """The rest of ρ, exactly."""
-        return self._left(state)

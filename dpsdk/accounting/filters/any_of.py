@@ -13,24 +13,23 @@ from dpsdk.accounting.filters.composition import (
     COMPOSITION,
     NEVER_OPEN,
     Composition,
+    MembersComposition,
+    Pairs,
     Runs,
     State,
     counted,
     is_open,
 )
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
-from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuarantee
 from dpsdk.accounting.numbers import LEAK_STEPS, as_text, floor_steps, from_steps, to_nonnegative
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import AMOUNT, ListOf, Member, OrNone, written
-from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = ["AnyOf", "default_composition", "leakless"]
-
-_ANY_BUDGET = Budget(1000, "0.5")
-"""A budget like any other: prices of guarantees do not depend on it."""
 
 
 def _members(value: tuple[Composition, ...]) -> tuple[Composition, ...]:
@@ -63,7 +62,7 @@ def leakless(guarantee: Guarantee) -> Guarantee:
     },
 )
 @frozen
-class AnyOf(Composition):
+class AnyOf(MembersComposition[Composition]):
     """Accepts a run while at least one member has certified every run so far, this one included.
 
     A member that an accepted run overflows, or that cannot price it, is closed for the rest of
@@ -114,18 +113,10 @@ class AnyOf(Composition):
             expected = "one number for each member, not all of them 0"
             raise InvalidArgument("weights", expected, ", ".join(map(as_text, weights)))
 
-    @property
-    def concurrent(self) -> bool:
-        """True if every member allows interactive runs to interleave."""
-        return all(member.concurrent for member in self.members)
-
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged.
 
-        Raises
-        ------
-        InvalidArgument
-            If the budget leaves no member anything to charge.
+        Raises `InvalidArgument` if the budget leaves no member anything to charge.
         """
         leaks = budget.delta * self.leak_share
         weights = self.weights or (Fraction(1),) * len(self.members)
@@ -148,152 +139,29 @@ class AnyOf(Composition):
         state = State((0,), (floor_steps(leaks, LEAK_STEPS),), tuple(parts))
         return state._replace(reach=floor_steps(self.largest_epsilon(state)))
 
+    def priced(self, runs: Runs) -> tuple[Pairs, int]:
+        priced = counted(runs)
+        if not self.leak_share:
+            return priced, 0
+        leaks = sum(prices_of(run).leak_steps * times for run, times in priced)
+        return counted((leakless(run), times) for run, times in priced), leaks
+
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         if guarantee.free:
             return state
-        leaks = state.spent[0]
-        if self.leak_share:
-            leaks += prices_of(guarantee).leak_steps
-            if leaks > state.limit[0]:
-                return None
-            if type(guarantee) is ApproximateGuarantee:
-                guarantee = leakless(guarantee)
-        parts: list[State | None] = []
-        accepted = guarantee.free
-        unpriced: UnsupportedGuarantee | None = None
-        for member, part in zip(self.members, state.parts, strict=True):
-            after = part
-            if part is not None and (part.limit or part.parts):  # open
-                try:
-                    after = member.charge(part, guarantee)
-                except UnsupportedGuarantee as error:
-                    after, unpriced = None, error
-                else:
-                    accepted = accepted or after is not None
-            parts.append(after)
-        if accepted:
-            return state._replace(spent=(leaks,), parts=tuple(parts))
-        if unpriced is not None:
-            self._refuse_unpriced(state, ((guarantee, 1),), unpriced)
-        return None
-
-    def charge_all(self, state: State, runs: Runs) -> State | None:
-        """The state after all of these runs, or None where no open member accepts all of them.
-
-        A member that a run has closed takes no later one, so that each is asked for all at once.
-        """
-        priced = counted(runs)
-        if not priced:
-            return state
-        leaks = state.spent[0]
-        if self.leak_share:
-            leaks += sum(prices_of(run).leak_steps * times for run, times in priced)
-            if leaks > state.limit[0]:
-                return None
-            priced = counted((leakless(run), times) for run, times in priced)
-        parts: list[State | None] = []
-        unpriced: UnsupportedGuarantee | None = None
-        for member, part in zip(self.members, state.parts, strict=True):
-            after = part
-            if is_open(part):
-                try:
-                    after = member.charge_all(part, priced)
-                except UnsupportedGuarantee as error:
-                    after, unpriced = None, error
-            parts.append(after)
-        if not priced or any(map(is_open, parts)):
-            return state._replace(spent=(leaks,), parts=tuple(parts))
-        if unpriced is not None:
-            self._refuse_unpriced(state, priced, unpriced)
-        return None
-
-    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
-        return self.rounds(state, (guarantee,))
-
-    def rounds(self, state: State, runs: Runs) -> int | None:
-        priced = counted(runs)
-        if not priced:
-            return None
-        most: int | None = None
-        if self.leak_share:
-            leaks = sum(prices_of(run).leak_steps * times for run, times in priced)
-            most = (state.limit[0] - state.spent[0]) // leaks if leaks else None
-            priced = counted((leakless(run), times) for run, times in priced)
-            if not priced:
-                return most
-        # Whatever was accepted so far, some one member has accepted all of it.
-        counts: list[int] = []
-        unpriced: UnsupportedGuarantee | None = None
-        for member, part in self._open(state):
-            try:
-                count = member.rounds(part, priced)
-            except UnsupportedGuarantee as error:
-                unpriced = error
-            else:
-                if count is None:
-                    return most
-                counts.append(count)
-        fits = max(counts, default=0)
-        if unpriced is not None and not fits:
-            self._refuse_unpriced(state, priced, unpriced)
-        return fits if most is None else min(fits, most)
-
-    def fraction(self, state: State) -> float:
-        """Return the share that the open member has spent that has spent the least of its own.
-
-        That member accepts the most further runs, so a run that takes a tenth fits ten times. One
-        large run may not fit although much is left: `largest_epsilon` tells.
-        """
-        return min((member.fraction(part) for member, part in self._open(state)), default=1.0)
+        if self.leak_share and type(guarantee) is ApproximateGuarantee:
+            return self.after(state, *self.priced((guarantee,)))
+        return self.after(state, [(guarantee, 1)], 0)
 
     def leaked(self, state: State) -> Fraction:
-        leaks = (member.leaked(part) for member, part in self._open(state))
-        own = from_steps(state.spent[0], LEAK_STEPS)
-        return max(leaks, default=Fraction(0)) + own
-
-    def largest_epsilon(self, state: State) -> Fraction:
-        sizes = (member.largest_epsilon(part) for member, part in self._open(state))
-        return max(sizes, default=Fraction(0))
-
-    def largest_rho(self, state: State) -> Fraction:
-        sizes = (member.largest_rho(part) for member, part in self._open(state))
-        return max(sizes, default=Fraction(0))
+        return super().leaked(state) + from_steps(state.spent[0], LEAK_STEPS)
 
     def describe(self, state: State) -> tuple[str, ...]:
-        texts = [text for member, part in self._open(state) for text in member.describe(part)]
-        if state.spent[0]:
-            limit = from_steps(state.limit[0], LEAK_STEPS)
-            texts.append(f"leaks: delta {as_text(self.leaked(state))} of {as_text(limit)}")
-        return tuple(texts)
-
-    def _open(self, state: State) -> list[tuple[Composition, State]]:
-        pairs = zip(self.members, state.parts, strict=True)
-        return [(member, part) for member, part in pairs if is_open(part)]
-
-    def _refuse_unpriced(
-        self, state: State, runs: Iterable[tuple[Guarantee, int]], error: UnsupportedGuarantee
-    ) -> None:
-        """Raise the error of a member if no member prices one of the runs."""
-        for guarantee, _ in runs:
-            # Basic composition prices leaks, but has no δ here: a share for them is missing.
-            leaking = prices_of(guarantee).leak_steps and not self.leak_share
-            if leaking or not self._priced(state, guarantee):
-                raise error
-
-    def _priced(self, state: State, guarantee: Guarantee) -> bool:
-        """True if some member, open or closed, has a theorem that prices the run."""
-        pairs = zip(self.members, state.parts, strict=True)
-        return any(
-            (part is None or is_open(part)) and _prices(member, guarantee) for member, part in pairs
-        )
-
-
-def _prices(member: Composition, guarantee: Guarantee) -> bool:
-    try:
-        member.charge(member.begin(_ANY_BUDGET), guarantee)
-    except UnsupportedGuarantee:
-        return False
-    return True
+        texts = super().describe(state)
+        if not state.spent[0]:
+            return texts
+        limit = from_steps(state.limit[0], LEAK_STEPS)
+        return *texts, f"leaks: delta {as_text(self.leaked(state))} of {as_text(limit)}"
 
 
 def default_composition(leak_share: Real = LEAK_SHARE) -> AnyOf:

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from dpsdk._checks import whole_repr
 from dpsdk._records import field, frozen
-from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
     LEAKS,
     OneLimitComposition,
@@ -67,10 +66,9 @@ class EnvelopeComposition(OneLimitComposition):
 
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
-    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        """The squared shift that is certified for the budget, and the share of δ for leaks."""
-        leaks = budget.delta * self.leak_share
-        return gdp_start(budget.epsilon, budget.delta - leaks), leaks
+    def limit(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        """The squared shift that is certified for (ε, δ)."""
+        return gdp_start(epsilon, delta)
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         if guarantee.free:
@@ -100,8 +98,8 @@ class EnvelopeComposition(OneLimitComposition):
         if not priced:
             return None
         leaks = sum(self._leak(guarantee) * times for guarantee, times in priced)
-        most = max(0, state.limit[1] - state.spent[1] - leak) // leaks if leaks else None
-        v, count = state.limit[0] - state.spent[0], 0
+        most = max(0, state.left(1) - leak) // leaks if leaks else None
+        v, count = state.left(0), 0
         known = None if most == 0 else _bounded_rounds(priced, v, shift)
         if known is not None:
             return known if most is None else min(known, most)
@@ -118,8 +116,7 @@ class EnvelopeComposition(OneLimitComposition):
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε of one pure run that takes all that is left."""
-        v = state.limit[0] - state.spent[0]
-        left = from_steps(v)
+        v, left = state.left(0), self._left(state)
         # Where the corner is at the most 8ε, and (π/2) ε².
         low = max(truncated(left / 8), truncated(root_down(left / HALF_PI_UP)))
         half = math.sqrt(left) / 2.0 if left < _REACH else math.inf
@@ -138,7 +135,7 @@ class EnvelopeComposition(OneLimitComposition):
         It takes 0.9798 of what is left, from a squared shift of 4 on 0.9498. Nearly the largest: a
         wider run, or one of few entries, may take up to 0.99999. Up to a squared shift of 10^15.
         """
-        left = from_steps(state.limit[0] - state.spent[0])
+        left = self._left(state)
         return truncated(widest_share(left) * left / 2)
 
     def describe(self, state: State) -> tuple[str, ...]:

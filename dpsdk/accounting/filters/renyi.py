@@ -1,4 +1,4 @@
-"""The Rényi filter: divergences of one order, fixed beforehand, add up."""
+"""Rényi filters: divergences of one order, fixed beforehand or picked by the budget, add up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,22 @@ from dpsdk._checks import whole_repr
 from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import (
+    LEAK_SHARE,
     LEAKS,
     AdditiveComposition,
     begun,
+    refuse_leaks,
     to_leak_share,
 )
-from dpsdk.accounting.filters.composition import State
+from dpsdk.accounting.filters.composition import (
+    NEVER_OPEN,
+    MembersComposition,
+    Pairs,
+    Runs,
+    State,
+    counted,
+    is_open,
+)
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.accounting.numbers import (
     STEPS,
@@ -36,10 +46,11 @@ from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["RenyiComposition"]
+__all__ = ["MixedComposition", "RenyiComposition"]
 
 
 _FAR = 700
+_KEPT = Fraction(7, 8)
 _ROUNDING = 2.0**-38
 """More than exp and log1p of any usual library are off, for values that are at most ln 2."""
 
@@ -114,10 +125,8 @@ class RenyiComposition(AdditiveComposition):
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged.
 
-        Raises
-        ------
-        InvalidArgument
-            If this order certifies nothing for the budget; it names one that does.
+        Raises `InvalidArgument` if this order certifies nothing for the budget, and names one that
+        does.
         """
         limit, leaks = self.limits(budget)
         if not limit and (order := _useful_order(budget.epsilon, budget.delta - leaks)):
@@ -125,13 +134,11 @@ class RenyiComposition(AdditiveComposition):
             raise InvalidArgument("order", expected, as_text(self.order))
         return begun(self.title, budget, limit, leaks)
 
-    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
-        leaks = budget.delta * self.leak_share
-        return renyi_start(budget.epsilon, budget.delta - leaks, self.order), leaks
+    def limit(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        return renyi_start(epsilon, delta, self.order)
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
-        leak = self._leak(guarantee)
-        return _charged(guarantee, *self.order.as_integer_ratio()), leak
+        return _charged(guarantee, *self.order.as_integer_ratio()), self._leak(guarantee)
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose randomised response has at most the divergence that is left."""
@@ -153,3 +160,63 @@ class RenyiComposition(AdditiveComposition):
     def largest_rho(self, state: State) -> Fraction:
         """The rest, divided by the order."""
         return self._left(state) / self.order
+
+
+@written("composition.mixed", LEAKS)
+@frozen
+class MixedComposition(MembersComposition[RenyiComposition]):
+    """A Rényi filter whose order the budget picks: for large pure runs beside Gaussian noise.
+
+    The order is the least power of two at which the conversion to (ε, δ) takes at most an eighth of
+    ε, about 1 + 8 ln(1/δ)/ε. At so high an order a pure run costs its ε at the most, as under basic
+    composition, and less where it is small; a Gaussian run costs the order times its ρ.
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
+
+    Notes
+    -----
+    A member of `default_composition`. The state has one part for each power of two, all but one of
+    them never open, so that states of different budgets can be compared. The proof is that of
+    `RenyiComposition`: the order is fixed before the first run;
+    docs/explanation/proofs/composition-zcdp.md has it.
+    """
+
+    title: ClassVar[str] = "mixed composition"
+    members = tuple(RenyiComposition(2**power, LEAK_SHARE) for power in range(1, 26))
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
+
+    def begin(self, budget: Budget) -> State:
+        leaks = budget.delta * self.leak_share
+        parts: list[State | None] = [NEVER_OPEN] * len(self.members)
+        for place, member in enumerate(self.members):
+            limit = member.limit(budget.epsilon, budget.delta - leaks)
+            if limit >= budget.epsilon * _KEPT or member is self.members[-1]:
+                parts[place] = begun(self.title, budget, limit, leaks)
+                break
+        return State((), (), tuple(parts))
+
+    def priced(self, runs: Runs) -> tuple[Pairs, int]:
+        priced = counted(runs)
+        if not self.leak_share:
+            for guarantee, _ in priced:
+                if prices_of(guarantee).leak_steps:
+                    refuse_leaks(self.title, guarantee)
+        return priced, 0
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        if guarantee.free:
+            return state
+        if not self.leak_share and prices_of(guarantee).leak_steps:
+            refuse_leaks(self.title, guarantee)
+        return self.after(state, [(guarantee, 1)], 0)
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        return tuple(
+            f"{self.title} at order {member.order}: {member.describe(part)[0].partition(': ')[2]}"
+            for member, part in zip(self.members, state.parts, strict=True)
+            if is_open(part)
+        )

@@ -13,15 +13,22 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from dpsdk.accounting.filters.additive import root_down
-from dpsdk.accounting.filters.any_of import AnyOf, leakless
-from dpsdk.accounting.filters.comparison import lessened, serves, serving
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open
+from dpsdk.accounting.filters.composition import (
+    Composition,
+    MembersComposition,
+    Pairs,
+    Runs,
+    State,
+    counted,
+    is_open,
+    lessened,
+    serves,
+    serving,
+)
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
-from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee, PureGuarantee
 from dpsdk.accounting.numbers import from_steps, largest, truncated
 from dpsdk.accounting.prices.envelope import price_of, pure_cost, steady_price
-from dpsdk.accounting.prices.run import prices_of
 from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = [
@@ -33,7 +40,6 @@ __all__ = [
     "rounds_with_reserves",
 ]
 
-_Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
 _Spans: TypeAlias = list[tuple[int, int | None]]
 """From which round on some count serves, and up to which; None where that never ends."""
 
@@ -45,15 +51,7 @@ _STEPS = 8
 
 
 class Reserves(NamedTuple):
-    """The reserves that a run of somebody must leave.
-
-    Parameters
-    ----------
-    others
-        The reserves that the runs leave as they are.
-    own
-        The reserve that the runs are charged to as well; None if there is none.
-    """
+    """The reserves that runs must leave: `others` as they are, and `own`, which pays with them."""
 
     others: tuple[State, ...]
     own: State | None = None
@@ -80,12 +78,12 @@ class Reserves(NamedTuple):
 
     def left(self, state: State, axis: int) -> int:
         """The rest of a state on an axis, less all that is set aside."""
-        return state.limit[axis] - state.spent[axis] - _kept(self.held, axis)
+        return state.left(axis) - _kept(self.held, axis)
 
 
 def _kept(reserves: Sequence[State], axis: int) -> int:
     """The rest of the reserves on an axis."""
-    return sum(one.limit[axis] - one.spent[axis] for one in reserves)
+    return sum(one.left(axis) for one in reserves)
 
 
 def rounds_with_reserves(
@@ -111,13 +109,11 @@ def rounds_with_reserves(
     return reached
 
 
-def _spans(composition: Composition, state: State, runs: _Pairs, reserves: Reserves) -> _Spans:
+def _spans(composition: Composition, state: State, runs: Pairs, reserves: Reserves) -> _Spans:
     """In which rounds some count accepts the runs and serves all that is set aside after them."""
     try:
-        if type(composition) is AnyOf:
+        if isinstance(composition, MembersComposition):
             return _of_members(composition, state, runs, reserves)
-        if type(composition) is MixedComposition:
-            return _of_order(composition, state, runs, reserves)
         if type(composition) is EnvelopeComposition:
             return _of_envelope(composition, state, runs, reserves)
         if not serves(state, reserves.held):
@@ -132,38 +128,33 @@ def _spans(composition: Composition, state: State, runs: _Pairs, reserves: Reser
         return []
 
 
-def _of_members(composition: AnyOf, state: State, runs: _Pairs, reserves: Reserves) -> _Spans:
-    if reserves.left(state, 0) < 0:
+def _of_members(
+    composition: MembersComposition[Composition], state: State, runs: Pairs, reserves: Reserves
+) -> _Spans:
+    if state.limit and reserves.left(state, 0) < 0:
         return []
-    most: int | None = None
-    if composition.leak_share:
-        leaks = sum(prices_of(run).leak_steps * times for run, times in runs)
-        if leaks:
-            own = reserves.own
-            room = reserves.left(state, 0) if own is None else own.limit[0] - own.spent[0]
-            most = room // leaks
-        runs = counted((leakless(run), times) for run, times in runs)
+    runs, leaks = composition.priced(runs)
+    own = reserves.own
+    most = (reserves.left(state, 0) if own is None else own.left(0)) // leaks if leaks else None
     return [
         (first, last if most is None else most if last is None else min(last, most))
-        for place, (member, part) in enumerate(zip(composition.members, state.parts, strict=True))
-        if is_open(part) and (within := reserves.member(place)) is not None
+        for member, part, within in _open_members(composition, state, reserves)
         for first, last in _spans(member, part, runs, within)
     ]
 
 
-def _of_order(
-    composition: MixedComposition, state: State, runs: _Pairs, reserves: Reserves
-) -> _Spans:
-    composition.rounds(state, runs)  # which refuses leaks that nothing is kept for
-    for place, part in enumerate(state.parts):
-        within = reserves.member(place) if is_open(part) else None
+def _open_members(
+    composition: MembersComposition[Composition], state: State, reserves: Reserves
+) -> Iterator[tuple[Composition, State, Reserves]]:
+    """The members that are open in a state and in all that is set aside."""
+    for place, (member, part) in enumerate(zip(composition.members, state.parts, strict=True)):
+        within = reserves.member(place)
         if is_open(part) and within is not None:
-            return _spans(composition.in_use(state)[0], part, runs, within)
-    return []
+            yield member, part, within
 
 
 def _of_envelope(
-    composition: EnvelopeComposition, state: State, runs: _Pairs, reserves: Reserves
+    composition: EnvelopeComposition, state: State, runs: Pairs, reserves: Reserves
 ) -> _Spans:
     own, apart, leak = reserves.own, reserves.left(state, 0), reserves.left(state, 1)
     # A run that costs leaks alone would fit, and what is left of the shift only falls.
@@ -177,9 +168,9 @@ def _of_envelope(
     return [] if first is None or (last is not None and last < first) else [(first, last)]
 
 
-def _first_apart(state: State, own: State, runs: _Pairs, apart: int) -> int | None:
+def _first_apart(state: State, own: State, runs: Pairs, apart: int) -> int | None:
     """After how many rounds so much more is left in a state than in a cap that pays with it."""
-    v, mine = state.limit[0] - state.spent[0], own.limit[0] - own.spent[0]
+    v, mine = state.left(0), own.left(0)
     count = 0
     while v >= mine:
         price, dearer = steady_price(runs, v), steady_price(runs, mine)
@@ -214,7 +205,7 @@ def larger_epsilons(
 ) -> list[Fraction]:
     """The largest ε of a pure run that each envelope accepts, where it may be above another."""
     return [
-        _epsilon_keeping(part.limit[0] - part.spent[0], within.left(part, 0))
+        _epsilon_keeping(part.left(0), within.left(part, 0))
         for leaf, part, within in _leaves(composition, state, reserves)
         if type(leaf) is EnvelopeComposition
         and within.own is None
@@ -250,18 +241,11 @@ def _leaves(
     composition: Composition, state: State, reserves: Reserves
 ) -> Iterator[tuple[Composition, State, Reserves]]:
     """The counts that are open in a state and in all that is set aside."""
-    if type(composition) is AnyOf:
-        members: Sequence[Composition] = composition.members
-    elif type(composition) is MixedComposition:
-        members = (composition.in_use(state)[0],) * len(state.parts)
-    else:
-        if reserves.own is not None or serves(state, reserves.held):
-            yield composition, state, reserves
-        return
-    for place, part in enumerate(state.parts):
-        within = reserves.member(place)
-        if is_open(part) and within is not None:
-            yield from _leaves(members[place], part, within)
+    if isinstance(composition, MembersComposition):
+        for inner in _open_members(composition, state, reserves):
+            yield from _leaves(*inner)
+    elif reserves.own is not None or serves(state, reserves.held):
+        yield composition, state, reserves
 
 
 @lru_cache(4096)

@@ -14,8 +14,15 @@ from typing import NamedTuple, Self
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
-from dpsdk.accounting.filters.comparison import pattern, serves, serving
-from dpsdk.accounting.filters.composition import STATE, Composition, State, is_open
+from dpsdk.accounting.filters.composition import (
+    STATE,
+    Composition,
+    State,
+    is_open,
+    pattern,
+    serves,
+    serving,
+)
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dpsdk.accounting.filters.comparison import covered, worst
-from dpsdk.accounting.filters.composition import STATE, STEPS, Composition, State
+from dpsdk.accounting.filters.composition import STATE, STEPS, Composition, State, covered, worst
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import ListOf, Nested, OrNone, written

@@ -70,32 +70,20 @@ def _order_term_down(excess: Decimal) -> Decimal:
     return DOWN.add(DOWN.multiply(order, ln_down(DOWN.divide(order, excess))), ln_down(excess))
 
 
+def _checked(epsilon: Real, delta: Real) -> tuple[Fraction, Fraction]:
+    return to_nonnegative("epsilon", epsilon), to_probability("delta", delta, zero=True)
+
+
 def zcdp_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest ρ such that ρ-zCDP is certified to give (ε, δ), rounded down.
 
     At every order a > 1, ρ-zCDP gives (ε, δ) as soon as
     ρ ≤ [ε + (ln δ + a ln(a/(a-1)) + ln(a-1)) / (a-1)] / a.
 
-    Parameters
-    ----------
-    epsilon
-        At least 0.
-    delta
-        In [0, 1).
-
-    Returns
-    -------
-    Fraction
-        A valid ρ; 0 where nothing is certified, as at δ = 0.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    The answer is 0 where nothing is certified, as at δ = 0. ε is at least 0, δ in [0, 1);
+    `InvalidArgument` names what is out of range.
     """
-    return _zcdp_start(
-        to_nonnegative("epsilon", epsilon), to_probability("delta", delta, zero=True)
-    )
+    return _zcdp_start(*_checked(epsilon, delta))
 
 
 @lru_cache(4096)
@@ -122,17 +110,7 @@ def _zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
 def zcdp_epsilon(rho: Real, delta: Real) -> float:
     """The smallest ε, rounded up, such that ρ-zCDP is certified to give (ε, δ).
 
-    Parameters
-    ----------
-    rho
-        At least 0.
-    delta
-        Strictly between 0 and 1.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ρ is at least 0, δ strictly between 0 and 1; `InvalidArgument` names what is out of range.
     """
     spent, allowed = to_nonnegative("rho", rho), to_probability("delta", delta)
     if not spent:
@@ -154,17 +132,7 @@ def zcdp_epsilon(rho: Real, delta: Real) -> float:
 def zcdp_delta(rho: Real, epsilon: Real) -> float:
     """The smallest δ, rounded up and at most 1, such that ρ-zCDP is certified to give (ε, δ).
 
-    Parameters
-    ----------
-    rho
-        At least 0.
-    epsilon
-        At least 0.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ρ and ε are at least 0; `InvalidArgument` names what is out of range.
     """
     spent, bound = to_nonnegative("rho", rho), to_nonnegative("epsilon", epsilon)
     if not spent:
@@ -193,28 +161,11 @@ def to_order(value: Real) -> Fraction:
 def renyi_start(epsilon: Real, delta: Real, order: Real) -> Fraction:
     """The largest Rényi divergence of one order that is certified to give (ε, δ), rounded down.
 
-    Parameters
-    ----------
-    epsilon
-        At least 0.
-    delta
-        In [0, 1).
-    order
-        Above 1.
-
-    Returns
-    -------
-    Fraction
-        ε + [ln δ + a ln(a/(a-1)) + ln(a-1)] / (a-1) at the order a; 0 where that is not positive.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    It is ε + [ln δ + a ln(a/(a-1)) + ln(a-1)] / (a-1) at the order a; 0 where that is not positive.
+    ε is at least 0, δ in [0, 1), the order above 1; `InvalidArgument` names what is out of range.
     """
     return _renyi_start(
-        to_nonnegative("epsilon", epsilon),
-        to_probability("delta", delta, zero=True),
+        *_checked(epsilon, delta),
         to_order(order),
     )
 
@@ -237,21 +188,9 @@ def bun_steinke_start(epsilon: Real, delta: Real) -> Fraction:
     With ρ = e²/2 a run this is W/2 + √(2 W ln(1/δ)) ≤ ε for W the sum of e² (Dwork, Rothblum and
     Vadhan 2010; fully adaptive: Whitehouse, Ramdas, Rogers and Wu 2023).
 
-    Parameters
-    ----------
-    epsilon
-        At least 0.
-    delta
-        In [0, 1).
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ε is at least 0, δ in [0, 1); `InvalidArgument` names what is out of range.
     """
-    return _bun_steinke_start(
-        to_nonnegative("epsilon", epsilon), to_probability("delta", delta, zero=True)
-    )
+    return _bun_steinke_start(*_checked(epsilon, delta))
 
 
 @lru_cache(4096)
@@ -269,17 +208,7 @@ def _bun_steinke_start(epsilon: Fraction, delta: Fraction) -> Fraction:
 def bun_steinke_epsilon(rho: Real, delta: Real) -> float:
     """ρ + 2 √(ρ ln(1/δ)), rounded up: the ε of ρ-zCDP by the simplest conversion.
 
-    Parameters
-    ----------
-    rho
-        At least 0.
-    delta
-        Strictly between 0 and 1.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ρ is at least 0, δ strictly between 0 and 1; `InvalidArgument` names what is out of range.
     """
     spent, allowed = fraction_up(to_nonnegative("rho", rho)), to_probability("delta", delta)
     log = ln_up(UP.divide(1, fraction_down(allowed)))
@@ -289,21 +218,7 @@ def bun_steinke_epsilon(rho: Real, delta: Real) -> float:
 def gaussian_claim(rho: Real, delta: Real) -> tuple[Fraction, Fraction]:
     """A proven (ε, δ) for a Gaussian run of ρ, as `DiscreteGaussianGuarantee` takes it.
 
-    Parameters
-    ----------
-    rho
-        At least 0.
-    delta
-        Strictly between 0 and 1: what the claim may spend of it.
-
-    Returns
-    -------
-    tuple of Fraction
-        (ε, δ), ε rounded up.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ε is rounded up. ρ is at least 0, δ, which the claim may spend, strictly between 0 and 1;
+    `InvalidArgument` names what is out of range.
     """
     return Fraction(zcdp_epsilon(rho, delta)), to_probability("delta", delta)

@@ -123,17 +123,7 @@ def _delta_up(epsilon: Decimal, mu: Decimal) -> tuple[Decimal, Decimal]:
 def gdp_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest μ² such that μ-GDP is certified to give (ε, δ), rounded down; 0 at δ = 0.
 
-    Parameters
-    ----------
-    epsilon
-        At least 0.
-    delta
-        In [0, 1).
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    ε is at least 0, δ in [0, 1); `InvalidArgument` names what is out of range.
     """
     bound = to_nonnegative("epsilon", epsilon)
     return _gdp_start(bound, to_probability("delta", delta, zero=True))
@@ -166,17 +156,8 @@ def _gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
 def gdp_delta(mu: Real, epsilon: Real) -> float:
     """The δ of μ-Gaussian differential privacy at ε, rounded up.
 
-    Parameters
-    ----------
-    mu
-        Positive: the distance of the two Gaussians in standard deviations.
-    epsilon
-        At least 0.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    μ, the distance of the two Gaussians in standard deviations, is positive, and ε at least 0;
+    `InvalidArgument` names what is out of range.
     """
     distance = to_positive("mu", mu)
     bound = to_nonnegative("epsilon", epsilon)
@@ -186,17 +167,8 @@ def gdp_delta(mu: Real, epsilon: Real) -> float:
 def gdp_epsilon(mu: Real, delta: Real) -> float:
     """The smallest ε, to nine digits and rounded up, of μ-Gaussian differential privacy at δ.
 
-    Parameters
-    ----------
-    mu
-        Positive: the distance of the two Gaussians in standard deviations.
-    delta
-        Strictly between 0 and 1.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
+    μ, the distance of the two Gaussians in standard deviations, is positive, and δ strictly between
+    0 and 1; `InvalidArgument` names what is out of range.
     """
     distance, allowed = fraction_up(to_positive("mu", mu)), to_probability("delta", delta)
     goal = fraction_down(allowed)

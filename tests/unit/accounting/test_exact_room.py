@@ -23,7 +23,7 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.accounting.filters.composition import Runs, State
-from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
 from dpsdk.accounting.ledger.books import Misfit, charged
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer

@@ -20,7 +20,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.filters.comparison import lessened, serves, share_of, worst
+from dpsdk.accounting.filters.composition import lessened, serves, share_of, worst
 from dpsdk.accounting.ledger.books import named
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import (

@@ -20,8 +20,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.filters.comparison import lessened, serves, share_of, worst
-from dpsdk.accounting.filters.composition import NEVER_OPEN
+from dpsdk.accounting.filters.composition import NEVER_OPEN, lessened, serves, share_of, worst
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.accounting.numbers import as_room, from_steps
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee

@@ -23,7 +23,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.filters.comparison import covered, pattern
+from dpsdk.accounting.filters.composition import covered, pattern
 from dpsdk.accounting.ledger import division
 from dpsdk.accounting.ledger.lines import LINE_LIMIT, Line, essential, worst_line
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer

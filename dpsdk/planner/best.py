@@ -68,11 +68,6 @@ def best_plan(query: Query[A, F], form: F, terms: Terms, account: Balance) -> Pl
     an error of a hundredth of the largest difference of two answers; or else the first of those for
     a tenth of what is left. Where errors depend on the table so that none can be told beforehand,
     as those of means and quantiles, mechanisms are compared by the errors of the raw numbers.
-
-    Raises
-    ------
-    NoMechanism
-        If there is none of either.
     """
     balance = account.at_most(_PART)
     task = Task(query, form, terms, balance, _BETA)

@@ -11,7 +11,7 @@ from dpsdk._frames import FrameLibrary, to_frame
 from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers import as_bound
 from dpsdk.planner.search import A_DECADE
-from dpsdk.planner.trial import Trial, Trials
+from dpsdk.planner.trial import Trials
 from dpsdk.release import Cost
 
 __all__ = ["Curve", "Point", "curve_of"]
@@ -25,20 +25,10 @@ _SHOWN = 24
 
 @frozen
 class Point:
-    """One way to answer.
+    """One way to answer: a mechanism, in words, of a family, by its code.
 
-    Parameters
-    ----------
-    family
-        The code of the family of the mechanism.
-    mechanism
-        The mechanism in words.
-    cost
-        What it would be charged in all.
-    share
-        The share of what is left that it would take.
-    error
-        The bound of the error of the answer, in its own unit.
+    `cost` is what it would be charged in all, `share` the share of what is left that it would take,
+    and `error` bounds the error of the answer, in its own unit.
     """
 
     family: str
@@ -63,12 +53,13 @@ class Curve:
 
     def to_columns(self) -> dict[str, list[str] | list[float]]:
         """The points as columns; of the cost, what it is in words."""
+        points = self.points
         return {
-            "family": [point.family for point in self.points],
-            "mechanism": [point.mechanism for point in self.points],
-            "cost": [str(point.cost) for point in self.points],
-            "share": [float(point.share) for point in self.points],
-            "error": [point.error for point in self.points],
+            "family": [point.family for point in points],
+            "mechanism": [point.mechanism for point in points],
+            "cost": [str(point.cost) for point in points],
+            "share": [float(point.share) for point in points],
+            "error": [point.error for point in points],
         }
 
     def to_frame(self, backend: FrameLibrary = "polars") -> object:
@@ -118,9 +109,6 @@ def _points(trials: Trials[Any]) -> list[Point]:
         # Of a budget's plans, too, the share is that of all that is left.
         share = trials.task.balance.share(trial.cost.runs)
         if share is not None and error < math.inf and (not points or error < points[-1].error):
-            points.append(_point(trials, trial, share, error))
+            name = str(trial.mechanism)
+            points.append(Point(trials.family.code, name, trial.cost, share, error))
     return points
-
-
-def _point(trials: Trials[Any], trial: Trial[Any], share: Fraction, error: float) -> Point:
-    return Point(trials.family.code, str(trial.mechanism), trial.cost, share, error)

@@ -80,12 +80,7 @@ _SECONDS = 4e-9
 class Effort:
     """The effort of a machine to answer, by a count of passes over the cells of the universe.
 
-    Parameters
-    ----------
-    seconds
-        Of one core.
-    bytes
-        Of memory, beyond what the table takes.
+    In seconds of one core, and in bytes of memory beyond what the table takes.
     """
 
     seconds: float

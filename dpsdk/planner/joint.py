@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate, pairwise, product
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from dpsdk._checks import described, shown
-from dpsdk._records import define, evolve, field
-from dpsdk.accounting import Budget
-from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Standing
+from dpsdk._records import define, evolve
+from dpsdk.accuracy import Accuracy, HalfWidths, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import LinearForm
 from dpsdk.mechanisms import Mechanism, OneRun, Parts
 from dpsdk.planner.expected import Effort
 from dpsdk.planner.families import families, shared
@@ -21,7 +21,6 @@ from dpsdk.planner.family import Family
 from dpsdk.planner.plan import Plan
 from dpsdk.planner.planning import (
     RankedPlan,
-    error_of_one,
     plan_for_errors,
     plans_for_error,
     rank_plans,
@@ -31,7 +30,7 @@ from dpsdk.planner.planning import (
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Goal, Task
-from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
+from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits, error_of
 from dpsdk.planner.work import check_work
 from dpsdk.queries import Query, Workload
 from dpsdk.release import Quote
@@ -40,8 +39,6 @@ from dpsdk.typing import Floats
 
 __all__ = ["for_goals"]
 
-F = TypeVar("F", bound=Form)
-
 _MOST = 64
 """So many goals at a time."""
 
@@ -49,30 +46,14 @@ _ASSIGNED = 6
 """Of so few goals every way to give each a kind of noise is tried."""
 
 
-class TaskOf(Protocol):
-    """Makes the task of a query, with what may be spent on it and how likely bounds may fail."""
-
-    def __call__(self, query: Query[Any, Any], beta: float, /) -> Task[Any, Any]: ...
+TaskOf: TypeAlias = Callable[[Query[Any, Any], float], Task[Any, Any]]
+"""Makes the task of a query, with how likely bounds may fail."""
 
 
 def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> Plans[Any]:
     """The cheapest ways to keep several errors at once, with probability 1 - beta for all together.
 
     In whatever order the goals are: plans are for a workload of them in an order of their own.
-
-    Parameters
-    ----------
-    goals
-        Queries with their errors.
-    task_of
-        Makes a task of a query.
-    beta
-        How likely some error may be larger.
-
-    Raises
-    ------
-    InvalidArgument
-        If there is no goal, or something else among them, or more than 64.
     """
     wanted = _to_goals(goals)
     if len(wanted) == 1:
@@ -140,49 +121,29 @@ def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str]:
 
 
 @define(eq=False)
-class _Radii:
-    """The half-widths of many numbers, worked out once."""
-
-    accuracy: HalfWidths
-    known: dict[tuple[float, bool], Floats] = field(factory=dict[tuple[float, bool], Floats])
-
-    def at(self, beta: float, *, joint: bool) -> Floats:
-        found = self.known.get((beta, joint))
-        if found is None:
-            found = self.known[beta, joint] = self.accuracy.radii(beta, joint=joint)
-        return found
-
-
-@define(eq=False)
 class _Stretch(HalfWidths):
     """The accuracy of some of the numbers of an answer: all of them at once, as all of it is."""
 
-    radii_of: _Radii
+    whole: Callable[..., Floats]
     start: int
     stop: int
     kind: str
     standing: Standing
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
-        return self.radii_of.at(beta, joint=joint)[self.start : self.stop]
+        return self.whole(beta, joint=joint)[self.start : self.stop]
 
 
 def _of_each(tasks: Sequence[Task[Any, LinearForm]]) -> Aims:
     """The error of each of several goals, if all are answered as one workload."""
     places = list(pairwise(accumulate((task.form.rows for task in tasks), initial=0)))
 
-    def aims(
-        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
-    ) -> Errors:
-        del promised
+    def aims(mechanism: Mechanism[Any], quote: Quote, assuming: bool) -> Errors:  # noqa: FBT001
+        del mechanism
         parts = _stretches(quote.accuracy, places)
-        errors: list[float] = []
-        for task, part in zip(tasks, parts, strict=True):
-            own = Quote(quote.at_open, quote.at_most, part)
-            held = task.bound(own)
-            believed = None if assumed is None else task.assumed(own)
-            errors += error_of_one(mechanism, own, held if held.proven else None, believed)
-        return tuple(errors)
+        quotes = [Quote(quote.at_open, quote.at_most, part) for part in parts]
+        pairs = zip(tasks, quotes, strict=True)
+        return tuple([error_of(task, own, assuming) for task, own in pairs])
 
     return aims
 
@@ -190,10 +151,8 @@ def _of_each(tasks: Sequence[Task[Any, LinearForm]]) -> Aims:
 def _stretches(accuracy: Accuracy, places: Sequence[tuple[int, int]]) -> list[Accuracy]:
     if not isinstance(accuracy, HalfWidths):
         return [accuracy] * len(places)
-    radii = _Radii(accuracy)
-    return [
-        _Stretch(radii, start, stop, accuracy.kind, accuracy.standing) for start, stop in places
-    ]
+    whole, kind, standing = cache(accuracy.radii), accuracy.kind, accuracy.standing
+    return [_Stretch(whole, start, stop, kind, standing) for start, stop in places]
 
 
 def _within(alphas: Sequence[float]) -> Callable[[Errors], bool]:
@@ -264,12 +223,12 @@ def _for_each(
     if taken is None:
         return []
     pairs = [(goal.query, part.trial.mechanism) for goal, part in zip(wanted, taken, strict=True)]
-    tried = Trials(whole, _parts_of(pairs), whole.balance, _of_each(tasks))
+    family = Family("parts", "epsilon", lambda **_: Parts(pairs))
+    tried = Trials(whole, family, whole.balance, _of_each(tasks))
     trial = tried.of(lambda: Parts(pairs))
     if trial is None:
         return []
-    plans = tuple([to_plan(one.trials, one.trial, (), feasible=True)
-                   for one in taken])  # fmt: skip
+    plans = tuple([to_plan(one.trials, one.trial, (), feasible=True) for one in taken])
     needs = _effort(plans)
     beyond = None if whole.limits is None else beyond_limits(whole.limits, needs)
     able = best is not None and trial.refusal is None and beyond is None
@@ -304,30 +263,19 @@ def _alike(tasks: Sequence[Task[Any, LinearForm]]) -> list[list[int]]:
     return list(found.values())
 
 
-def _of_alike(tasks: Sequence[Task[Any, Any]]) -> Aims:
-    """The errors of questions that are asked for by the same numbers."""
-
-    def aims(
-        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
-    ) -> Errors:
-        errors = error_of_one(mechanism, quote, promised, assumed)
-        for task in tasks[1:]:
-            held = task.bound(quote)
-            known = held if held.proven else None
-            errors += error_of_one(mechanism, quote, known, task.assumed(quote))
-        return errors
-
-    return aims
-
-
 def _kinds_for(tasks: Sequence[Task[Any, Any]], alphas: Sequence[float], parts: int) -> list[_Part]:
     """The cheapest of all families with Laplace noise, and with Gaussian noise, for one form."""
+
+    def aims(mechanism: Mechanism[Any], quote: Quote, assuming: bool) -> Errors:  # noqa: FBT001
+        del mechanism, assuming
+        return tuple([error_of(one, quote, assuming=True) for one in tasks])
+
     task, reached = tasks[0], _within(alphas)
     best: dict[str, _Part] = {}
     for family in families(task, parts):
         if family.barred is not None or family.unit == "pair":
             continue
-        trials = Trials(task, family, task.balance, _of_alike(tasks))
+        trials = Trials(task, family, task.balance, aims)
         if not isinstance(_some(family), OneRun):
             continue
         _, first = trials.by_bound.around(lambda one: one.share is None or reached(one.errors))
@@ -357,38 +305,23 @@ def _assignments(kinds: Sequence[Sequence[_Part]]) -> Iterator[tuple[_Part, ...]
             yield tuple(parts[place] for parts in kinds)
 
 
-def _parts_of(pairs: Sequence[tuple[Any, Mechanism[Any]]]) -> Family:
-    def made(_: Fraction | Budget) -> Parts:
-        return Parts(pairs)
-
-    return Family("parts", "epsilon", made, made)
-
-
 def _of_all_kinds(wanted: Sequence[Goal[Any, Any]], tasks: Sequence[Task[Any, Any]]) -> Plans[Any]:
     """Of goals with models or levels among them: what is opened once and answers all."""
     alphas = tuple(goal.alpha for goal in wanted)
     first = tasks[0]
-    found: list[RankedPlan] = []
-    for family in shared(tasks):
-        trials = Trials(first, family, first.balance, _of_others(family, tasks))
-        one = _for_all(trials, alphas)
-        if one is not None:
-            found.append(one)
-    return rank_plans(first, found, "cheapest", "dearer", ())
+    found = [
+        _for_all(Trials(first, family, first.balance, _of_others(family, tasks)), alphas)
+        for family in shared(tasks)
+    ]
+    return rank_plans(first, [one for one in found if one is not None], "cheapest", "dearer", ())
 
 
 def _of_others(family: Family, tasks: Sequence[Task[Any, Any]]) -> Aims:
     """The error of each of several goals that one open mechanism answers in turn."""
 
-    def aims(
-        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
-    ) -> Errors:
-        del quote, promised, assumed
-        errors: list[float] = []
-        for task in tasks:
-            own = family.quote(mechanism, task)
-            held = task.bound(own)
-            errors += error_of_one(mechanism, own, held if held.proven else None, task.assumed(own))
-        return tuple(errors)
+    def aims(mechanism: Mechanism[Any], quote: Quote, assuming: bool) -> Errors:  # noqa: FBT001
+        del quote, assuming
+        quotes = [(task, family.quote(mechanism, task)) for task in tasks]
+        return tuple([error_of(task, own, assuming=True) for task, own in quotes])
 
     return aims

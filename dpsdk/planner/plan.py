@@ -58,14 +58,8 @@ def _wrong_forecast(forecast: Forecast) -> str:
 class Forecast:
     """How far off the worst entry of an answer is expected to be: no bound.
 
-    Parameters
-    ----------
-    median
-        Half of such answers are expected to be closer.
-    low, high
-        Nine in ten are expected to lie between.
-    basis
-        On what that rests.
+    Half of such answers are expected to be closer than `median`, and nine in ten between `low` and
+    `high`; `basis` says on what that rests.
     """
 
     median: float

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, final, overload
 
 from dpsdk._checks import described, shown, to_beta
-from dpsdk._records import field, frozen, shows_half_made
+from dpsdk._records import shows_half_made
 from dpsdk.accounting import Budget, Composition, Odometer, Remaining
 from dpsdk.accounting.balance import Balance
 from dpsdk.data import Outside, PrivacyUnit
@@ -25,32 +25,12 @@ from dpsdk.planner.task import Goal, Task
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Cost, Quote
+from dpsdk.release.quote import check_quote
 
-__all__ = ["Planner", "Wanted", "plans_for"]
+__all__ = ["Planner", "plans_for"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
-
-
-def _to_limits(value: Limits | None) -> Limits | None:
-    if value is not None and not isinstance(value, Limits):
-        raise InvalidArgument("limits", "a Limits", shown(value))
-    return value
-
-
-def _to_assumptions(value: Mapping[str, object] | Assumptions | None) -> Assumptions:
-    return Assumptions.of(value)
-
-
-@frozen
-class Wanted:
-    """The arguments of `plan` beside the query, checked."""
-
-    error: float | None
-    budget: Budget | Cost | None
-    beta: float = field(converter=to_beta)
-    assumptions: Assumptions = field(converter=_to_assumptions)
-    limits: Limits | None = field(converter=_to_limits)
 
 
 def plans_for(
@@ -58,45 +38,34 @@ def plans_for(
     form_of: Callable[[Query[Any, Any]], Any],
     terms: Terms,
     balance: Balance,
-    wanted: Wanted,
+    *,
+    error: float | None,
+    budget: Budget | Cost | None,
+    beta: float,
+    assume: Mapping[str, object] | Assumptions | None,
+    limits: Limits | None,
 ) -> Plans[F]:
-    """Return ways to answer a query, or to reach goals.
-
-    Parameters
-    ----------
-    query
-        The query, or the goals.
-    form_of
-        Lowers a query over such a table, and refuses what cannot be put to it.
-    terms, balance
-        What is public of the table, and what may be spent.
-    wanted
-        The other arguments.
-
-    Raises
-    ------
-    InvalidArgument
-        If an argument is not what it should be, or not one of those that go together is given.
-    """
+    """Return ways to answer a query, or to reach goals; `form_of` lowers and checks a query."""
+    beta, believed = to_beta(beta), Assumptions.of(assume)
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidArgument("limits", "a Limits", shown(limits))
+    believed.check(terms.facts)
 
     def task_of(query: Query[Any, Any], beta: float, /) -> Task[Any, Any]:
-        form = form_of(query)
-        return Task(query, form, terms, balance, beta, wanted.assumptions, wanted.limits)
+        return Task(query, form_of(query), terms, balance, beta, believed, limits)
 
-    wanted.assumptions.check(terms.facts)
-    amounts = {"error": wanted.error, "budget": wanted.budget}
+    amounts = {"error": error, "budget": budget}
     given = [name for name, amount in amounts.items() if amount is not None]
     if not isinstance(query, Query):
         if given:
             raise InvalidArgument(given[0], "left out, since goals carry their own", "a value")
-        return for_goals(query, task_of, wanted.beta)
-    task: Task[A, F] = task_of(query, wanted.beta)
+        return for_goals(query, task_of, beta)
+    task: Task[A, F] = task_of(query, beta)
     if len(given) != 1:
         got = " and ".join(given) or "neither"
         raise InvalidArgument("error", "given, or budget, and not both", got)
-    if wanted.error is not None:
-        return plans_for_error(task, wanted.error)
-    budget: object = wanted.budget
+    if error is not None:
+        return plans_for_error(task, error)
     if not isinstance(budget, Budget | Cost):
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
     return plans_for_budget(task, budget)
@@ -204,10 +173,10 @@ class Planner:
         assumptions = Assumptions.of(assume)
         assumptions.check(self._facts)
         try:
-            quote = mechanism.quote(self._form(query), self._terms)
+            given: object = mechanism.quote(self._form(query), self._terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
-        return quote.for_query(lifting(query), self._facts, assumptions)
+        return check_quote(given, mechanism).for_query(lifting(query), self._facts, assumptions)
 
     @overload
     def plan(
@@ -259,8 +228,10 @@ class Planner:
         InvalidArgument
             If another argument is not what it should be.
         """
-        wanted = Wanted(error, budget, beta, assume, limits)
-        return plans_for(query, self._form, self._terms, self._odometer.balance, wanted)
+        return plans_for(
+            query, self._form, self._terms, self._odometer.balance,
+            error=error, budget=budget, beta=beta, assume=assume, limits=limits,
+        )  # fmt: skip
 
     def affords(self, query: Query[Any, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """Return how many such queries fit, one after the other; None where they are free."""

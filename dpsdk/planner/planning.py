@@ -12,10 +12,8 @@ from attrs import evolve
 
 from dpsdk._checks import described, shown
 from dpsdk.accounting import Budget
-from dpsdk.accuracy import Bound
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
-from dpsdk.mechanisms import Mechanism
 from dpsdk.planner.curve import curve_of
 from dpsdk.planner.families import families
 from dpsdk.planner.plan import Plan
@@ -25,13 +23,11 @@ from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.task import Task, to_error
 from dpsdk.planner.trial import Trial, Trials, error_in_rows
 from dpsdk.planner.work import check_work
-from dpsdk.release import Cost, Quote
+from dpsdk.release import Cost
 from dpsdk.release.release import Reason
 
 __all__ = [
     "RankedPlan",
-    "error_of_one",
-    "most_exact_within",
     "plan_for_errors",
     "plans_for_budget",
     "plans_for_error",
@@ -49,16 +45,10 @@ _SLOW = 10.0
 
 
 class RankedPlan(NamedTuple):
-    """A plan with its place among others.
+    """A plan, without the reasons that compare it with others, and its place among them.
 
-    Parameters
-    ----------
-    plan
-        The plan, without the reasons that compare it with others.
-    key
-        The sort key; the first of it is the rank, 0 of those that may be taken.
-    size
-        What it is compared with the best by, as a ratio.
+    The first of `key` is the rank, 0 of those that may be taken; `size` is what it is compared with
+    the best by, as a ratio.
     """
 
     plan: Plan[Any]
@@ -70,7 +60,7 @@ def plans_for_error(task: Task[Any, F], error: float) -> Plans[F]:
     """Return the cheapest way of each family to be off by no more than an error."""
     level = to_error("error", error)
     check_work(described(task.query), [task.form], task.limits)
-    trials = [Trials(task, family, task.balance, error_of_one) for family in families(task)]
+    trials = [Trials(task, family, task.balance) for family in families(task)]
     ranked = [
         plan
         for tried in trials
@@ -96,7 +86,7 @@ def plans_for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
     else:
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
     check_work(described(task.query), [task.form], task.limits)
-    trials = [Trials(task, family, balance, error_of_one) for family in families(task)]
+    trials = [Trials(task, family, balance) for family in families(task)]
     ranked = [plan for tried in trials if (plan := _plan_for_total(tried, allowed, whole))]
     # Without a δ, what would have Gaussian noise may come to be what another family has.
     distinct: dict[tuple[type, str, str], RankedPlan] = {}
@@ -105,40 +95,16 @@ def plans_for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
     return rank_plans(task, list(distinct.values()), "least-error", "less-exact", trials)
 
 
-def error_of_one(
-    mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
-) -> tuple[float, ...]:
-    """Return the error of a single question, infinite where a bound says no more than the span."""
-    del mechanism, quote
-    bounds = [bound for bound in (promised, assumed) if bound is not None and not bound.vacuous]
-    return (min((bound.error for bound in bounds), default=math.inf),)
-
-
-def most_exact_within(trials: Trials[F], allowed: Fraction) -> Trial[F] | None:
-    """Return the most exact trial that takes no more than a share; None if none does."""
-    return trials.by_bound.around(lambda one: one.share is None or one.share > allowed)[0]
-
-
 def plan_for_errors(
     trials: Trials[F],
     reached: Callable[[tuple[float, ...]], bool],
     error: float = -math.inf,
     falls_short: Callable[[Trials[F], Trial[F]], Reason] | None = None,
 ) -> RankedPlan | None:
-    """Return the plan of a family whose errors are to be small enough.
+    """Return the plan of a family whose errors are to be small enough, as `reached` says.
 
-    The cheapest one that is, if it fits; else the best one that does, with why it is not taken.
-
-    Parameters
-    ----------
-    trials
-        Of the family.
-    reached
-        Whether errors are small enough.
-    error
-        How small that is, where there is one error.
-    falls_short
-        Says why the best one does not do, if not in terms of the one error.
+    The cheapest one that is, if it fits; else the best one that does, with why it is not taken:
+    because its `error` is larger, or what `falls_short` says where there are several.
     """
     if trials.family.barred is not None:
         return _refused(trials)
@@ -147,20 +113,18 @@ def plan_for_errors(
         return _failed(trials, most, error, falls_short or _falls_short)
     reasons: list[Reason] = []
     promised, quote = first.promised, first.quote
-    alone = (
-        (math.inf,)
-        if promised is None or quote is None
-        else trials.aims(first.mechanism, quote, promised, None)
-    )
-    if not reached(alone):
+    if (
+        promised is None
+        or quote is None
+        or not reached(trials.errors(first.mechanism, quote, promised, None))
+    ):
         reasons.append(reason("assumed-only", words=" and ".join(trials.task.assumes)))
     span = span_of(trials.task)
     if error >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
     plan = to_plan(trials, first, reasons, feasible=True)
     share = plan.share_of_remaining or Fraction(0)
-    median = None if plan.expected is None else plan.expected.median
-    off = min(first.errors, default=math.inf) if median is None else median
+    off = min(first.errors, default=math.inf) if plan.expected is None else plan.expected.median
     return RankedPlan(plan, (0, share, off), float(share))
 
 
@@ -260,7 +224,7 @@ def _trial_for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None)
         exact = None
     if exact is not None and exact.share == allowed:  # what takes all is not looked for again
         return exact
-    found = most_exact_within(trials, allowed)
+    found = trials.by_bound.around(lambda one: one.share is None or one.share > allowed)[0]
     if exact is None or found is None:
         return exact or found
     no_worse = all(mine <= own for mine, own in zip(exact.errors, found.errors, strict=True))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Self, TypeVar, overload
+from fractions import Fraction
+from typing import Any, Generic, Self, TypeVar, overload
 
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk._html import page, table
@@ -14,6 +15,7 @@ from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import PLAN, Plan
+from dpsdk.release.release import Reason
 
 __all__ = ["Plans"]
 
@@ -23,13 +25,34 @@ F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 _SHOWN = 12
 
 
-_KINDS: dict[str, ColumnKind] = {
-    **dict.fromkeys(("mechanism", "cost", "basis", "because"), "text"),
-    **dict.fromkeys(("share", "promised", "assumed", "expected", "low", "high"), "number"),
-    **dict.fromkeys(("seconds", "attainable"), "number"),
-    "bytes": "integer",
-    "feasible": "truth",
+_COLUMNS: dict[str, tuple[ColumnKind, Callable[[Plan[Any]], object]]] = {
+    "mechanism": ("text", lambda plan: str(plan.mechanism)),
+    "cost": ("text", lambda plan: str(plan.cost)),
+    "share": ("number", lambda plan: _as_float(plan.share_of_remaining)),
+    "promised": ("number", lambda plan: plan.promised and plan.promised.error),
+    "assumed": ("number", lambda plan: plan.assumed and plan.assumed.error),
+    "expected": ("number", lambda plan: plan.expected and plan.expected.median),
+    "low": ("number", lambda plan: plan.expected and plan.expected.low),
+    "high": ("number", lambda plan: plan.expected and plan.expected.high),
+    "basis": ("text", lambda plan: plan.expected and plan.expected.basis),
+    "seconds": ("number", lambda plan: plan.seconds),
+    "bytes": ("integer", lambda plan: plan.bytes),
+    "feasible": ("truth", lambda plan: plan.feasible),
+    "attainable": ("number", lambda plan: plan.attainable),
+    "because": (
+        "text",
+        lambda plan: "; ".join([f"{one.code}: {one.text}" for one in plan.because]),
+    ),
 }
+"""What a frame of plans has of each, None where a plan says nothing of it."""
+
+
+def _coded(why: Reason) -> str:
+    return f"{why.code}: {why.text}"
+
+
+def _as_float(share: Fraction | None) -> float | None:
+    return None if share is None else float(share)
 
 
 def _to_plans(plans: Iterable[Plan[F]]) -> tuple[Plan[F], ...]:
@@ -43,19 +66,12 @@ def _no_points() -> Curve:
 @written("plans", {"plans": ListOf(PLAN), "question": TEXT})
 @frozen(repr=False)
 class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
-    """Ways to answer, the best first; those that cannot be taken are last, with their reasons.
+    """Ways to answer a question, the best first; those that cannot be taken are last, with why.
 
     Where an error was asked for, those that promise it come first, the cheapest of them at the
     top; then those that are only expected to keep it. Where a budget was given, the order is that
     of what is expected of the error; where the cost of something was given, that of what is
     promised.
-
-    Parameters
-    ----------
-    plans
-        The plans.
-    question
-        What they are for, in words.
     """
 
     plans: tuple[Plan[F_contra], ...] = field(converter=_to_plans)
@@ -95,43 +111,7 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         Errors are in the unit of the answer; `promised` and `assumed` are bounds, `expected` is the
         median of what is expected, and `low` and `high` are where nine in ten are expected between.
         """
-        columns: dict[str, list[object]] = {
-            "mechanism": [],
-            "cost": [],
-            "share": [],
-            "promised": [],
-            "assumed": [],
-            "expected": [],
-            "low": [],
-            "high": [],
-            "basis": [],
-            "seconds": [],
-            "bytes": [],
-            "feasible": [],
-            "attainable": [],
-            "because": [],
-        }
-        for plan in self.plans:
-            expected = plan.expected
-            told = (
-                str(plan.mechanism),
-                str(plan.cost),
-                None if plan.share_of_remaining is None else float(plan.share_of_remaining),
-                None if plan.promised is None else plan.promised.error,
-                None if plan.assumed is None else plan.assumed.error,
-                None if expected is None else expected.median,
-                None if expected is None else expected.low,
-                None if expected is None else expected.high,
-                None if expected is None else expected.basis,
-                plan.seconds,
-                plan.bytes,
-                plan.feasible,
-                plan.attainable,
-                "; ".join(f"{one.code}: {one.text}" for one in plan.because),
-            )
-            for column, value in zip(columns.values(), told, strict=True):
-                column.append(value)
-        return columns
+        return {name: list(map(of, self.plans)) for name, (_, of) in _COLUMNS.items()}
 
     def to_frame(self, backend: FrameLibrary = "polars") -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
@@ -143,8 +123,8 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        columns = self.to_columns()
-        return to_frame({name: Column(columns[name], _KINDS[name]) for name in columns}, backend)
+        columns = self.to_columns().items()
+        return to_frame({name: Column(told, _COLUMNS[name][0]) for name, told in columns}, backend)
 
     def __copy__(self) -> Self:
         return self
@@ -193,6 +173,6 @@ def _row(plan: Plan[F]) -> list[str]:
     if plan.assumed is not None:
         promised += f" (± {as_bound(plan.assumed.error)} if so)"
     expected = "-" if plan.expected is None else f"{plan.expected.median:.4g}"
-    why = f"{plan.because[0].code}: {plan.because[0].text}" if plan.because else ""
+    why = _coded(plan.because[0]) if plan.because else ""
     mark = "" if plan.feasible else "no: "
     return [str(plan.mechanism), share, promised, expected, mark + why]

@@ -12,7 +12,7 @@ import numpy as np
 from dpsdk._checks import shown, to_finite
 from dpsdk._records import define, field, frozen
 from dpsdk.accounting.balance import Balance
-from dpsdk.accuracy import Bound, HalfWidths, bound_of
+from dpsdk.accuracy import Bound, HalfWidths
 from dpsdk.codec import FLOAT, written
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Facts, Form, LinearForm
@@ -51,15 +51,7 @@ def _to_alpha(value: float) -> float:
 @written("goal", {"query": QUERY, "alpha": FLOAT})
 @frozen
 class Goal(Generic[A_co, F_co]):
-    """A query, and how far off its answer may be.
-
-    Parameters
-    ----------
-    query
-        The question.
-    alpha
-        The largest error of any entry of the answer, in the answer's own unit.
-    """
+    """A query, and `alpha`, the largest error of any entry of its answer, in the answer's unit."""
 
     query: Query[A_co, F_co]
     alpha: float = field(converter=_to_alpha)
@@ -67,23 +59,7 @@ class Goal(Generic[A_co, F_co]):
 
 @define(eq=False)
 class Task(Generic[A, F]):
-    """A query over a table of known facts, and what may be spent on it.
-
-    Parameters
-    ----------
-    query, form
-        The question.
-    terms
-        The facts, and how costs add up.
-    balance
-        What may still be spent.
-    beta
-        How likely bounds may fail.
-    assumptions
-        What is believed of the table.
-    limits
-        What a plan may take of a machine; None where nothing is said.
-    """
+    """A query over a table of known facts, what may be spent on it, and what is believed of it."""
 
     query: Query[A, F]
     form: F
@@ -98,6 +74,11 @@ class Task(Generic[A, F]):
         """All that is public about the table."""
         return self.terms.facts
 
+    @property
+    def delta(self) -> Fraction:
+        """The δ of the whole budget."""
+        return self.balance.budget.delta
+
     @cached_property
     def rows(self) -> int | None:
         """The number of rows where it is public or assumed."""
@@ -105,15 +86,12 @@ class Task(Generic[A, F]):
 
     def bound(self, quote: Quote) -> Bound:
         """Return what is known of the error of an answer beforehand, in the answer's unit."""
-        lift = lifting(self.query)
-        if lift is None:
-            return bound_of(quote.accuracy, None, np.inf, self.beta)
-        return quote.for_query(lift, self.facts).bound(self.beta)
+        return quote.for_query(lifting(self.query), self.facts).bound(self.beta)
 
     def assumed(self, quote: Quote) -> Bound | None:
         """Return the bound that holds if the assumptions do; None where they add nothing."""
-        lift = lifting(self.query)
-        return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
+        whole = quote.for_query(lifting(self.query), self.facts, self.assumptions)
+        return whole.assumed(self.beta)
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -29,7 +29,16 @@ from dpsdk.planner.task import Task
 from dpsdk.release import Cost, Quote
 from dpsdk.release.release import Reason
 
-__all__ = ["Aims", "Errors", "Trial", "Trials", "beyond_limits", "error_in_rows", "in_order"]
+__all__ = [
+    "Aims",
+    "Errors",
+    "Trial",
+    "Trials",
+    "beyond_limits",
+    "error_in_rows",
+    "error_of",
+    "in_order",
+]
 
 F = TypeVar("F", bound=Form)
 
@@ -46,31 +55,30 @@ _SLOW_STEP = A_DECADE // 4
 Errors: TypeAlias = tuple[float, ...]
 """How far off each goal would be, infinite where that says nothing."""
 
-Aims: TypeAlias = Callable[[Mechanism[Any], Quote, Bound | None, Bound | None], Errors]
-"""Makes errors of a mechanism, its quote, its bound, and its bound under assumptions."""
+Aims: TypeAlias = Callable[[Mechanism[Any], Quote, bool], Errors]
+"""Makes errors of a mechanism and its quote, if wanted under assumptions."""
+
+
+def _least_error(promised: Bound | None, assumed: Bound | None) -> float:
+    """Return the better of two bounds, infinite where none says more than the span."""
+    bounds = [bound for bound in (promised, assumed) if bound is not None and not bound.vacuous]
+    return min((bound.error for bound in bounds), default=math.inf)
+
+
+def error_of(task: Task[Any, Any], quote: Quote, assuming: bool) -> float:  # noqa: FBT001  # as aims
+    """Return the error of one question, infinite where nothing says more than the span."""
+    bound = task.bound(quote)
+    return _least_error(bound if bound.proven else None, task.assumed(quote) if assuming else None)
 
 
 @frozen(eq=False)
 class Trial(Generic[F]):
     """A mechanism, and what it would do.
 
-    Parameters
-    ----------
-    mechanism, quote
-        What was quoted, and how.
-    promised, assumed
-        The bounds in the unit of the answer: one that holds, and one that holds under assumptions.
-    errors
-        How far off each goal would be by the better of them, infinite where that says nothing.
-    share
-        The share that it takes of what may be spent; None if it does not fit, and then nothing is
-        said of errors.
-    refusal
-        Why it cannot be run at all; None if it can.
-    unpriced
-        Whether that is because no theorem of the composition prices it.
-    effort
-        What it takes of a machine.
+    `promised` and `assumed` are bounds in the unit of the answer; `errors` says how far off each
+    goal would be by the better of them. `share` is what it takes of what may be spent, None if it
+    does not fit, and then nothing is said of errors. `refusal` says why it cannot be run at all,
+    `unpriced` if that is because no theorem of the composition prices it.
     """
 
     mechanism: Mechanism[F]
@@ -126,20 +134,14 @@ def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
 class Trials(Generic[F]):
     """The trials of a family for a task, each made once.
 
-    Parameters
-    ----------
-    task, family
-        What is to be answered, and how.
-    balance
-        What may be spent on it.
-    aims
-        What counts as an error.
+    `balance` is what may be spent on it, and `aims` what counts as an error: that of the answer, if
+    left out.
     """
 
     task: Task[Any, F]
     family: Family
     balance: Balance
-    aims: Aims
+    aims: Aims | None = None
     _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
     _estimates: list[LinearAccuracy] = field(init=False, factory=list[LinearAccuracy])
 
@@ -159,9 +161,8 @@ class Trials(Generic[F]):
         ordered: Callable[[Trial[F], Trial[F]], bool],
     ) -> OrderedSearch[Trial[F]]:
         step = _SLOW_STEP if self.family.slow else 1
-        return OrderedSearch(
-            lambda place: trial(place * step), ordered, _LEAST // step, _MOST // step
-        )
+        low, high = _LEAST // step, _MOST // step
+        return OrderedSearch(lambda place: trial(place * step), ordered, low, high)
 
     def at(self, place: int) -> Trial[F] | None:
         """Return the trial of an amount; None where the family has no such mechanism."""
@@ -210,10 +211,9 @@ class Trials(Generic[F]):
             return None
         try:
             return self._quoted(mechanism)
-        except UnsupportedGuarantee as error:
-            return Trial(mechanism, refusal=reason("refused", why=str(error)), unpriced=True)
         except DpsdkError as error:
-            return Trial(mechanism, refusal=reason("refused", why=str(error)))
+            unpriced = isinstance(error, UnsupportedGuarantee)
+            return Trial(mechanism, refusal=reason("refused", why=str(error)), unpriced=unpriced)
         except Exception as error:  # noqa: BLE001  # a query of another author may raise anything
             why = f"asking what it would do failed by {described(type(error).__name__)}"
             return Trial(mechanism, refusal=reason("refused", why=why))
@@ -235,12 +235,20 @@ class Trials(Generic[F]):
             quote,
             promised,
             assumed,
-            self.aims(mechanism, quote, promised, assumed),
+            self.errors(mechanism, quote, promised, assumed),
             share,
             None if task.limits is None else beyond_limits(task.limits, needs),
             effort=needs,
             forecast=partial(_forecast, task, family, quote),
         )
+
+    def errors(
+        self, mechanism: Mechanism[F], quote: Quote, promised: Bound | None, assumed: Bound | None
+    ) -> Errors:
+        """Return how far off each goal would be, given the bounds of all of it."""
+        if self.aims is None:
+            return (_least_error(promised, assumed),)
+        return self.aims(mechanism, quote, assumed is not None)
 
     def _share_noise(self, quote: Quote) -> None:
         """Have noise added up once for all amounts: only its size differs."""

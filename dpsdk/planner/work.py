@@ -70,13 +70,7 @@ def _allowed(limits: Limits | None) -> tuple[int, int]:
 
 
 def check_work(what: str, forms: Sequence[object], limits: Limits | None) -> None:
-    """Refuse to plan what is more than plain noise could be tried for.
-
-    Raises
-    ------
-    TooLarge
-        If the numbers of all forms together, or their blocks, are too many.
-    """
+    """Refuse to plan what is more than plain noise could be tried for."""
     linear = [form for form in forms if isinstance(form, LinearForm)]
     most, size = _allowed(limits)
     advice = "ask for fewer at once, name a mechanism with using=, or raise limits="
@@ -93,20 +87,10 @@ def check_work(what: str, forms: Sequence[object], limits: Limits | None) -> Non
 def affordable(
     families: Iterator[Family], shape: Shape, limits: Limits | None, parts: int
 ) -> Iterator[Family]:
-    """Return the families in their order, barred from where the work would be too much.
+    """Return the families, plain noise first, barred from where the work would be too much.
 
-    A family that cannot be tried with all amounts is tried with a few.
-
-    Parameters
-    ----------
-    families
-        Plain noise first.
-    shape
-        Of what is asked.
-    limits
-        What planning may take of a machine, where that is more than it takes by itself.
-    parts
-        Into how many equal parts the work is divided, of which this is one.
+    One that cannot be tried with all amounts is tried with a few. The work is divided into so many
+    equal `parts`, of which this is one.
     """
     left = most = _allowed(limits)[0] // parts
     for family in families:

@@ -5,15 +5,30 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from dpsdk._checks import described
 from dpsdk._html import page, pairs
 from dpsdk._records import frozen
-from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Lifting, bound_of, finite
+from dpsdk.accounting.guarantee import check_guarantee
+from dpsdk.accuracy import (
+    Accuracy,
+    Bound,
+    HalfWidths,
+    Lifting,
+    NoAccuracy,
+    ScalarAccuracy,
+    bound_of,
+    finite,
+)
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.release.cost import Cost
 from dpsdk.typing import Floats
 
-__all__ = ["Quote"]
+__all__ = ["ACCURACIES", "Quote", "check_quote"]
+
+ACCURACIES = (HalfWidths, ScalarAccuracy, NoAccuracy)
+"""The classes below which every accuracy is."""
 
 
 @frozen(repr=False)
@@ -109,3 +124,19 @@ def _apart(accuracy: Accuracy) -> Floats:
     if not isinstance(accuracy, HalfWidths):
         raise TypeError(type(accuracy).__name__)
     return accuracy.radii(0.05, joint=False)
+
+
+def check_quote(given: object, mechanism: object) -> Quote:
+    """Check the quote of a mechanism, of whichever author: costs and an accuracy."""
+    if type(given) is not Quote:
+        got = f"{described(mechanism)}, which gave a {described(type(given).__name__[:80])}"
+        raise InvalidArgument("using", "a mechanism that quotes by a Quote", got)
+    costs: list[object] = [getattr(given, name, None) for name in ("at_open", "at_most")]
+    known = isinstance(getattr(given, "accuracy", None), ACCURACIES)
+    if not known or any(type(cost) is not Cost for cost in costs):
+        expected = "a mechanism whose quote has two costs and an accuracy of dpsdk.release"
+        raise InvalidArgument("using", expected, f"{described(mechanism)}, whose quote has others")
+    for cost in (given.at_open, given.at_most):
+        for run, _ in cost.runs:
+            check_guarantee(run)
+    return given

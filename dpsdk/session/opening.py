@@ -26,6 +26,7 @@ from dpsdk.mechanisms.base import (
     priced_by,
 )
 from dpsdk.release import Cost, Measurement
+from dpsdk.release.quote import check_quote
 from dpsdk.session.channel import (
     Channel,
     DistributionChannel,
@@ -34,7 +35,6 @@ from dpsdk.session.channel import (
     asked_of,
 )
 from dpsdk.session.context import Context
-from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using
 
 __all__ = ["Opening", "Stopped", "channel_to", "noise_channel", "opening_of"]
@@ -126,7 +126,7 @@ class Opening(Generic[F]):
         if not isinstance(self.mechanism, OneShot):
             asked: Mechanism[Any] = self.mechanism
             given: object = asked.quote(priced_by(asked, form), kernel.terms)
-            mine.check_whole(quoting(given, asked).at_most.runs)
+            mine.check_whole(check_quote(given, asked).at_most.runs)
         using, context = self.using, self.context
         channel, ended = channel_to(self.mechanism, kernel, using, self.access, context)
         if ended is not None and isinstance(channel, DistributionChannel):

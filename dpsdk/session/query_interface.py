@@ -39,6 +39,7 @@ from dpsdk.observe import Event, Opened, Progress
 from dpsdk.planner.plan import Plan
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
+from dpsdk.release.quote import check_quote
 from dpsdk.release.release import Reason
 from dpsdk.session.channel import (
     Channel,
@@ -49,7 +50,6 @@ from dpsdk.session.channel import (
     released,
 )
 from dpsdk.session.context import Context
-from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import Stopped, channel_to, noise_channel
 from dpsdk.session.planned import mechanism_of, release_by_best, release_by_plan, said_of
@@ -335,7 +335,7 @@ class QueryInterface:
                 given: object = mechanism.quote(form, context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
-        quote = quoting(given, mechanism)
+        quote = check_quote(given, mechanism)
         return quote.for_query(lifting(query), self.facts, believed)
 
     @overload
@@ -432,13 +432,14 @@ class QueryInterface:
             if error is not None:
                 raise InvalidArgument("alpha", "left out, as error names the same", "both")
             error = alpha
-        from dpsdk.planner.planner import Wanted, plans_for  # noqa: PLC0415  # loads all mechanisms
+        from dpsdk.planner.planner import plans_for  # noqa: PLC0415  # loads all mechanisms
 
         context = self._context
         with context.history.working("planning"):
-            wanted = Wanted(error, budget, beta, assume, limits)
-            balance = context.payer.balance
-            return plans_for(query, context.forms.form, context.terms, balance, wanted)
+            return plans_for(
+                query, context.forms.form, context.terms, context.payer.balance,
+                error=error, budget=budget, beta=beta, assume=assume, limits=limits,
+            )  # fmt: skip
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

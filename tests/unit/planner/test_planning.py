@@ -38,7 +38,6 @@ from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, ResidualPlanner
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner import Effort, Forecast, Plan
 from dpsdk.planner.families import families
-from dpsdk.planner.planning import error_of_one
 from dpsdk.planner.reasons import SENTENCES
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trials
@@ -428,7 +427,7 @@ def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():
     task = Task(AGES, context.forms.form(AGES), context.terms, context.payer.balance, 0.05)
     shared = 0
     for family in families(task):
-        trials = Trials(task, family, task.balance, error_of_one)
+        trials = Trials(task, family, task.balance)
         for place in (-200, -150, -100):
             trial = trials.at(place)
             if trial is None or trial.share is None:

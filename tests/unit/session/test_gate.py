@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Boolean, Budget, Domain, Integer, Planner, PrivateData, Session
 from dpsdk.errors import AnswerLost, InvalidArgument, MeasurementRefused
 from dpsdk.kernel import LaplaceNoise, Measure
 from dpsdk.losses import LogisticLoss
@@ -169,7 +169,8 @@ UNSAID = (
 @pytest.mark.parametrize("given", UNSAID, ids=range(len(UNSAID)))
 def test_what_is_no_quote_is_refused_by_name(given):
     session = Session(PrivateData.from_columns({"level": [0], "member": [True]}, DOMAIN), Budget(1))
-    for ask in (session.quote, session.affords):
+    planner = Planner(DOMAIN, Budget(1), rows=9)
+    for ask in (session.quote, session.affords, planner.quote, planner.affords):
         with pytest.raises(InvalidArgument, match=r"quote.*Boasting"):
             ask(Count(), using=Boasting(given))
     assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing

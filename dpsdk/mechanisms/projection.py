@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpsdk import learning
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import SIZE, SIZES, NoiseAccuracy
 from dpsdk.codec import FLAG, NATURAL, POSITIVE, Member, Nested, OrNone, written
@@ -17,7 +18,6 @@ from dpsdk.forms import Dense, Facts, FormBlock, Kronecker, LinearForm, Neighbor
 from dpsdk.forms.blocks import Block
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms.arguments import (
     TOTAL,
     describe_total,
@@ -206,7 +206,7 @@ class _Set:
         self, values: Floats, deviation: float, most: float, near: float
     ) -> tuple[Floats, float]:
         """The nearest answers of the set, and how far half the squared distance is off."""
-        fit = EntropicFit(self.domain, outside=self.outside, prior=0, hold=_HOLD)
+        fit = learning.EntropicFit(self.domain, outside=self.outside, prior=0, hold=_HOLD)
         for block, places in self.form.groups:
             fit.add(_written(block), values[places] / most, deviation / most)
         gap = math.inf

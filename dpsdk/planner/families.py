@@ -9,33 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpsdk.forms import ConvexForm, GapForm, LinearForm, Lowers
-from dpsdk.hypothesis import Pairs
-from dpsdk.mechanisms import (
-    MWEM,
-    ConvexPMW,
-    Gaussian,
-    Laplace,
-    LocalMarginals,
-    Matrix,
-    Mechanism,
-    NoisyDescent,
-    NoisyHistogram,
-    NumericSparse,
-    OnlinePMW,
-    PrivateMinimizer,
-    Projection,
-    ResidualPlanner,
-    SmallDB,
-    SquareRoot,
-    Tree,
-)
+from dpsdk import forms, hypothesis, mechanisms
+from dpsdk.forms import LinearForm, Lowers
 from dpsdk.planner.family import Family
 from dpsdk.planner.shape import Names, Shape, tables_of
 from dpsdk.planner.task import Task
 from dpsdk.planner.work import affordable
+
+if TYPE_CHECKING:
+    from dpsdk.forms import ConvexForm
+    from dpsdk.mechanisms import Mechanism
 
 __all__ = ["families", "shared"]
 
@@ -55,9 +40,9 @@ def families(task: Task[Any, Any], parts: int = 1) -> Sequence[Family]:
     if isinstance(form, LinearForm):
         shape = Shape(form)
         return tuple(affordable(_linear(shape, task), shape, task.limits, parts))
-    if isinstance(form, ConvexForm):
+    if isinstance(form, forms.ConvexForm):
         return tuple(_models(form, task))
-    if isinstance(form, GapForm):
+    if isinstance(form, forms.GapForm):
         return tuple(_levels(form.rows, task))
     return ()
 
@@ -68,16 +53,16 @@ def shared(tasks: Sequence[Task[Any, Any]]) -> Sequence[Family]:
     Where each is linear, the families of their workload serve instead. `Family.quote` has the cost
     of the opening for each task, which is paid once.
     """
-    forms: list[object] = [task.form for task in tasks]
-    if not forms:
+    lowered: list[object] = [task.form for task in tasks]
+    if not lowered:
         return ()
     first = tasks[0]
-    gaps = [form for form in forms if isinstance(form, GapForm)]
-    if len(gaps) == len(forms):
+    gaps = [form for form in lowered if isinstance(form, forms.GapForm)]
+    if len(gaps) == len(lowered):
         return tuple(_levels(sum([form.rows for form in gaps]), first))
     sets: dict[Names, None] = {}
-    for form in forms:
-        if isinstance(form, ConvexForm):
+    for form in lowered:
+        if isinstance(form, forms.ConvexForm):
             sets[form.names] = None
         elif isinstance(form, LinearForm):
             sets |= dict.fromkeys(Shape(form).sets)
@@ -98,12 +83,12 @@ def _noise(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     """Noise on every answer, and the same moved to the nearest possible answers."""
     # The sensitivity of many weights that are no integers is searched for anew on each lattice.
     slow = shape.weights > 2**16 and not shape.form.integral
-    yield Family("laplace", "epsilon", Laplace, slow=slow)
+    yield Family("laplace", "epsilon", mechanisms.Laplace, slow=slow)
     if task.delta:
-        yield Family("gaussian", "rho", Gaussian, slow=slow)
+        yield Family("gaussian", "rho", mechanisms.Gaussian, slow=slow)
     # A few answers have little to tell of each other.
     if shape.form.rows >= 32 and shape.weights <= 2**20:
-        yield Family("projection", "rho" if task.delta else "epsilon", Projection)
+        yield Family("projection", "rho" if task.delta else "epsilon", mechanisms.Projection)
 
 
 def _line(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
@@ -117,17 +102,17 @@ def _line(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     frees = f"thresholds, intervals, quantiles and counts of {name}"
     slow = size > 2**14 or rows > _SLOW_ROWS
     if size <= 2**22:
-        yield Family("tree", "epsilon", partial(Tree, name), frees, slow)
+        yield Family("tree", "epsilon", partial(mechanisms.Tree, name), frees, slow)
         if task.delta:
-            yield Family("tree+gaussian", "rho", partial(Tree, name), frees, slow)
+            yield Family("tree+gaussian", "rho", partial(mechanisms.Tree, name), frees, slow)
     if task.delta and size <= 2**20:
-        yield Family("square-root", "rho", partial(SquareRoot, name), frees, slow)
+        yield Family("square-root", "rho", partial(mechanisms.SquareRoot, name), frees, slow)
     facts = task.facts
     strength = None if facts.rows is None else facts.rows * task.balance.budget.epsilon
     # Noise has the smaller bounds of many rows, and of few answers.
     if strength is not None and strength <= 2**13 * facts.unit_rows and 64 <= rows <= 2**12:
         frees = "every query, off published records; those asked here with a bound"
-        draw = partial(SmallDB, task.query, limits=task.limits)
+        draw = partial(mechanisms.SmallDB, task.query, limits=task.limits)
         yield Family("small-db", "epsilon", draw, frees, slow=True)
 
 
@@ -138,17 +123,19 @@ def _cells(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     if shape.universe <= _DENSE_CELLS and shape.form.rows <= 2**18:
         frees = "every linear query and every model, off published records"
         slow = shape.form.rows > _SLOW_ROWS
-        yield Family("noisy-histogram", "epsilon", NoisyHistogram, frees, slow, passes=8)
+        yield Family("noisy-histogram", "epsilon", mechanisms.NoisyHistogram, frees, slow, passes=8)
         if task.delta:
-            yield Family("noisy-histogram+gaussian", "rho", NoisyHistogram, frees, slow, passes=8)
+            yield Family(
+                "noisy-histogram+gaussian", "rho", mechanisms.NoisyHistogram, frees, slow, passes=8
+            )
     patient = task.limits is not None and task.limits.seconds >= _PATIENT_SECONDS
     # One query alone is planned within milliseconds, a workload within a second.
     designed = 2**9 if patient else 32 if shape.several else 1
     if 1 < shape.cells <= designed:
         frees = f"every linear query on {', '.join(shape.names)}"
-        yield Family("matrix", "epsilon", partial(Matrix, task.query), frees)
+        yield Family("matrix", "epsilon", partial(mechanisms.Matrix, task.query), frees)
         if task.delta and not shape.tables:  # which the residuals are best for
-            yield Family("matrix+gaussian", "rho", partial(Matrix, task.query), frees)
+            yield Family("matrix+gaussian", "rho", partial(mechanisms.Matrix, task.query), frees)
 
 
 def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
@@ -157,7 +144,7 @@ def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     if shape.tables:
         some = "the table" if len(shape.sets) == 1 else f"one of {len(shape.sets):,} tables"
         frees = f"every linear query on attributes of {some}"
-        plan = partial(ResidualPlanner, query, objective="max")
+        plan = partial(mechanisms.ResidualPlanner, query, objective="max")
         unbiased = Family("residual-planner", "rho", plan, frees)
         yield unbiased if task.delta else unbiased.without("needs-delta")
         cells = sum([math.prod([shape.sizes[name] for name in names]) for names in shape.sets])
@@ -172,7 +159,7 @@ def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     around: Lowers[LinearForm] = query
     if not shape.tables:
         around = tables_of(shape.sets, width, domain)
-    local = Family("local-marginals", "rho", partial(LocalMarginals, around), frees)
+    local = Family("local-marginals", "rho", partial(mechanisms.LocalMarginals, around), frees)
     yield local if task.delta else local.without("needs-delta")
     if shape.universe <= _DENSE_CELLS and shape.shares:
         # Of many parts MWEM learns the tables they lie in, which are chosen from more quickly.
@@ -182,7 +169,7 @@ def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
 
 def _mwem(wanted: Lowers[LinearForm], frees: str, task: Task[Any, Any]) -> Family:
     delta = bool(task.delta)
-    make = partial(MWEM, wanted)
+    make = partial(mechanisms.MWEM, wanted)
     return Family("mwem", "rho" if delta else "epsilon", make, frees, slow=delta, passes=300)
 
 
@@ -195,7 +182,9 @@ def _stream(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     if shape.universe > _DENSE_CELLS:
         return
     frees = "every linear query and every model, as far as pairs and a few corrections tell"
-    make = partial(OnlinePMW, updates=10, queries=rows, start=Pairs(), prepaid=True)
+    make = partial(
+        mechanisms.OnlinePMW, updates=10, queries=rows, start=hypothesis.Pairs(), prepaid=True
+    )
     family = Family("online-pmw", "pair", make, frees, slow=True, passes=100, delta=task.delta)
     yield family if task.facts.rows is not None else family.without("needs-public-rows")
 
@@ -203,7 +192,7 @@ def _stream(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
 def _levels(tops: int, task: Task[Any, Any]) -> Iterator[Family]:
     """The sparse vector, for `tops` answers "above". Numbers are measured where asked for."""
     frees = "all further questions that are answered no, until the last yes"
-    make = partial(NumericSparse, tops=tops)
+    make = partial(mechanisms.NumericSparse, tops=tops)
     yield Family("numeric-sparse", "epsilon", make, frees)
     if task.delta and tops > 1:
         # Of one top the pure one costs as much, and no δ.
@@ -212,15 +201,17 @@ def _levels(tops: int, task: Task[Any, Any]) -> Iterator[Family]:
 
 def _models(form: ConvexForm, task: Task[Any, ConvexForm]) -> Iterator[Family]:
     """One model: by noisy moments or pairs and gradients, by descent, or off a distribution."""
-    budget, facts, descent = task.balance.budget, task.facts, NoisyDescent.textbook()
+    budget, facts, descent = task.balance.budget, task.facts, mechanisms.NoisyDescent.textbook()
 
     def found(code: str, make: Callable[..., Mechanism[Any]]) -> Family:
         return Family(code, "pair", make, slow=True, passes=300, delta=task.delta)
 
-    yield found("private-minimizer", PrivateMinimizer)
+    yield found("private-minimizer", mechanisms.PrivateMinimizer)
     # The one with a bound beforehand takes a great many rows.
     if facts.rows is not None and budget.epsilon * facts.rows >= 2**12 * facts.unit_rows:
-        yield found("private-minimizer+descent", partial(PrivateMinimizer, oracle=descent))
+        yield found(
+            "private-minimizer+descent", partial(mechanisms.PrivateMinimizer, oracle=descent)
+        )
     yield from _learnt([form.names], task, several=False)
 
 
@@ -230,19 +221,19 @@ def _learnt(sets: Iterable[Names], task: Task[Any, Any], *, several: bool) -> It
     pairs: Lowers[LinearForm] = tables_of(sets, 2, domain)
     frees = "every model and every linear query, as far as pairs of attributes tell"
     if delta:
-        yield Family("local-marginals", "rho", partial(LocalMarginals, pairs), frees)
+        yield Family("local-marginals", "rho", partial(mechanisms.LocalMarginals, pairs), frees)
     if domain.size > _DENSE_CELLS:
         return
     yield _mwem(pairs, frees, task)
     if not delta:
         return
     # A stream needs something left to ask with.
-    once = partial(OnlinePMW, updates=1, start=Pairs("0.99"), prepaid=True)
+    once = partial(mechanisms.OnlinePMW, updates=1, start=hypothesis.Pairs("0.99"), prepaid=True)
     fit = Family("online-pmw", "pair", once, frees, slow=True, passes=100, delta=delta)
     if rows is None:
         yield fit.without("needs-public-rows")
         return
     yield fit
     if several and task.balance.budget.epsilon * rows >= 10**6 * task.facts.unit_rows:
-        guarded = partial(ConvexPMW, updates=10, start=Pairs(), prepaid=True)
+        guarded = partial(mechanisms.ConvexPMW, updates=10, start=hypothesis.Pairs(), prepaid=True)
         yield Family("convex-pmw", "pair", guarded, frees, slow=True, passes=300, delta=delta)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Literal
 
+from dpsdk import forms
 from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
-from dpsdk.forms import ConvexForm
 from dpsdk.mechanisms import DistributionMechanism, Mechanism
 from dpsdk.mechanisms.base import priced_by
 from dpsdk.planner.reasons import reason
@@ -79,7 +79,7 @@ class Family:
         """Quote one of its mechanisms for a task; a model read off a distribution is free."""
         form: object = task.form
         quote = mechanism.quote(priced_by(mechanism, task.form), task.terms)
-        if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
+        if isinstance(mechanism, DistributionMechanism) and isinstance(form, forms.ConvexForm):
             return Quote(quote.at_open, quote.at_most, _OF_MODELS)
         return quote
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
+from dpsdk import kernel
 from dpsdk._checks import described, shown, to_beta
 from dpsdk._records import shows_half_made
 from dpsdk.accounting import Budget, Composition, Odometer, Remaining
@@ -15,7 +16,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, Form, Neighbors
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.kernel import Limits, Terms
+from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Mechanism
 from dpsdk.planner.joint import for_goals
 from dpsdk.planner.plan import Plan
@@ -26,6 +27,9 @@ from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Cost, Quote
 from dpsdk.release.quote import check_quote
+
+if TYPE_CHECKING:
+    from dpsdk.kernel import Limits
 
 __all__ = ["Planner", "plans_for"]
 
@@ -47,7 +51,7 @@ def plans_for(
 ) -> Plans[F]:
     """Return ways to answer a query, or to reach goals; `form_of` lowers and checks a query."""
     beta, believed = to_beta(beta), Assumptions.of(assume)
-    if limits is not None and not isinstance(limits, Limits):
+    if limits is not None and not isinstance(limits, kernel.Limits):
         raise InvalidArgument("limits", "a Limits", shown(limits))
     believed.check(terms.facts)
 

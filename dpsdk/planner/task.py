@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from dpsdk.codec import FLOAT, written
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.kernel import Limits, Terms
+from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Query
 from dpsdk.queries.base import QUERY, lifting
 from dpsdk.release import Quote
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.kernel import Limits
 
 __all__ = ["Assumptions", "Goal", "Task", "to_error"]
 

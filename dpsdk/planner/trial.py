@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, HalfWidths
 from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
-from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner.expected import Effort, effort, forecast
@@ -28,6 +27,9 @@ from dpsdk.planner.search import A_DECADE, OrderedSearch, amount
 from dpsdk.planner.task import Task
 from dpsdk.release import Cost, Quote
 from dpsdk.release.release import Reason
+
+if TYPE_CHECKING:
+    from dpsdk.kernel import Limits
 
 __all__ = [
     "Aims",

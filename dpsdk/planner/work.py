@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from attrs import evolve
 
 from dpsdk.errors import TooLarge
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import Limits
 from dpsdk.planner.family import Family
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.shape import Shape
+
+if TYPE_CHECKING:
+    from dpsdk.kernel import Limits
 
 __all__ = ["affordable", "check_work"]
 

@@ -12,10 +12,10 @@ from registry import ALL, APART, PAIR, THREE, ranged, small, told
 
 from dpsdk import Budget, Domain, Integer, Neighbors, Session
 from dpsdk.data.vault import open_histogram
-from dpsdk.kernel.draw_database import choose, intervals, structured
+from dpsdk.kernel.draw_database import choose, structured
+from dpsdk.kernel.draw_database.atoms import Scorer
 from dpsdk.kernel.draw_database.base import Sampler
 from dpsdk.kernel.draw_database.bounds import DrawBound
-from dpsdk.kernel.draw_database.enumeration import Scores
 from dpsdk.kernel.draw_database.levels import attempt, segmented
 from dpsdk.kernel.draw_database.request import DrawPricing, SmallDatabase
 from dpsdk.mechanisms import SmallDB
@@ -66,7 +66,7 @@ QUICK = {
 
 def only_structured(monkeypatch):
     """Leave out the samplers for any functions, which are as good over so few cells."""
-    monkeypatch.setattr(choose, "_KINDS", choose._KINDS[:1])
+    monkeypatch.setattr(choose, "general", lambda *_: [])
 
 
 def laws(program, pairs):
@@ -110,8 +110,7 @@ def test_structured_draws_have_the_range_that_they_are_charged_for(
 ):
     domain, rows, queries, size = STRUCTURED[name]
     only_structured(monkeypatch)
-    for module in (structured, intervals):
-        monkeypatch.setattr(module, "draw", one_try)
+    monkeypatch.setattr(structured, "draw", one_try)
     program = small(*queries, size=size)(EPSILON)
     pairs = list(neighbours(domain, rows, relation, unit_rows=unit_rows))
     widest = largest = 0.0
@@ -131,13 +130,13 @@ def twice_as_strong(self):
 
 def half_even(self, function, sums):
     gaps = np.abs(sums * -self.rows + self.size * self.answers[function])
-    return np.rint(gaps / (self.size * self.widest)).astype(np.int64)
+    return np.rint(gaps / (self.size * self.widest)).astype(self.kind)
 
 
 def of_its_own_rows(self, noise, opened):
     """A bound that knows how good the best database is for this very table."""
-    records = self._chosen.sampler.draw(opened(), noise)
-    bound = self._chosen.bound
+    records = self._sampler.draw(opened(), noise)
+    bound = self._sampler.bound
     filled = int((opened().table(("level",)) > 0).sum())
     known = DrawBound(bound.family, bound.size, bound.rate, bound.rows, Fraction(1 + filled))
     return SmallDatabase(records, known)
@@ -153,7 +152,7 @@ PICK = BranchingNoise.pick
 
 BROKEN = {
     "sensitivity off by two": (Sampler, "rate", property(twice_as_strong), ALL),
-    "score rounded": (Scores, "of_sums", half_even, ALL),
+    "score rounded": (Scorer, "__call__", half_even, ALL),
     "bound of its own rows": (DrawPricing, "run", of_its_own_rows, ALL),
     "databases of a level not counted": (BranchingNoise, "pick", picked_alike, ALL),
     "sensitivity off by two, few queries": (Sampler, "rate", property(twice_as_strong), APART),

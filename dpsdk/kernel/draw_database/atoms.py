@@ -12,13 +12,16 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from dpsdk._records import field, frozen
+from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
-from dpsdk.forms.linear import EXACT, Counts
+from dpsdk.forms.linear import EXACT
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
+from dpsdk.kernel.draw_database.bounds import AnyCoverage, Coverage
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
-__all__ = ["Atoms"]
+__all__ = ["AtomSampler", "Atoms", "Scorer"]
 
 _GRID = 2**20
 """No more cells are told apart by attribute, before those that are alike are merged."""
@@ -36,45 +39,56 @@ _LARGEST_WEIGHT = 2**40
 
 
 @frozen(eq=False)
+class Scorer:
+    """The score that one function alone would make of sums G: ceil(|size·F - rows·G| / scale)."""
+
+    answers: tuple[int, ...]
+    rows: int
+    size: int
+    widest: int
+
+    @property
+    def kind(self) -> type[np.signedinteger]:
+        """The narrowest integers that hold every score."""
+        return np.int16 if self.rows < 2**15 else np.int32 if self.rows < 2**31 else np.int64
+
+    def __call__(self, function: int, sums: Ints) -> Array:
+        """For sums of a function over databases, their scores."""
+        gaps = sums * -self.rows
+        gaps += self.size * self.answers[function]
+        np.abs(gaps, out=gaps)
+        scale = self.size * self.widest
+        gaps += scale - 1
+        gaps //= scale
+        return gaps.astype(self.kind)
+
+
+@frozen(eq=False)
 class Atoms:
     """The functions of a form on its atoms, and the records in these, as a general draw needs them.
 
     Functions that are constant, or that differ from another by a constant or by the sign, are left
     out, since no score depends on them.
-
-    Parameters
-    ----------
-    form
-        The functions, with integer weights in units of 2**-bits.
-    bits
-        The lattice of the weights.
-    change
-        By how much rounding onto it moved a weight, at the most, in the old unit.
-    kept
-        Which functions of the form are scored.
-    weights
-        Their weights, an array (functions, atoms) of integers of at least 0: the least of each is
-        subtracted, which no score notices.
-    least
-        What was subtracted from each of them.
-    widest
-        The largest range of a function, at least 1, in units of the lattice.
     """
 
     form: LinearForm
+    """The functions, with integer weights in units of 2**-bits."""
     setting: Facts
     bits: int
     change: float
+    """By how much rounding onto the lattice moved a weight, at the most, in the old unit."""
     kept: Ints
+    """Which functions of the form are scored."""
     weights: Ints
+    """Their weights (functions, atoms), less the least of each, which no score notices."""
     least: Ints
+    """What was subtracted from each of them."""
     widest: int
+    """The largest range of a function, at least 1, in units of the lattice."""
     _classes: tuple[Ints, ...] = field(repr=False)
     """For each attribute of the domain, the class of each of its cells; empty where untouched."""
     _of_grid: Ints = field(repr=False)
     """The atom of each combination of classes, in C order over the touched attributes."""
-    _outside: int | None = field(repr=False)
-    """The atom of the outside, where there is one."""
 
     @classmethod
     def of(cls, form: LinearForm, setting: Facts) -> Atoms:
@@ -114,7 +128,6 @@ class Atoms:
             max(1, int(weights.max(initial=0))),
             classes,
             place[:grid],
-            int(place[grid]) if setting.outside else None,
         )
 
     @property
@@ -127,19 +140,14 @@ class Atoms:
         """How many functions are scored."""
         return int(self.weights.shape[0])
 
-    @property
-    def unit(self) -> Fraction:
-        """By how much a row moves an answer at the most, which is the widest function's range."""
-        return Fraction(self.widest, 1 << self.bits)
-
-    def answers(self, counts: Counts, rows: int) -> tuple[int, ...]:
-        """The functions that are scored, summed over a table of so many rows, outside included."""
-        sums = self.form.evaluate(counts)[self.kept]
+    def scorer(self, counts: Counts, size: int) -> Scorer:
+        """The scores of databases of a size against a table, whose outside rows count as well."""
+        sums, rows = self.form.evaluate(counts)[self.kept], counts.rows
         if not (np.abs(sums) < EXACT).all():
             raise ArithmeticError("a sum left the integers that floats hold")
-        return tuple(
-            int(sum_) - int(low) * rows for sum_, low in zip(sums, self.least, strict=True)
-        )
+        pairs = zip(sums, self.least, strict=True)
+        answers = tuple(int(sum_) - int(low) * rows for sum_, low in pairs)
+        return Scorer(answers, rows, size, self.widest)
 
     def records(self, drawn: Sequence[int], noise: NoiseSource) -> Ints:
         """A uniform cell of each of these atoms; see `Sampler.draw` for the array."""
@@ -249,3 +257,27 @@ def _told_apart(columns: Ints) -> Ints:
     up[smaller] = down[smaller]
     places = np.unique(up, axis=0, return_index=True)[1]
     return varying[np.sort(places)]
+
+
+@frozen(eq=False)
+class AtomSampler(Sampler):
+    """A sampler over the atoms of any functions."""
+
+    terms: DrawTerms
+    merged: Atoms
+
+    @property
+    def atoms(self) -> int:
+        return self.merged.number
+
+    @property
+    def unit(self) -> Fraction:  # type: ignore[override]  # derived here, a constant elsewhere
+        return Fraction(self.merged.widest, 1 << self.merged.bits)
+
+    @property
+    def bias(self) -> float:  # type: ignore[override]  # derived here, a constant elsewhere
+        return self.merged.change
+
+    @property
+    def coverage(self) -> Coverage:
+        return AnyCoverage(self.merged.functions, self.atoms)

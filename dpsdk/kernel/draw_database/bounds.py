@@ -1,25 +1,35 @@
-"""How far off a small database may be, and how many records it should have."""
+"""How closely small databases can follow a table, how far off one may be, and how large to draw it.
+
+A covering radius at a size m is a number r such that for every table of rows, of whatever number,
+some database of m records has all functions of a class within r of their shares of the table. It is
+a share of the widest function's range, proven for every table, and so public
+(docs/explanation/proofs/small-database.md, "Accuracy").
+"""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from fractions import Fraction
 
 import numpy as np
 
 from dpsdk._checks import shown, to_beta, to_count, to_positive
-from dpsdk._records import field, frozen
+from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real
 
 __all__ = [
     "LARGEST_SIZE",
+    "AnyCoverage",
+    "CellCoverage",
+    "Coverage",
     "DrawBound",
     "Family",
-    "Planner",
+    "IntervalCoverage",
+    "MarginalCoverage",
+    "ThresholdCoverage",
     "size_for",
     "theorem_alpha",
     "theorem_rows",
@@ -33,6 +43,7 @@ _RATE = 2.0**-46
 """A relative error that rounding stays far below."""
 
 _LARGE = 2**1000
+_GOOD_ENOUGH = Fraction(1, 1000)
 
 
 def to_size(size: int) -> int:
@@ -43,30 +54,98 @@ def to_size(size: int) -> int:
     return number
 
 
-def _to_atoms(atoms: int) -> int:
-    return to_count("atoms", atoms, bits=None)
+def _above(number: float) -> Fraction:
+    """A fraction just above what a few rounded operations on floats came to."""
+    return Fraction(math.nextafter(number * (1.0 + 2.0**-48), math.inf))
+
+
+class Coverage(ABC):
+    """The proven covering radii of one class of functions."""
+
+    __slots__ = ()
+
+    def radius(self, size: int) -> Fraction:
+        """A covering radius of databases of so many records; it never grows with the size."""
+        return min(Fraction(1), self._radius(size))
+
+    @abstractmethod
+    def _radius(self, size: int) -> Fraction:
+        """The bound itself, which may be larger than 1."""
+
+
+@frozen
+class ThresholdCoverage(Coverage):
+    """Thresholds of one attribute: a distribution function is rounded to multiples of 1/m."""
+
+    def _radius(self, size: int) -> Fraction:
+        return Fraction(1, 2 * size)
+
+
+@frozen
+class IntervalCoverage(Coverage):
+    """Intervals of one attribute: differences of two thresholds, rounded apart by less than 1/m."""
+
+    def _radius(self, size: int) -> Fraction:
+        return Fraction(1, size)
+
+
+@frozen
+class CellCoverage(Coverage):
+    """Disjoint cells, with what lies in none: largest remainders miss none by more."""
+
+    cells: int
+
+    def _radius(self, size: int) -> Fraction:
+        return Fraction(self.cells - 1, self.cells * size)
+
+
+@frozen
+class MarginalCoverage(Coverage):
+    """Several attributes, each with functions of it alone: columns can be put together at will.
+
+    Rows outside the domain are outside for each attribute: thresholds agree about their number
+    where they are rounded alike, and cells can follow, within 1/m.
+    """
+
+    parts: tuple[Coverage, ...]
+    outside: bool = False
+
+    def _radius(self, size: int) -> Fraction:
+        if self.outside and any(isinstance(part, CellCoverage) for part in self.parts):
+            return Fraction(1, size)
+        return max((part.radius(size) for part in self.parts), default=Fraction(0))
+
+
+@frozen
+class AnyCoverage(Coverage):
+    """Any functions that are neither constant nor equal, nor complements, over so many atoms."""
+
+    functions: int
+    atoms: int
+
+    def _radius(self, size: int) -> Fraction:
+        if not self.functions or self.atoms == 1:
+            return Fraction(0)
+        # By Caratheodory, a table is like one on so many atoms.
+        support = min(self.atoms, self.functions + 1)
+        spread = math.log(2 * self.functions) / 2
+        return min(
+            Fraction((support // 2) * ((support + 1) // 2), support * size),
+            _above(math.sqrt(spread / size)),
+            _above(math.sqrt(spread * support) / size),
+        )
 
 
 @frozen
 class Family:
     """The small databases over which one draw is made, of whatever size, and what is proven.
 
-    Parameters
-    ----------
-    coverage
-        How closely they can follow any table.
-    atoms
-        Over how many kinds of records they are.
-    ordered
-        Whether each is weighed by the number of orders of its records.
-    rounding
-        By less than so many rows a score exceeds the largest error.
-    grain
-        Into how many parts scores divide a row.
+    They are over so many kinds of records; `ordered` ones are weighed by the orders of theirs. A
+    score exceeds the largest error by less than `rounding` rows, and divides a row into `grain`.
     """
 
     coverage: Coverage
-    atoms: int = field(converter=_to_atoms)
+    atoms: int
     ordered: bool = False
     rounding: Fraction = Fraction(1)
     grain: int = 1
@@ -92,12 +171,12 @@ class Family:
 
     def excess(self, size: int, rate: Fraction, beta: float) -> Fraction:
         """How far the score drawn exceeds the least one, at the most, with probability 1 - beta."""
-        failure, falls = to_beta(beta), to_positive("rate", rate)
+        failure = to_beta(beta)
         odds = self.log_candidates(size) + math.log1p(-failure) - math.log(failure)
         odds += abs(odds) * _RATE + _RATE
         # A draw is bad with odds of at most candidates · exp(-rate · t), where the least score is
         # t rows or more below all that are bad.
-        steps = max(1, math.ceil(Fraction(odds) * self.grain / falls))
+        steps = max(1, math.ceil(Fraction(odds) * self.grain / rate))
         return Fraction(steps - 1, self.grain)
 
     def error(self, size: int, rate: Fraction, rows: int, beta: float) -> Fraction:
@@ -106,9 +185,34 @@ class Family:
         Of all functions of the class at once, with probability 1 - beta, for every table of at most
         so many rows; in units of the widest function's range.
         """
-        limit = to_count("rows", rows)
-        least = math.ceil((limit * self.coverage.radius(size) + self.rounding) * self.grain) - 1
-        return min(Fraction(limit), Fraction(least, self.grain) + self.excess(size, rate, beta))
+        least = math.ceil((rows * self.coverage.radius(size) + self.rounding) * self.grain) - 1
+        return min(Fraction(rows), Fraction(least, self.grain) + self.excess(size, rate, beta))
+
+    def best_size(self, rate: Fraction, rows: int, beta: float, most: int = LARGEST_SIZE) -> int:
+        """The size up to `most` with the least error on tables of a public number of rows.
+
+        The error that is proven is within a thousandth, and a row, of the least one of all sizes.
+        """
+
+        def cost(low: int, high: int) -> Fraction:
+            """A bound on the error of all sizes in a range."""
+            excess = self.excess(low, rate, beta) + self.rounding
+            return rows * self.coverage.radius(high) + excess
+
+        best, found = most, cost(most, most)
+        waiting = [(cost(1, most), 1, most)]
+        while waiting:
+            bound, low, high = heapq.heappop(waiting)
+            if bound >= found * (1 - _GOOD_ENOUGH):
+                break
+            middle = (low + high) // 2
+            here = cost(middle, middle)
+            if here < found:
+                best, found = middle, here
+            for start, stop in ((low, middle - 1), (middle + 1, high)):
+                if start <= stop:
+                    heapq.heappush(waiting, (cost(start, stop), start, stop))
+        return best
 
 
 @frozen
@@ -151,6 +255,24 @@ class DrawBound:
         return steps * self.unit + Fraction(2 * self.rows * self.bias)
 
 
+def size_for(alpha: Real, coverage: Coverage) -> int:
+    """The fewest records with which some database is within alpha of every table.
+
+    For thresholds that is ceil(1 / 2 alpha), for intervals ceil(1 / alpha), and for any k functions
+    at most ceil(ln(2k) / 2 alpha²): Lemma 4.3 of Dwork and Roth (2014) with a whole number, and
+    without its condition on k. How far the database that is drawn may be off comes on top.
+    """
+    share = to_positive("alpha", alpha)
+    if share > 1 or coverage.radius(LARGEST_SIZE) > share:
+        expected = "a share of the rows, at most 1, for which at most 2^20 records are enough"
+        raise InvalidArgument("alpha", expected, shown(alpha))
+    low, high = 0, LARGEST_SIZE
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if coverage.radius(middle) <= share else (middle, high)
+    return high
+
+
 def theorem_rows(
     alpha: Real, beta: float, epsilon: Real, *, functions: int, universe: int
 ) -> Fraction:
@@ -162,9 +284,11 @@ def theorem_rows(
         n >= (8 ln(2k) ln|X| / alpha² + 4 ln|X| + 4 ln(1/beta) + 2 epsilon) / (epsilon alpha).
 
     The size is a whole number here, all databases are counted in the range, and a score is a whole
-    number of rows. `Planner.rows` of the sizes module needs fewer for most classes.
+    number of rows.
     """
-    share, strength = _share(alpha), to_positive("epsilon", epsilon)
+    share, strength = to_positive("alpha", alpha), to_positive("epsilon", epsilon)
+    if share > 1:
+        raise InvalidArgument("alpha", "a share above 0, and at most 1", str(float(share)))
     squares, rest = _theorem(beta, strength, functions, universe)
     return (squares / share**2 + rest) / (strength * share)
 
@@ -195,116 +319,3 @@ def _theorem(
     slack = 1 + Fraction(1, 1 << 40)
     rest = Fraction(4 * cells) - Fraction(4 * math.log(to_beta(beta)))
     return Fraction(8 * spread * cells) * slack, rest * slack + 2 * epsilon
-
-
-def _share(alpha: Real) -> Fraction:
-    share = to_positive("alpha", alpha)
-    if share > 1:
-        raise InvalidArgument("alpha", "a share above 0, and at most 1", str(float(share)))
-    return share
-
-
-_GOOD_ENOUGH = Fraction(1, 1000)
-
-
-def size_for(alpha: Real, coverage: Coverage) -> int:
-    """The fewest records with which some database is within alpha of every table.
-
-    For thresholds that is ceil(1 / 2 alpha), for intervals ceil(1 / alpha), and for any k functions
-    at most ceil(ln(2k) / 2 alpha²): Lemma 4.3 of Dwork and Roth (2014) with a whole number, and
-    without its condition on k. How far the database that is drawn may be off comes on top.
-    """
-    share = to_positive("alpha", alpha)
-    expected = "a share of the rows, at most 1, for which at most 2^20 records are enough"
-    if share > 1 or coverage.radius(LARGEST_SIZE) > share:
-        raise InvalidArgument("alpha", expected, shown(alpha))
-    low, high = 0, LARGEST_SIZE
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if coverage.radius(middle) <= share else (middle, high)
-    return high
-
-
-@frozen
-class Planner:
-    """Find the best sizes for one family of databases, a strength and a confidence.
-
-    Parameters
-    ----------
-    family
-        The databases, and what is proven of them.
-    rate
-        By how much the logarithm of a weight falls for each row of its score: epsilon / 2, and
-        less where a person has several rows.
-    beta
-        The chance of a larger error, strictly between 0 and 1.
-    most
-        No more records than this.
-    """
-
-    family: Family
-    rate: Fraction
-    beta: float
-    most: int = LARGEST_SIZE
-
-    def __attrs_post_init__(self) -> None:
-        to_beta(self.beta)
-        if not 1 <= to_count("most", self.most) <= LARGEST_SIZE:
-            raise InvalidArgument("most", f"from 1 to {LARGEST_SIZE:,}", shown(self.most))
-        to_positive("rate", self.rate)
-
-    def size(self, rows: int) -> int:
-        """The size with the least error on tables of a public number of rows.
-
-        The error that is proven is within a thousandth, and a row, of the least one of all sizes.
-        """
-        number = to_count("rows", rows)
-        family, limit = self.family, Fraction(number)
-
-        def error(low: int, high: int) -> Fraction:
-            return limit * family.coverage.radius(high) + self._excess(low)
-
-        return _least(error, self.most)
-
-    def alpha(self, rows: int) -> Fraction:
-        """The error that results of a public number of rows at the best size, as a share."""
-        size = self.size(rows)
-        return Fraction(self.family.error(size, self.rate, rows, self.beta), rows)
-
-    def rows(self, alpha: Real) -> int:
-        """How many rows are enough, at the best size, for no share to be off by more than alpha."""
-        share = to_positive("alpha", alpha)
-        coverage = self.family.coverage
-        if coverage.radius(self.most) >= share:
-            expected = "a share for which some size within the limit leaves room"
-            raise InvalidArgument("alpha", expected, shown(alpha))
-
-        def needed(low: int, high: int) -> Fraction:
-            room = share - coverage.radius(high)
-            # Where nothing leaves room, no finite number of rows is enough.
-            return self._excess(low) / max(room, Fraction(1, 1 << 62))
-
-        size = _least(needed, self.most)
-        return max(1, math.ceil(self._excess(size) / (share - coverage.radius(size))))
-
-    def _excess(self, size: int) -> Fraction:
-        """In rows: by less than so much the score drawn exceeds what coverage says."""
-        return self.family.excess(size, self.rate, self.beta) + self.family.rounding
-
-
-def _least(cost: Callable[[int, int], Fraction], most: int) -> int:
-    """A whole number of almost the least cost(x, x), from 1 to `most`."""
-    best, found = most, cost(most, most)
-    waiting = [(cost(1, most), 1, most)]
-    while waiting:
-        bound, low, high = heapq.heappop(waiting)
-        if bound >= found * (1 - _GOOD_ENOUGH):
-            break
-        middle = (low + high) // 2
-        here = cost(middle, middle)
-        if here < found:
-            best, found = middle, here
-        for start, stop in ((low, middle - 1), (middle + 1, high)):
-            if start <= stop:
-                heapq.heappush(waiting, (cost(start, stop), start, stop))
-    return best

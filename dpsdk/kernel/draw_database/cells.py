@@ -3,51 +3,106 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database import coverage
-from dpsdk.kernel.draw_database.base import Aim, Effort, Part, Profile
-from dpsdk.kernel.draw_database.coverage import Coverage
+from dpsdk.kernel.draw_database.base import Effort
+from dpsdk.kernel.draw_database.bounds import CellCoverage, Coverage
+from dpsdk.kernel.draw_database.structured import Aim, Part, Profile
 from dpsdk.kernel.draw_database.thresholds import Axis
 from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, choose, combine, split
 from dpsdk.noise import NoiseSource
-from dpsdk.typing import Ints
+from dpsdk.typing import Bools, Ints
 
-__all__ = ["Cells", "Pieces", "Side", "Table"]
+__all__ = ["Cells", "Side"]
 
 
+@frozen(eq=False)
+class Side:
+    """One attribute of a table: all pieces of an axis apart, or the `chosen` ones, in order."""
+
+    axis: Axis
+    chosen: Ints | None
+
+    @property
+    def count(self) -> int:
+        """How many pieces are apart."""
+        return self.axis.pieces if self.chosen is None else len(self.chosen)
+
+    def locate(self, codes: Ints) -> tuple[Ints, Bools]:
+        """The place of each cell's piece among the chosen, and which cells are in one at all."""
+        pieces = self.axis.locate(codes)
+        if self.chosen is None:
+            return pieces, np.ones(len(pieces), dtype=bool)
+        places = np.minimum(np.searchsorted(self.chosen, pieces), len(self.chosen) - 1)
+        return places, self.chosen[places] == pieces
+
+    def fill(self, place: int, noise: NoiseSource) -> int:
+        """A uniform cell of a chosen piece."""
+        return self.axis.fill(place if self.chosen is None else int(self.chosen[place]), noise)
+
+    @property
+    def inside(self) -> int:
+        """How many cells are in chosen pieces."""
+        if self.chosen is None:
+            return self.axis.size
+        return sum(stop - start for start, stop in map(self.axis.span, self.chosen.tolist()))
+
+    def miss(self, noise: NoiseSource) -> int:
+        """A uniform cell of the pieces that are not chosen."""
+        chosen = () if self.chosen is None else self.chosen
+        others = np.setdiff1d(np.arange(self.axis.pieces), chosen).tolist()
+        at = noise.uniform_below(self.axis.size - self.inside)
+        for start, stop in map(self.axis.span, others):
+            if at < stop - start:
+                return start + at
+            at -= stop - start
+        raise ArithmeticError("a cell beyond the last")
+
+
+@frozen(eq=False)
 class Cells(Part):
-    """How many records lie in each atom, but for the last where that is `spare`."""
+    """How many records lie in each cell of a table: one atom for each combination of pieces.
 
-    __slots__ = ()
+    What lies outside the chosen pieces of a side is spare, and the last atom.
+    """
 
-    @abstractmethod
-    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
-        """Atoms, some of them repeatedly, and how many rows are there. The spare one may lack."""
+    sides: tuple[Side, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(side.axis.name for side in self.sides)
+
+    @property
+    def spare(self) -> bool:
+        return any(side.chosen is not None for side in self.sides)
+
+    @property
+    def _asked(self) -> int:
+        return math.prod(side.count for side in self.sides)
+
+    @property
+    def atoms(self) -> int:
+        return self._asked + self.spare
 
     def coverage(self, atoms: int) -> Coverage:
-        return coverage.Cells(atoms)
+        return CellCoverage(atoms)
 
     def profile(self, histogram: Counts, aim: Aim) -> Profile:
-        asked = self.atoms - self.spare
-        where, weights = self.locate(histogram)
-        occupied, inverse = np.unique(where, return_inverse=True)
+        codes, weights = histogram.records(self.names)
+        where = np.zeros(len(weights), dtype=np.int64)
+        kept: Bools = weights > 0
+        for side, code in zip(self.sides, codes, strict=True):
+            places, inside = side.locate(code)
+            where, kept = where * side.count + places, kept & inside
+        occupied, inverse = np.unique(where[kept], return_inverse=True)
         counts = np.zeros(len(occupied), dtype=np.int64)
-        np.add.at(counts, inverse, weights)
-        kept = (occupied < asked) & (counts > 0)
-        occupied, counts = occupied[kept].astype(np.int64), counts[kept]
-        groups = [
-            _Group(int(count), occupied[counts == count], vacant=None)
-            for count in np.unique(counts)
-        ]
-        if asked > len(occupied):
-            groups.append(_Group(0, occupied, vacant=asked - len(occupied)))
-        return _Near(aim, tuple(groups), occupied, counts, asked, self.spare)
+        np.add.at(counts, inverse, weights[kept].astype(np.int64))
+        return _Near(aim, occupied, counts, self._asked, self.spare)
 
     def effort(self, aim: Aim, width: int) -> Effort:
         # Cells that may hold equally much are one kind, and there are few bounds on what they may.
@@ -57,37 +112,51 @@ class Cells(Part):
         products = aim.size * (kinds * width + halves * aim.size)
         return Effort(kinds + halves, products // 4, (kinds + halves) * (aim.size + 1))
 
+    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        if atom == self._asked:
+            return self._fill_outside(noise)
+        cell: list[int] = []
+        for side in reversed(self.sides):
+            atom, place = divmod(atom, side.count)
+            cell.append(side.fill(place, noise))
+        return tuple(reversed(cell))
 
-@frozen(eq=False)
-class _Group:
-    """The cells that have one count: those listed, or, of the vacant, all that are not."""
-
-    count: int
-    listed: Ints
-    vacant: int | None
-
-    @property
-    def cells(self) -> int:
-        return len(self.listed) if self.vacant is None else self.vacant
-
-    def atom(self, number: int) -> int:
-        """The atom of one of its cells."""
-        if self.vacant is None:
-            return int(self.listed[number])
-        before = self.listed - np.arange(len(self.listed))
-        return number + int(np.searchsorted(before, number, side="right"))
+    def _fill_outside(self, noise: NoiseSource) -> tuple[int, ...]:
+        """A uniform cell outside some side, by the first of the sides that it misses."""
+        if len(self.sides) == 1:
+            (side,) = self.sides
+            # Afresh within its piece, as seeded draws always were.
+            return (side.axis.fill(int(side.axis.locate(np.array(side.miss(noise)))), noise),)
+        sizes = [side.axis.size for side in self.sides]
+        inside = [side.inside for side in self.sides]
+        weights = [
+            math.prod(inside[:first]) * (size - inside[first]) * math.prod(sizes[first + 1 :])
+            for first, size in enumerate(sizes)
+        ]
+        first = choose(weights, noise)
+        cell: list[int] = []
+        for number, side in enumerate(self.sides):
+            if number < first and side.chosen is not None:
+                cell.append(side.fill(0, noise))
+            elif number != first:
+                cell.append(noise.uniform_below(side.axis.size))
+            else:
+                cell.append(side.miss(noise))
+        return tuple(cell)
 
 
 @frozen(eq=False)
 class _Kind:
-    """The groups whose cells may hold equally much."""
+    """Cells that may hold equally much: those listed, and then so many that are not occupied."""
 
     bounded: Bounded
-    groups: Sequence[_Group]
+    listed: Ints
+    vacant: int
+    occupied: Ints
 
     @property
     def cells(self) -> int:
-        return sum(group.cells for group in self.groups)
+        return len(self.listed) + self.vacant
 
     @property
     def ways(self) -> Ways:
@@ -95,52 +164,57 @@ class _Kind:
 
     def atom(self, number: int) -> int:
         """The atom of one of its cells."""
-        for group in self.groups:
-            if number < group.cells:
-                return group.atom(number)
-            number -= group.cells
-        raise ArithmeticError("a cell beyond the last")
+        if number < len(self.listed):
+            return int(self.listed[number])
+        number -= len(self.listed)
+        before = self.occupied - np.arange(len(self.occupied))
+        return number + int(np.searchsorted(before, number, side="right"))
 
 
 @frozen(eq=False)
 class _Near(Profile):
     aim: Aim
-    groups: tuple[_Group, ...]
     occupied: Ints
     counts: Ints
     asked: int
     spare: bool
 
-    def _kinds(self, level: int) -> list[_Kind]:
-        """The cells by what they may hold, the spare one last."""
-        aim = self.aim
-        alike: dict[tuple[int, int], list[_Group]] = {}
-        for group in self.groups:
-            low = max(0, aim.least(group.count, level))
-            high = min(aim.size, aim.most(group.count, level))
-            alike.setdefault((low, high), []).append(group)
+    @cached_property
+    def _groups(self) -> list[tuple[int, Ints]]:
+        """The occupied cells of each count."""
+        return [(int(n), self.occupied[self.counts == n]) for n in np.unique(self.counts)]
+
+    def _tables(self, level: int) -> tuple[list[_Kind], list[Ways]]:
+        """The cells by what they may hold, the spare one last, and the ways of those up to each."""
+        aim, none = self.aim, np.zeros(0, dtype=np.int64)
+        alike: dict[tuple[int, int], list[Ints]] = {}
+        vacant = self.asked - len(self.occupied)
+        for count, listed in [*self._groups, *([(0, none)] if vacant else [])]:
+            low = max(0, aim.least(count, level))
+            high = min(aim.size, aim.most(count, level))
+            alike.setdefault((low, high), []).append(listed)
         kinds = [
-            _Kind(Bounded(low, high, aim.size, aim.ordered), groups)
-            for (low, high), groups in alike.items()
+            _Kind(
+                Bounded(*ends, aim.size, aim.ordered),
+                np.concatenate(groups),
+                vacant if groups[-1] is none else 0,
+                self.occupied,
+            )
+            for ends, groups in alike.items()
         ]
         if self.spare:
-            spare = _Group(0, np.array([self.asked], dtype=np.int64), vacant=None)
-            kinds.append(_Kind(Bounded(0, aim.size, aim.size, aim.ordered), [spare]))
-        return kinds
-
-    def _tables(self, kinds: Sequence[_Kind]) -> list[Ways]:
-        aim = self.aim
+            spare = np.array([self.asked], dtype=np.int64)
+            kinds.append(_Kind(Bounded(0, aim.size, aim.size, aim.ordered), spare, 0, none))
         tables = [EMPTY]
         for kind in kinds:
             tables.append(combine(tables[-1], kind.ways, 0, aim.size, ordered=aim.ordered))
-        return tables
+        return kinds, tables
 
     def ways(self, level: int) -> Ways:
-        return self._tables(self._kinds(level))[-1]
+        return self._tables(level)[1][-1]
 
     def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
-        kinds = self._kinds(level)
-        tables = self._tables(kinds)
+        kinds, tables = self._tables(level)
         found: list[int] = []
         for before, kind in zip(reversed(tables[:-1]), reversed(kinds), strict=True):
             records, here = split(before, kind.ways, records, noise, ordered=self.aim.ordered)
@@ -158,127 +232,3 @@ class _Near(Profile):
             for cell in {*theirs, *ours}
         ]
         return aim.score(max(gaps, default=0))
-
-
-@frozen(eq=False)
-class Pieces(Cells):
-    """Some pieces of an axis, or all where `chosen` is None, in order; the others are spare."""
-
-    axis: Axis
-    chosen: Ints | None
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return (self.axis.name,)
-
-    @property
-    def atoms(self) -> int:
-        return self.axis.pieces if self.chosen is None else len(self.chosen) + 1
-
-    @property
-    def spare(self) -> bool:
-        return self.chosen is not None
-
-    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
-        (codes,), counts = histogram.records((self.axis.name,))
-        pieces, weights = self.axis.locate(codes), counts.astype(np.int64)
-        if self.chosen is None:
-            return pieces, weights
-        places = np.searchsorted(self.chosen, pieces)
-        inside = self.chosen[np.minimum(places, len(self.chosen) - 1)] == pieces
-        return np.where(inside, places, len(self.chosen)).astype(np.int64), weights
-
-    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
-        if self.chosen is None:
-            return (self.axis.fill(atom, noise),)
-        if atom < len(self.chosen):
-            return (self.axis.fill(int(self.chosen[atom]), noise),)
-        others = sorted({*range(self.axis.pieces)} - {*self.chosen.tolist()})
-        lengths = [stop - start for start, stop in map(self.axis.span, others)]
-        return (self.axis.fill(others[choose(lengths, noise)], noise),)
-
-
-@frozen
-class Side:
-    """One attribute of a table: each cell apart, or one range of cells."""
-
-    name: str
-    size: int
-    apart: bool
-    start: int
-    stop: int
-
-    @property
-    def length(self) -> int:
-        """How many cells are in the range."""
-        return self.stop - self.start
-
-
-@frozen(eq=False)
-class Table(Cells):
-    """A table of counts: one atom for each combination of cells along the sides that are apart.
-
-    What lies outside the range of another side is spare.
-    """
-
-    sides: tuple[Side, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return tuple(side.name for side in self.sides)
-
-    @property
-    def spare(self) -> bool:
-        return any(side.length < side.size for side in self.sides)
-
-    @property
-    def _asked(self) -> int:
-        return math.prod(side.size for side in self.sides if side.apart)
-
-    @property
-    def atoms(self) -> int:
-        return self._asked + self.spare
-
-    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
-        codes, counts = histogram.records(self.names)
-        cells = np.zeros(len(counts), dtype=np.int64)
-        inside = np.ones(len(counts), dtype=bool)
-        for side, code in zip(self.sides, codes, strict=True):
-            if side.apart:
-                cells = cells * side.size + code
-            else:
-                inside &= (code >= side.start) & (code < side.stop)
-        return np.where(inside, cells, self._asked), counts.astype(np.int64)
-
-    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
-        if atom == self._asked:
-            return self._fill_outside(noise)
-        cell: list[int] = []
-        for side in reversed(self.sides):
-            if side.apart:
-                atom, code = divmod(atom, side.size)
-            else:
-                code = side.start + noise.uniform_below(side.length)
-            cell.append(code)
-        return tuple(reversed(cell))
-
-    def _fill_outside(self, noise: NoiseSource) -> tuple[int, ...]:
-        """A uniform cell outside some range, by the first of the sides that it misses."""
-        sides = self.sides
-        weights = [
-            math.prod(side.length for side in sides[:first])
-            * (sides[first].size - sides[first].length)
-            * math.prod(side.size for side in sides[first + 1 :])
-            for first in range(len(sides))
-        ]
-        first = choose(weights, noise)
-        cell: list[int] = []
-        for number, side in enumerate(sides):
-            if number < first:
-                cell.append(side.start + noise.uniform_below(side.length))
-            elif number > first:
-                cell.append(noise.uniform_below(side.size))
-            else:
-                code = noise.uniform_below(side.size - side.length)
-                cell.append(code if code < side.start else code + side.length)
-        return tuple(cell)

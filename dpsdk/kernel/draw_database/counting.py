@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import reduce
 
 import numpy as np
 
-from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.atoms import Atoms
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.coverage import AnyFunctions, Coverage
-from dpsdk.kernel.draw_database.enumeration import Scores
+from dpsdk.kernel.draw_database.atoms import AtomSampler
+from dpsdk.kernel.draw_database.base import Work
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
@@ -38,32 +34,20 @@ _EACH, _EACH_LARGE, _EACH_SCORE = 4e-9, 1e-7, 5e-8
 _LARGE_BYTES = 40
 
 
-@frozen(eq=False)
-class Counting(Sampler):
+class Counting(AtomSampler):
     """Databases over the atoms of at most four functions, counted by what these sum up to."""
-
-    terms: DrawTerms
-    merged: Atoms
 
     kind = "few functions"
 
-    @classmethod
-    def fits(cls, merged: Atoms) -> bool:
+    @property
+    def fits(self) -> bool:
         """True if there are few enough functions."""
-        return 1 <= merged.functions <= _MOST_FUNCTIONS
-
-    @property
-    def atoms(self) -> int:
-        return self.merged.number
-
-    @property
-    def unit(self) -> Fraction:
-        return self.merged.unit
+        return 1 <= self.merged.functions <= _MOST_FUNCTIONS
 
     @property
     def _steps(self) -> tuple[int, ...]:
         """The greatest common divisor of the weights of each function."""
-        return tuple(reduce(math.gcd, map(int, row)) for row in self.merged.weights)
+        return tuple(math.gcd(*row.tolist()) for row in self.merged.weights)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -78,11 +62,7 @@ class Counting(Sampler):
     def _large(self) -> bool:
         return self.candidates >= _MACHINE
 
-    @property
-    def coverage(self) -> Coverage:
-        return AnyFunctions(self.merged.functions, self.merged.number)
-
-    def work(self) -> Work:
+    def _work(self) -> Work:
         states = math.prod(self._shape)
         rows = self.terms.setting.row_limit
         exact = 2 * max(rows, 1) * self.terms.size * self.merged.widest < _MACHINE
@@ -99,35 +79,26 @@ class Counting(Sampler):
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         table = self._counted()
         counts = table[self.terms.size].reshape(-1)
-        scores = self._scores(histogram)
         # Of combinations of sums that no database has, none can be picked.
         places = np.flatnonzero(counts)
-        order = places[np.argsort(scores[places], kind="stable")]
-        levels, starts = np.unique(scores[order], return_index=True)
-        weights = [int(weight) for weight in np.add.reduceat(counts[order], starts)]
-        chosen = noise.pick(levels, self.rate, weights)
-        start = int(starts[chosen])
-        stop = int(starts[chosen + 1]) if chosen + 1 < len(starts) else len(order)
-        rank = noise.uniform_below(weights[chosen])
-        within = order[start:stop]
+        levels, which = np.unique(self._scores(histogram)[places], return_inverse=True)
+        weights = np.zeros(len(levels), dtype=counts.dtype)
+        np.add.at(weights, which, counts[places])
+        chosen = noise.pick(levels, self.rate, weights.tolist())
+        rank = noise.uniform_below(int(weights[chosen]))
+        within = places[which == chosen]
         totals = np.cumsum(counts[within])
         at = int(np.searchsorted(totals, rank, side="right"))
         rank -= int(totals[at - 1]) if at else 0
         sums = [int(sum_) for sum_ in np.unravel_index(int(within[at]), self._shape[1:])]
         return self.merged.records(self._taken_back(table, sums, rank), noise)
 
-    def _scores(self, histogram: Counts) -> Ints:
+    def _scores(self, histogram: Counts) -> Array:
         """The score of each combination of sums, in C order."""
-        rows, shape = histogram.rows, self._shape[1:]
-        answers = self.merged.answers(histogram, rows)
-        scores = Scores(answers, rows, self.terms.size, self.merged.widest)
-        worst: Ints = np.zeros(shape, dtype=np.int64)
-        for function, (step, length) in enumerate(zip(self._steps, shape, strict=True)):
-            own = scores.of_sums(function, np.arange(length, dtype=np.int64) * step)
-            along = [1] * len(shape)
-            along[function] = length
-            np.maximum(worst, own.reshape(along), out=worst)
-        return worst.reshape(-1)
+        score = self.merged.scorer(histogram, self.terms.size)
+        steps = zip(self._steps, self._shape[1:], strict=True)
+        each = [score(i, np.arange(length) * step) for i, (step, length) in enumerate(steps)]
+        return reduce(np.maximum, np.ix_(*each)).reshape(-1)
 
     def _moves(self) -> list[tuple[int, ...]]:
         """By how much a record in each atom moves each sum."""

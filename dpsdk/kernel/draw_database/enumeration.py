@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import chain, combinations_with_replacement, islice
 
 import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.atoms import Atoms
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.coverage import AnyFunctions, Coverage
+from dpsdk.kernel.draw_database.atoms import AtomSampler, Scorer
+from dpsdk.kernel.draw_database.base import Work
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
-__all__ = ["Batch", "Enumeration", "HEAD_SUMS", "Multisets", "Scores"]
+__all__ = ["Batch", "Enumeration", "HEAD_SUMS", "Multisets"]
 
 _CELLS = 2**24
 """The tails together have about as many sums as this, at the most."""
@@ -38,18 +37,9 @@ HEAD_SUMS = 2**22
 class Batch:
     """Some heads, each to be continued by each of some tails.
 
-    Parameters
-    ----------
-    heads
-        The atoms of each head, an array (heads, records).
-    copies
-        How many records each head has in atom `first` - 1 besides.
-    first
-        The least atom of the tails.
-    records
-        How many records a tail has.
-    tails
-        The sums of the functions over each tail, an array (functions, tails).
+    `heads` are atoms, an array (heads, records), besides `copies` records in atom `first` - 1.
+    `tails` are the sums of the functions over the multisets of `records` atoms from `first` on, an
+    array (functions, tails).
     """
 
     heads: Ints
@@ -107,24 +97,17 @@ class Multisets:
                 number = self._after(first, records)
                 if not 0 < number <= block:
                     continue
-                width = array.shape[1]
+                start = array.shape[1] - number
                 if records and first < last:
-                    shorter = self._after(first, records - 1)
-                    before = arrays[records - 1]
-                    place = slice(width - number, width - number + shorter)
-                    tails = before[:, before.shape[1] - shorter :]
+                    tails = arrays[records - 1][:, -self._after(first, records - 1) :]
+                    place = slice(start, start + tails.shape[1])
                     np.add(tails, self.weights[:, first, None], out=array[:, place])
-                yield from self._headed(first, records, array[:, width - number :], block)
+                yield from self._headed(first, records, array[:, start:], block)
 
     def _room(self, records: int, block: int) -> Ints:
         """An array for the longest list of tails of so many records."""
-        low, high = 0, self.atoms
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (
-                (low, middle) if self._after(middle, records) <= block else (middle + 1, high)
-            )
-        return np.zeros((len(self.weights), self._after(low, records)), dtype=np.int64)
+        first = bisect_left(range(self.atoms), -block, key=lambda atom: -self._after(atom, records))
+        return np.zeros((len(self.weights), self._after(first, records)), dtype=np.int64)
 
     def _headed(self, first: int, records: int, tails: Ints, block: int) -> Iterator[Batch]:
         """The batches with these tails: the heads that no shorter list of tails continues."""
@@ -144,8 +127,8 @@ class Multisets:
     def sums(self, batch: Batch) -> Ints:
         """The sums of the functions over each head of a batch, an array (functions, heads)."""
         sums = np.zeros((len(self.weights), len(batch.heads)), dtype=np.int64)
-        for place in range(batch.heads.shape[1]):
-            sums += self.weights[:, batch.heads[:, place]]
+        for atoms in batch.heads.T:
+            sums += self.weights[:, atoms]
         if batch.copies:
             sums += batch.copies * self.weights[:, batch.first - 1, None]
         return sums
@@ -153,7 +136,7 @@ class Multisets:
     def multiset(self, batch: Batch, place: int) -> list[int]:
         """The atoms of one multiset of a batch, in order."""
         head, tail = divmod(place, batch.tails.shape[1])
-        drawn = [int(atom) for atom in batch.heads[head]] + [batch.first - 1] * batch.copies
+        drawn: list[int] = batch.heads[head].tolist() + [batch.first - 1] * batch.copies
         atom, records = batch.first, batch.records
         while records:
             here = self._after(atom, records - 1)
@@ -173,10 +156,7 @@ def _sequences(atoms: int, length: int, most: int) -> Iterator[Ints]:
         yield np.zeros((1, 0), dtype=np.int64)
         return
     every = combinations_with_replacement(range(atoms), length)
-    while True:
-        some = list(islice(every, most))
-        if not some:
-            return
+    while some := list(islice(every, most)):
         flat = np.fromiter(chain.from_iterable(some), np.int64, len(some) * length)
         yield flat.reshape(len(some), length)
 
@@ -202,57 +182,16 @@ _EACH_STEP, _EACH_SUM = 1.5e-5, 4e-6
 """Seconds for a head or a kind of tail, and for each function of one."""
 
 
-@frozen(eq=False)
-class Scores:
-    """Scores of small databases against one private table: ceil(max |size·F - rows·G| / scale)."""
-
-    answers: tuple[int, ...]
-    rows: int
-    size: int
-    widest: int
-
-    def of_sums(self, function: int, sums: Ints) -> Ints:
-        """The score that one function alone would make, for sums G of it over databases."""
-        gaps = sums * -self.rows
-        gaps += self.size * self.answers[function]
-        np.abs(gaps, out=gaps)
-        scale = self.size * self.widest
-        gaps += scale - 1
-        gaps //= scale
-        return gaps
-
-    @property
-    def kind(self) -> type[np.signedinteger]:
-        """The narrowest integers that hold every score."""
-        return np.int16 if self.rows < 2**15 else np.int32 if self.rows < 2**31 else np.int64
-
-
-@frozen(eq=False)
-class Enumeration(Sampler):
+class Enumeration(AtomSampler):
     """Databases over the atoms of any functions of a record, all of them looked at.
 
     A function of wide range counts fully, and one that is narrower as much less as it is: scores
     are in units of the widest range.
     """
 
-    terms: DrawTerms
-    merged: Atoms
-
     kind = "any functions"
 
-    @property
-    def atoms(self) -> int:
-        return self.merged.number
-
-    @property
-    def unit(self) -> Fraction:
-        return self.merged.unit
-
-    @property
-    def coverage(self) -> Coverage:
-        return AnyFunctions(self.merged.functions, self.merged.number)
-
-    def work(self) -> Work:
+    def _work(self) -> Work:
         setting, multisets = self.terms.setting, self._multisets
         rows = setting.row_limit if setting.rows is None else setting.rows
         functions = self.merged.functions
@@ -277,120 +216,88 @@ class Enumeration(Sampler):
         return Work(seconds, counters + 8 * tails + 16 * heads + buffers)
 
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
-        rows, multisets = histogram.rows, self._multisets
-        answers = self.merged.answers(histogram, rows)
-        scores = Scores(answers, rows, self.terms.size, self.merged.widest)
-        sections = _sections(rows)
-        counts = np.zeros((sections, rows + 1), dtype=np.int64)
+        multisets, score = self._multisets, self.merged.scorer(histogram, self.terms.size)
+        sections = _sections(histogram.rows)
+        counts = np.zeros((sections, histogram.rows + 1), dtype=np.int64)
         length = -(-multisets.number // sections)
-        buffer = _Buffer(counts, rows)
-        for start, _, _, values in _scored(multisets, scores):
-            buffer.add(start // length, values)
-        buffer.flush()
+        for section, values in _buffered(multisets, score, length, counts.shape[1]):
+            counts[section] += np.bincount(values, minlength=counts.shape[1])
         totals = counts.sum(axis=0)
         levels = np.flatnonzero(totals)
         level = int(levels[noise.pick(levels, self.rate, totals[levels].tolist())])
         rank = noise.uniform_below(int(totals[level]))
         section = int(np.searchsorted(np.cumsum(counts[:, level]), rank, side="right"))
         rank -= int(counts[:section, level].sum())
-        return self.merged.records(self._found(scores, level, section, length, rank), noise)
+        for _, batch, place, values in _scored(multisets, score, length, section):
+            at = np.flatnonzero(values == level)
+            if rank < len(at):
+                found = multisets.multiset(batch, place + int(at[rank]))
+                return self.merged.records(found, noise)
+            rank -= len(at)
+        raise ArithmeticError("the second pass counted other scores than the first")
 
     @property
     def _multisets(self) -> Multisets:
         return Multisets(self.merged.weights, self.terms.size)
-
-    def _found(
-        self, scores: Scores, level: int, section: int, length: int, rank: int
-    ) -> Sequence[int]:
-        """The atoms of the database of this rank among those of one score in one section."""
-        multisets = self._multisets
-        for _, batch, place, values in _scored(multisets, scores, (section, length)):
-            at = np.flatnonzero(values == level)
-            if rank < len(at):
-                return multisets.multiset(batch, place + int(at[rank]))
-            rank -= len(at)
-        raise ArithmeticError("the second pass counted other scores than the first")
 
 
 def _sections(rows: int) -> int:
     return min(max(_COUNTERS // (rows + 1), 1), _SECTIONS)
 
 
+def _buffered(
+    multisets: Multisets, score: Scorer, length: int, levels: int
+) -> Iterator[tuple[int, Array]]:
+    """The scores by section, in arrays so long that counting them costs no more than they do."""
+    waiting: list[Array] = []
+    last = number = 0
+    for section, _, _, values in _scored(multisets, score, length):
+        if section != last or number >= max(_BUFFER, 2 * levels):
+            yield last, np.concatenate(waiting)
+            waiting, last, number = [], section, 0
+        waiting.append(values)
+        number += len(values)
+    yield last, np.concatenate(waiting)
+
+
 def _scored(
-    multisets: Multisets, scores: Scores, only: tuple[int, int] | None = None
+    multisets: Multisets, score: Scorer, length: int, only: int | None = None
 ) -> Iterator[tuple[int, Batch, int, Array]]:
-    """Runs of databases: where their batch begins, it, their place in it, and their scores."""
+    """Runs of databases: the section they begin in, their batch, place in it, and scores."""
     start = 0
     known: dict[tuple[int, int], Array] = {}
     tails: tuple[int, int] | None = None
     for batch in multisets.batches():
-        here, start = start, start + batch.number
+        section, start = start // length, start + batch.number
         if tails != (batch.first, batch.records):
             tails = batch.first, batch.records
             known.clear()
-        if only is not None and here // only[1] != only[0]:
-            continue
-        sums = multisets.sums(batch)
-        for place, values in _batch_scores(batch, sums, scores, known):
-            yield here, batch, place, values
+        if only is None or section == only:
+            for place, values in _batch_scores(batch, multisets.sums(batch), score, known):
+                yield section, batch, place, values
 
 
 def _batch_scores(
-    batch: Batch, sums: Ints, scores: Scores, known: dict[tuple[int, int], Array]
+    batch: Batch, sums: Ints, score: Scorer, known: dict[tuple[int, int], Array]
 ) -> Iterator[tuple[int, Array]]:
     """The scores of a batch: all at once, or head by head where there are many tails."""
-    functions, heads = sums.shape
-    width = batch.tails.shape[1]
+    heads, width = sums.shape[1], batch.tails.shape[1]
     if heads > 1 and width < 2**10:
-        worst = np.zeros((heads, width), dtype=scores.kind)
-        for function in range(functions):
+        worst = np.zeros((heads, width), dtype=score.kind)
+        for function, tails in enumerate(batch.tails):
             different, which = np.unique(sums[function], return_inverse=True)
-            both = different[:, None] + batch.tails[function]
-            levels = scores.of_sums(function, both).astype(scores.kind)
+            levels = score(function, different[:, None] + tails)
             np.maximum(worst, levels[which.reshape(-1)], out=worst)
         yield 0, worst.reshape(-1)
         return
     for head in range(heads):
-        worst = np.zeros(width, dtype=scores.kind)
-        for function in range(functions):
+        worst = np.zeros(width, dtype=score.kind)
+        for function, tails in enumerate(batch.tails):
             key = function, int(sums[function, head])
-            if key in known:
-                levels = known[key]
-            else:
-                both = batch.tails[function] + key[1]
-                levels = scores.of_sums(function, both).astype(scores.kind)
+            own = known.get(key)
+            if own is None:
+                own = score(function, tails + key[1])
                 if len(known) * width < _KNOWN:
-                    known[key] = levels
-            np.maximum(worst, levels, out=worst)
+                    known[key] = own
+            np.maximum(worst, own, out=worst)
         yield head * width, worst
-
-
-class _Buffer:
-    """Collects scores, so that counting them costs no more than there are of them."""
-
-    def __init__(self, counts: Ints, rows: int) -> None:
-        self._counts = counts
-        self._values = np.empty(max(_BUFFER, 2 * (rows + 1)), dtype=np.intp)
-        self._filled = 0
-        self._section = 0
-
-    def add(self, section: int, values: Array) -> None:
-        """Count these scores in a section; sections come in ascending order."""
-        if section != self._section:
-            self.flush()
-            self._section = section
-        start = 0
-        while start < len(values):
-            some = values[start : start + len(self._values) - self._filled]
-            self._values[self._filled : self._filled + len(some)] = some
-            self._filled += len(some)
-            start += len(some)
-            if self._filled == len(self._values):
-                self.flush()
-
-    def flush(self) -> None:
-        """Count what was collected."""
-        levels = self._counts.shape[1]
-        found = np.bincount(self._values[: self._filled], minlength=levels)
-        self._counts[self._section] += found
-        self._filled = 0

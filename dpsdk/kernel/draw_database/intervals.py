@@ -11,20 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 
 from dpsdk._records import field, frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database import coverage
-from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.coverage import Coverage
-from dpsdk.kernel.draw_database.levels import Levels, draw
-from dpsdk.kernel.draw_database.structured import COUNTS, extent, highest, records
-from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds, course
-from dpsdk.kernel.draw_database.ways import NOTHING, Ways, choose, free, multiset, split
+from dpsdk.kernel.draw_database.base import DrawTerms, Work
+from dpsdk.kernel.draw_database.bounds import Coverage, IntervalCoverage
+from dpsdk.kernel.draw_database.levels import Candidate, Levels
+from dpsdk.kernel.draw_database.structured import COUNTS, Aim, Structured
+from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds
+from dpsdk.kernel.draw_database.ways import Ways, choose, multiset
 from dpsdk.noise import NoiseSource
-from dpsdk.typing import Ints
 
 __all__ = ["Intervals"]
 
@@ -32,8 +31,7 @@ _GRAIN = 4
 """The parts of a row to which least and greatest gaps are rounded under add-remove."""
 
 
-@frozen(eq=False)
-class Intervals(Sampler):
+class Intervals(Structured):
     """The sampler for ranges of an attribute: near in all intervals of the pieces of an axis.
 
     The score is not the largest error itself, but ceil(g·max) - floor(g·min) in parts 1/g of a row,
@@ -43,14 +41,15 @@ class Intervals(Sampler):
     small databases of up to 4 records, g is their size, and nothing is rounded.
     """
 
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    terms: DrawTerms
-    axis: Axis
-    kind: str = field(init=False, default="intervals")
+    @classmethod
+    def of(
+        cls, names: tuple[str, ...], shape: tuple[int, ...], terms: DrawTerms, axis: Axis
+    ) -> Intervals:
+        """The sampler for the pieces of an axis."""
+        return cls("intervals", names, shape, terms, (Thresholds(axis),), whole=True)
 
     @property
-    def grain(self) -> int:
+    def grain(self) -> int:  # type: ignore[override]  # derived here, a constant elsewhere
         return 1 if self.terms.setting.replaced else min(self.terms.size, _GRAIN)
 
     @property
@@ -61,36 +60,25 @@ class Intervals(Sampler):
         return self.terms.epsilon * grain / (2 * moved)
 
     @property
-    def rounding(self) -> Fraction:
+    def rounding(self) -> Fraction:  # type: ignore[override]  # derived here, a constant elsewhere
         return Fraction(2, self.grain)
 
     @property
-    def atoms(self) -> int:
-        return self.axis.pieces + self.terms.setting.outside
-
-    @property
     def coverage(self) -> Coverage:
-        return coverage.Intervals()
+        return IntervalCoverage()
 
-    def work(self) -> Work:
-        rows, width = extent(self)
+    def _work(self) -> Work:
+        setting = self.terms.setting
+        rows = setting.row_limit if setting.rows is None else setting.rows
         # Each count goes through as many windows, the most of which are soon found empty.
-        windows = self.grain * (highest(self, rows) + 1) * COUNTS // 2
-        part, aim = Thresholds(self.axis), Aim(rows, self.terms.size, ordered=False)
-        bits = math.ceil(self.log2_candidates)
-        once = part.effort(aim, width).work(windows, bits, ordered=False)
+        windows = self.grain * (self._highest(rows) + 1) * COUNTS // 2
+        once, bits = self._count_work(windows), math.ceil(self.log2_candidates)
         return Work(once.seconds, once.bytes + windows * (200 + bits // 8))
 
-    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
-        found = draw(self.levels(histogram), self.rate / self.grain, noise)
-        part = Thresholds(self.axis)
-        return records(self.names, self.shape, (part,), (found,), self.terms.size, noise)
-
-    def levels(self, histogram: Counts) -> Near:
-        """The small databases by their score for a private table, in parts of a row."""
+    def levels(self, histogram: Counts) -> Levels:
         aim = Aim(histogram.rows, self.terms.size, ordered=False)
-        along = course(self.axis, histogram, aim)
-        return Near(along, aim, self.grain, self.candidates, self.terms.setting.outside)
+        course = Course.of(cast("Thresholds", self.parts[0]).axis, histogram, aim)
+        return _Near(course, self.grain, self.candidates, self.outside)
 
 
 @frozen
@@ -103,46 +91,38 @@ class _Window:
 
 
 @frozen(eq=False)
-class Near(Levels[tuple[int, ...]]):
-    """Small databases by their score, in parts of a row. A candidate is a list of atoms in order.
-
-    Where records may lie outside, the list may be shorter than the small database.
-    """
+class _Near(Levels):
+    """Small databases by their score, in parts of a row."""
 
     course: Course
-    aim: Aim
     grain: int
     candidates: int
     outside: bool
     _known: dict[tuple[int, int], int] = field(init=False, factory=dict[tuple[int, int], int])
 
     @property
-    def worst(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def worst(self) -> int:
         # The error of an interval is at most all rows, and rounding adds less than two parts.
-        return self.grain * self.aim.rows + 1
+        return self.grain * self.course.aim.rows + 1
 
     @property
-    def guess(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
-        return self.grain * self.aim.rows // (2 * self.aim.size)
+    def guess(self) -> int:
+        return self.grain * self.course.aim.rows // (2 * self.course.aim.size)
 
     def _windows(self, level: int) -> Iterator[_Window]:
-        size, grain = self.aim.size, self.grain
+        size, grain = self.course.aim.size, self.grain
         for start in range(-level, 1):
             below, inner = -(-size * start // grain), -(-size * (start + 1) // grain)
             yield _Window(below, inner, size * (start + level) // grain)
 
-    def _gap(self, records: int) -> int:
-        """The gap at the end, for so many records in the domain."""
-        return self.aim.size * int(self.course.counts[-1]) - self.aim.rows * records
-
     def _totals(self, below: int, above: int) -> range:
         """The numbers of records in the domain that keep the gap at the end within bounds."""
-        rows, size = self.aim.rows, self.aim.size
-        most = size
-        least = 0 if self.outside else size
+        rows, size = self.course.aim.rows, self.course.aim.size
+        least, most = 0 if self.outside else size, size
         if rows:
-            least = max(least, -((above - self._gap(0)) // rows))
-            most = min(most, (self._gap(0) - below) // rows)
+            gap = size * int(self.course.counts[-1])
+            least = max(least, -((above - gap) // rows))
+            most = min(most, (gap - below) // rows)
         return range(least, most + 1)
 
     def _within(self, below: int, above: int) -> int:
@@ -151,13 +131,10 @@ class Near(Levels[tuple[int, ...]]):
             return 0
         known = self._known.get((below, above))
         if known is None:
-            chain = self._chain(self.course.checks(below, above), below, above)
-            known = sum(chain.ways.of(records) for records in self._totals(below, above))
+            ways = self.course.chain(below, above).ways
+            known = sum(map(ways.of, self._totals(below, above)))
             self._known[below, above] = known
         return known
-
-    def _chain(self, checks: Ints, below: int, above: int) -> Chain:
-        return Chain.along(self.course.steps(checks, below, above), ordered=False)
 
     def _touching(self, window: _Window) -> int:
         wide = self._within(window.below, window.above)
@@ -168,22 +145,23 @@ class Near(Levels[tuple[int, ...]]):
             return self.candidates
         return sum(map(self._touching, self._windows(level)))
 
-    def sample(self, level: int, noise: NoiseSource) -> tuple[int, ...]:
+    def sample(self, level: int, noise: NoiseSource) -> Candidate:
+        course = self.course
         if level >= self.worst:
-            found = multiset(self.course.atoms + self.outside, self.aim.size, noise)
-            return tuple(atom for atom in found if atom < self.course.atoms)
+            found = multiset(course.atoms + self.outside, course.aim.size, noise)
+            return (tuple(atom for atom in found if atom < course.atoms),)
         windows = list(self._windows(level))
         window = windows[choose(list(map(self._touching, windows)), noise)]
         below, inner, above = window.below, window.inner, window.above
-        checks = np.union1d(self.course.checks(below, above), self.course.checks(inner, above))
-        wide = self._chain(checks, below, above)
+        checks = np.union1d(course.checks(below, above), course.checks(inner, above))
+        wide = course.chain(below, above, checks)
         if inner > 0:
             # The gap before the first cell is in the first part already.
             totals = self._totals(below, above)
             records = totals[choose([wide.ways.of(n) for n in totals], noise)]
-            return tuple(wide.sample(records, noise))
-        narrow = self._chain(checks, inner, above)
-        return tuple(self._draw_touching(window, wide, narrow, noise))
+            return (tuple(wide.sample(records, noise)),)
+        narrow = course.chain(inner, above, checks)
+        return (tuple(self._draw_touching(window, wide, narrow, noise)),)
 
     def _draw_touching(
         self, window: _Window, wide: Chain, narrow: Chain, noise: NoiseSource
@@ -200,22 +178,18 @@ class Near(Levels[tuple[int, ...]]):
         # Backwards, until a gap is met in the first part; what lies before it is free.
         while records <= narrow.steps[number - 1].high:
             number -= 1
-            step = wide.steps[number]
-            start = sum(step.atoms for step in wide.steps[:number])
             before = _less(wide.tables[number], narrow.tables[number])
-            more = free(step.atoms, records - before.low, ordered=False)
-            records, moved = split(before, more, records, noise, ordered=False)
-            found += [start + atom for atom in multiset(step.atoms, moved, noise)] if moved else []
-        return sorted(found + wide.unwind(number, records, noise))
+            records, moved = wide.step_back(number, before, records, noise)
+            found += moved
+        return sorted(found + wide.sample(records, noise, number))
 
-    def level(self, candidate: tuple[int, ...]) -> int:
-        low, high = self.course.extremes(candidate, last=True)
-        size, grain = self.aim.size, self.grain
+    def level(self, candidate: Candidate) -> int:
+        low, high = self.course.extremes(candidate[0], last=True)
+        size, grain = self.course.aim.size, self.grain
         return -(-grain * high // size) - grain * low // size
 
 
 def _less(wide: Ways, narrow: Ways) -> Ways:
-    if narrow is NOTHING or not narrow.counts:
+    if not narrow.counts:
         return wide
-    counts = [count - narrow.of(wide.low + i) for i, count in enumerate(wide.counts)]
-    return Ways(wide.low, counts)
+    return Ways(wide.low, [count - narrow.of(wide.low + i) for i, count in enumerate(wide.counts)])

@@ -14,14 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import TypeAlias
 
 from dpsdk._records import frozen
 from dpsdk.noise import NoiseSource
 
-__all__ = ["Levels", "Segment", "attempt", "draw", "segmented"]
+__all__ = ["Candidate", "Levels", "attempt", "draw", "segmented"]
 
-T = TypeVar("T")
+Candidate: TypeAlias = tuple[tuple[int, ...], ...]
+"""For each part of a workload the atoms of the records, in order; those outside are left out."""
 
 _TRIES = 6.0
 """Segments are cut until no more tries than this are to be expected, or cutting does not help."""
@@ -33,32 +34,36 @@ _SHARE = 0.25
 """Once all that could be cut is less of the tries than this, nothing is cut any more."""
 
 
-class Levels(ABC, Generic[T]):
+class Levels(ABC):
     """Candidates on integer levels from 0, counted by how many lie at or below a level."""
 
     __slots__ = ()
 
-    worst: int
-    """No candidate is above this level."""
+    @property
+    @abstractmethod
+    def worst(self) -> int:
+        """No candidate is above this level."""
 
-    guess: int
-    """About where the first candidates are, or below."""
+    @property
+    @abstractmethod
+    def guess(self) -> int:
+        """About where the first candidates are, or below."""
 
     @abstractmethod
     def count(self, level: int) -> int:
         """The weight of the candidates at or below a level, from 0 to `worst`."""
 
     @abstractmethod
-    def sample(self, level: int, noise: NoiseSource) -> T:
+    def sample(self, level: int, noise: NoiseSource) -> Candidate:
         """One of the candidates at or below a level, with a probability as its base weight."""
 
     @abstractmethod
-    def level(self, candidate: T) -> int:
+    def level(self, candidate: Candidate) -> int:
         """The level of a candidate."""
 
 
 @frozen
-class Segment:
+class _Segment:
     """The levels above `below` up to `end`, and the counts at or below either."""
 
     below: int
@@ -76,21 +81,17 @@ def _log(number: int) -> float:
     return math.log(number) if number > 0 else -math.inf
 
 
-def draw(levels: Levels[T], rate: Fraction, noise: NoiseSource) -> T:
-    """One candidate, with a probability proportional to its base weight · exp(-rate · level).
-
-    The least possible level may be any; some candidate must exist.
-    """
+def draw(levels: Levels, rate: Fraction, noise: NoiseSource) -> Candidate:
+    """One candidate, with a probability proportional to its base weight · exp(-rate · level)."""
     segments = segmented(levels, float(rate))
-    while True:
-        candidate = attempt(levels, segments, rate, noise)
-        if candidate is not None:
-            return candidate
+    while (candidate := attempt(levels, segments, rate, noise)) is None:
+        pass
+    return candidate
 
 
 def attempt(
-    levels: Levels[T], segments: Sequence[Segment], rate: Fraction, noise: NoiseSource
-) -> T | None:
+    levels: Levels, segments: Sequence[_Segment], rate: Fraction, noise: NoiseSource
+) -> Candidate | None:
     """One try: a candidate, or None if what was proposed is not kept."""
     starts = [segment.below + 1 for segment in segments]
     counts = [segment.count for segment in segments]
@@ -100,15 +101,15 @@ def attempt(
     return candidate if above >= 0 and noise.bernoulli_exp(rate * above) else None
 
 
-def segmented(levels: Levels[T], rate: float) -> list[Segment]:
+def segmented(levels: Levels, rate: float) -> list[_Segment]:
     """Segments that hold all candidates, few and with few tries to expect."""
-    done: list[Segment] = []
-    uncut: list[tuple[float, int, Segment]] = []
+    done: list[_Segment] = []
+    uncut: list[tuple[float, int, _Segment]] = []
 
-    def add(segment: Segment) -> None:
+    def add(segment: _Segment) -> None:
+        length = segment.end - segment.below
         if segment.count == segment.under:
             return
-        length = segment.end - segment.below
         if length == 1 or (length - 1) * rate <= _FINE:
             done.append(segment)
         else:
@@ -120,27 +121,27 @@ def segmented(levels: Levels[T], rate: float) -> list[Segment]:
         _, _, segment = heappop(uncut)
         middle = (segment.below + segment.end) // 2
         count = levels.count(middle)
-        add(Segment(segment.below, middle, segment.under, count))
-        add(Segment(middle, segment.end, count, segment.count))
+        add(_Segment(segment.below, middle, segment.under, count))
+        add(_Segment(middle, segment.end, count, segment.count))
     return done + [segment for _, _, segment in uncut]
 
 
-def _upwards(levels: Levels[T], rate: float) -> Iterator[Segment]:
+def _upwards(levels: Levels, rate: float) -> Iterator[_Segment]:
     """Segments from the first level on, until what remains weighs little, and the remainder."""
     total, worst = levels.count(levels.worst), levels.worst
     below, under, level, known = -1, 0, min(levels.guess, worst), -math.inf
     while level < worst and _log(total) - rate * (below + 1) > known:
         count = levels.count(level)
-        segment = Segment(below, level, under, count)
+        segment = _Segment(below, level, under, count)
         yield segment
         known = max(known, segment.logs(rate)[1])
         below, under = level, count
         level = min(worst, level + max(level // 4, math.ceil(1 / max(rate, 1 / worst))))
     if below < worst:
-        yield Segment(below, worst, under, total)
+        yield _Segment(below, worst, under, total)
 
 
-def _worth_cutting(done: list[Segment], uncut: list[Segment], rate: float) -> bool:
+def _worth_cutting(done: list[_Segment], uncut: list[_Segment], rate: float) -> bool:
     """True if many tries are to be expected, and not for the segments that are done."""
     logs = [segment.logs(rate) for segment in done + uncut]
     top = max((most for most, _ in logs), default=0.0)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from dpsdk._records import define, field
 from dpsdk.domain import Domain
 from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix
-from dpsdk.kernel.draw_database.base import DrawTerms, Part, Sampler
-from dpsdk.kernel.draw_database.cells import Pieces, Side, Table
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
+from dpsdk.kernel.draw_database.cells import Cells, Side
 from dpsdk.kernel.draw_database.intervals import Intervals
-from dpsdk.kernel.draw_database.structured import Structured
+from dpsdk.kernel.draw_database.structured import Part, Structured
 from dpsdk.kernel.draw_database.thresholds import Axis, Thresholds
 
 __all__ = ["recognised"]
 
 _READ_LIMIT = 2**22
 """Factors of more weights than this are not read through."""
+
+_Span: TypeAlias = tuple[str, int, tuple[int, int] | None]
 
 _GROUP_LIMIT = 2**18
 """More groups than this are not gone through."""
@@ -95,14 +97,12 @@ class _Ranges:
             return Thresholds(axis)
         if self.every_prefix or (self.every_cell and self.some):
             return None
-        if self.every_cell:
-            return Pieces(axis, None)
         ordered = sorted(self.some)
         if any(stop > start for (_, stop), (start, _) in pairwise(ordered)):
             return None
-        if len(ordered) == axis.pieces:
-            return Pieces(axis, None)
-        return Pieces(axis, axis.locate(np.array([start for start, _ in ordered])))
+        whole = self.every_cell or len(ordered) == axis.pieces
+        starts = np.array([start for start, _ in ordered])
+        return Cells((Side(axis, None if whole else axis.locate(starts)),))
 
 
 @define
@@ -111,31 +111,30 @@ class _Asked:
 
     domain: Domain
     whole: bool = False
-    table: tuple[Side, ...] | None = None
+    table: tuple[_Span, ...] | None = None
     ranges: dict[str, _Ranges] = field(factory=dict[str, _Ranges])
 
     def take(self, block: Kronecker) -> bool:
         """Add the functions of a block; False if they have no structure that is known here."""
-        if block.scale != 1.0:
-            return False
+        factors = [factor.simplified() for factor in block.factors]
         pairs = [
             (name, factor)
-            for name, factor in zip(
-                block.names, [factor.simplified() for factor in block.factors], strict=True
-            )
+            for name, factor in zip(block.names, factors, strict=True)
             if factor.span != slice(0, factor.size)
         ]
+        if block.scale != 1.0:
+            return False
         if not pairs:
             self.whole = True
             return True
         if len(pairs) == 1:
-            (name, factor) = pairs[0]
+            ((name, factor),) = pairs
             known = self.ranges.setdefault(name, _Ranges(self.domain[name].size))
             return known.take(factor)
-        sides = tuple(_sides(pairs))
-        if self.table not in (None, sides) or len(sides) < len(pairs):
+        spans = tuple(_span(name, factor) for name, factor in pairs)
+        if None in spans or self.table not in (None, spans):
             return False
-        self.table = sides
+        self.table = cast("tuple[_Span, ...]", spans)
         return True
 
     def sampler(self, terms: DrawTerms) -> Sampler | None:
@@ -144,30 +143,31 @@ class _Asked:
         for asked in self.ranges.values():
             self.whole |= asked.settle()
         ranges = {name: asked for name, asked in self.ranges.items() if asked.asks}
-        if self.table is not None:
-            if ranges:
-                return None
-            parts: list[Part] = [Table(self.table)]
-            return Structured("cells", names, shape, terms, tuple(parts), self.whole)
         known = [asked.part(name) for name, asked in ranges.items()]
-        parts = [part for part in known if part is not None]
-        if len(parts) == len(known) > 0:
-            kind = "thresholds" if isinstance(parts[0], Thresholds) else "cells"
-            kind = "marginals" if len(parts) > 1 else kind
-            return Structured(kind, names, shape, terms, tuple(parts), self.whole)
-        if len(known) == 1:
+        if self.table is not None:
+            known = [None] if ranges else [Cells(tuple(_side(*span) for span in self.table))]
+        elif len(known) == 1 and known[0] is None:
             ((name, asked),) = ranges.items()
-            return Intervals(names, shape, terms, asked.axis(name))
-        return None
+            return Intervals.of(names, shape, terms, asked.axis(name))
+        parts = tuple(part for part in known if part is not None)
+        if not parts or len(parts) < len(known):
+            return None
+        kind = "thresholds" if isinstance(parts[0], Thresholds) else "cells"
+        kind = "marginals" if len(parts) > 1 else kind
+        return Structured(kind, names, shape, terms, parts, self.whole)
 
 
-def _sides(pairs: list[tuple[str, Factor]]) -> Iterator[Side]:
-    """The sides of a table, of those factors that can be one."""
-    for name, factor in pairs:
-        if factor == Identity(factor.size):
-            yield Side(name, factor.size, True, 0, factor.size)
-        elif (span := factor.span) is not None and span.start < span.stop:
-            yield Side(name, factor.size, False, span.start, span.stop)
+def _span(name: str, factor: Factor) -> _Span | None:
+    """The side of a table that a factor can be: each cell apart, or those from start to stop."""
+    size, span = factor.size, factor.span
+    if factor == Identity(size):
+        return name, size, None
+    return (name, size, (span.start, span.stop)) if span and span.start < span.stop else None
+
+
+def _side(name: str, size: int, ends: tuple[int, int] | None) -> Side:
+    axis = Axis.cut(name, size, ends) if ends else Axis(name, size, None)
+    return Side(axis, axis.locate(np.array(ends[:1])) if ends else None)
 
 
 def _read(factor: Factor) -> list[tuple[int, int]] | None:

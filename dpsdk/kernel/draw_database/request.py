@@ -22,9 +22,9 @@ from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
-from dpsdk.kernel.draw_database.base import DrawTerms
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.bounds import DrawBound, to_size
-from dpsdk.kernel.draw_database.choose import Chosen, Limits, best_size, choose, covering_size
+from dpsdk.kernel.draw_database.choose import Limits, best_size, choose, covering_size
 from dpsdk.kernel.lattice import prepare_form
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
@@ -134,28 +134,28 @@ class DrawPricing:
     """
 
     guarantee: Guarantee
-    _chosen: Chosen = field(repr=False)
+    _sampler: Sampler = field(repr=False)
     _entries: int = field(repr=False)
 
     @property
     def kind(self) -> str:
         """The kind of sampler that draws."""
-        return self._chosen.sampler.kind
+        return self._sampler.kind
 
     @property
     def seconds(self) -> float:
         """About how long the draw takes."""
-        return self._chosen.work().seconds
+        return self._sampler.work().seconds
 
     @property
     def bytes(self) -> int:
         """About how much memory the draw takes."""
-        return self._chosen.work().bytes
+        return self._sampler.work().bytes
 
     @property
     def bound(self) -> DrawBound:
         """How far off the database may be in the functions of its workload."""
-        return self._chosen.bound
+        return self._sampler.bound
 
     @property
     def accuracy(self) -> DatabaseAccuracy:
@@ -164,7 +164,7 @@ class DrawPricing:
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> SmallDatabase:
         """Draw. How many records have which score follows from the table, so it is opened first."""
-        records = self._chosen.sampler.draw(opened(), noise)
+        records = self._sampler.draw(opened(), noise)
         return SmallDatabase(records, self.bound)
 
 
@@ -216,8 +216,8 @@ class DrawDatabase(Request[SmallDatabase]):
         facts = facts_of(terms)
         form = prepare_form(self.form, facts).form
         draw = DrawTerms(self.size, self.epsilon, facts)
-        chosen = choose(form.apart(), draw, self.limits)
-        return DrawPricing(BoundedRangeGuarantee(self.epsilon), chosen, form.rows)
+        sampler = choose(form.apart(), draw, self.limits)
+        return DrawPricing(BoundedRangeGuarantee(self.epsilon), sampler, form.rows)
 
     @classmethod
     def sized(

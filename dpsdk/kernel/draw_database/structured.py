@@ -3,23 +3,100 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Effort, Part, Profile, Sampler, Work
-from dpsdk.kernel.draw_database.coverage import Coverage, Marginals
-from dpsdk.kernel.draw_database.levels import Levels, draw
-from dpsdk.kernel.draw_database.ways import choose, shuffled
+from dpsdk.kernel.draw_database.base import DrawTerms, Effort, Sampler, Work, estimate
+from dpsdk.kernel.draw_database.bounds import Coverage, MarginalCoverage
+from dpsdk.kernel.draw_database.levels import Candidate, Levels, draw
+from dpsdk.kernel.draw_database.ways import Ways, choose, shuffled
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = ["COUNTS", "Structured", "extent", "highest", "records"]
+__all__ = ["COUNTS", "Aim", "Part", "Profile", "Structured"]
 
 COUNTS = 40
 """About how often the small databases up to some level are counted for one draw, at the most."""
+
+
+@frozen
+class Aim:
+    """The aim of small databases, in numbers: a private table of so many rows."""
+
+    rows: int
+    size: int
+    ordered: bool
+
+    def least(self, count: int, level: int) -> int:
+        """The fewest records that come within `level` rows of a count; maybe below 0."""
+        return -(self.size * (level - count) // self.rows) if self.rows else 0
+
+    def most(self, count: int, level: int) -> int:
+        """The most records that come within `level` rows of a count; maybe more than there are."""
+        return self.size * (count + level) // self.rows if self.rows else self.size
+
+    def score(self, gap: int) -> int:
+        """The rows, rounded up, of a gap |size·F - rows·G|."""
+        return -(-gap // self.size)
+
+
+class Profile(ABC):
+    """A private table as a part sees it, and the small databases near it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def ways(self, level: int) -> Ways:
+        """The ways to put records into atoms with an error of at most `level` rows."""
+
+    @abstractmethod
+    def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
+        """The atoms, in order, of a uniform one of these ways for so many records."""
+
+    @abstractmethod
+    def score(self, atoms: Sequence[int]) -> int:
+        """The error, in rows and rounded up, of records in these atoms in order."""
+
+
+class Part(ABC):
+    """Functions of the attributes `names`, which are 0 outside the domain."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The attributes."""
+
+    @property
+    @abstractmethod
+    def atoms(self) -> int:
+        """The number of atoms among the cells of these attributes."""
+
+    @property
+    @abstractmethod
+    def spare(self) -> bool:
+        """True if all functions are 0 on one of the atoms."""
+
+    @abstractmethod
+    def coverage(self, atoms: int) -> Coverage:
+        """The proven coverage of these functions, over so many atoms."""
+
+    @abstractmethod
+    def profile(self, histogram: Counts, aim: Aim) -> Profile:
+        """The numbers of a private table that this part sees."""
+
+    @abstractmethod
+    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        """A uniform cell of an atom, one number for each name."""
+
+    @abstractmethod
+    def effort(self, aim: Aim, width: int) -> Effort:
+        """The effort of counting once, where running counts may differ by `width` records."""
 
 
 @frozen(eq=False)
@@ -57,82 +134,57 @@ class Structured(Sampler):
         if len(self.parts) == 1 and not self.whole:
             return self.parts[0].coverage(self.atoms)
         parts = tuple(part.coverage(part.atoms) for part in self.parts)
-        return Marginals(parts, self.outside)
+        return MarginalCoverage(parts, self.outside)
 
-    def work(self) -> Work:
-        rows, width = extent(self)
-        aim = Aim(rows, self.terms.size, self.ordered)
+    def _work(self) -> Work:
+        return self._count_work(COUNTS)
+
+    def _count_work(self, times: int) -> Work:
+        """The work of counting so often."""
+        setting, size = self.terms.setting, self.terms.size
+        # By how many records running counts may differ, from public facts.
+        rows, width = setting.row_limit, size + 1
+        if setting.rows is not None:
+            rows = setting.rows
+            width = min(size, 2 * size * self._highest(rows) // max(rows, 1) + 1) + 1
+        aim = Aim(rows, size, self.ordered)
         efforts = [part.effort(aim, width) for part in self.parts]
-        whole = Effort(
-            sum(effort.steps for effort in efforts),
-            sum(effort.products for effort in efforts),
-            sum(effort.numbers for effort in efforts),
-        )
-        return whole.work(COUNTS, math.ceil(self.log2_candidates), ordered=self.ordered)
+        return estimate(efforts, times, math.ceil(self.log2_candidates), ordered=self.ordered)
+
+    def _highest(self, rows: int) -> int:
+        """About the highest level, in rows, that has to be counted for a table of so many rows."""
+        spread = math.log(2) * self.log2_candidates / float(self.rate)
+        return math.ceil(min(float(rows), 1.25 * (rows / self.terms.size + spread)))
 
     def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
-        near = self.levels(histogram)
-        found = draw(near, self.rate, noise)
-        return records(self.names, self.shape, self.parts, found, self.terms.size, noise)
+        found = draw(self.levels(histogram), self.rate / self.grain, noise)
+        return self._records(found, noise)
 
-    def levels(self, histogram: Counts) -> Near:
-        """The small databases by their score for a private table."""
+    def levels(self, histogram: Counts) -> Levels:
+        """The small databases by their score for a private table, in parts of a row."""
         aim = Aim(histogram.rows, self.terms.size, self.ordered)
         profiles = tuple(part.profile(histogram, aim) for part in self.parts)
         inside = int(histogram.records(())[1].sum()) if self.whole else None
-        return Near(aim, profiles, self.outside, inside)
+        return _Near(aim, profiles, self.outside, inside)
 
-
-def extent(sampler: Sampler) -> tuple[int, int]:
-    """From public facts, the most rows, and by how many records running counts may differ."""
-    setting, size = sampler.terms.setting, sampler.terms.size
-    if setting.rows is None:
-        return setting.row_limit, size + 1
-    level = highest(sampler, setting.rows)
-    return setting.rows, min(size, 2 * size * level // max(setting.rows, 1) + 1) + 1
-
-
-def highest(sampler: Sampler, rows: int) -> int:
-    """About the highest level, in rows, that has to be counted for a table of so many rows."""
-    spread = math.log(2) * sampler.log2_candidates / float(sampler.rate)
-    return math.ceil(min(float(rows), 1.25 * (rows / sampler.terms.size + spread)))
-
-
-def records(
-    names: tuple[str, ...],
-    shape: tuple[int, ...],
-    parts: Sequence[Part],
-    found: Sequence[Sequence[int]],
-    size: int,
-    noise: NoiseSource,
-) -> Ints:
-    """Records with a uniform cell of their atoms, in a uniform order if there are several parts.
-
-    `found` has the atoms of each part; records that are in none of the lists lie outside.
-    """
-    drawn = np.full((size, len(names)), -1, dtype=np.int64)
-    inside = len(found[0])
-    places = {name: place for place, name in enumerate(names)}
-    known = set[str]()
-    for part, atoms in zip(parts, found, strict=True):
-        order = atoms if len(parts) == 1 else shuffled(atoms, noise)
-        for row, atom in enumerate(order):
-            for name, code in zip(part.names, part.fill(atom, noise), strict=True):
-                drawn[row, places[name]] = code
-        known.update(part.names)
-    for name, cells in zip(names, shape, strict=True):
-        if name not in known:
-            column = [noise.uniform_below(cells) for _ in range(inside)]
-            drawn[:inside, places[name]] = column
-    return drawn[np.lexsort(drawn.T[::-1])]
+    def _records(self, found: Candidate, noise: NoiseSource) -> Ints:
+        """Records with a uniform cell of their atoms, in a uniform order if of several parts."""
+        drawn = np.full((self.terms.size, len(self.names)), -1, dtype=np.int64)
+        inside = len(found[0])
+        places = {name: place for place, name in enumerate(self.names)}
+        for part, atoms in zip(self.parts, found, strict=True):
+            own = [places.pop(name) for name in part.names]
+            for row, atom in enumerate(shuffled(atoms, noise) if self.ordered else atoms):
+                drawn[row, own] = part.fill(atom, noise)
+        for name, place in places.items():
+            cells = self.shape[self.names.index(name)]
+            drawn[:inside, place] = [noise.uniform_below(cells) for _ in range(inside)]
+        return drawn[np.lexsort(drawn.T[::-1])]
 
 
 @frozen(eq=False)
-class Near(Levels[tuple[tuple[int, ...], ...]]):
-    """Small databases by their score. A candidate is a list of atoms, in order, for each part.
-
-    Where records may lie outside, the lists may be shorter than the small database.
-    """
+class _Near(Levels):
+    """Small databases by their score."""
 
     aim: Aim
     profiles: tuple[Profile, ...]
@@ -141,12 +193,12 @@ class Near(Levels[tuple[tuple[int, ...], ...]]):
     """How many rows lie in the domain, where that is asked for."""
 
     @property
-    def worst(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def worst(self) -> int:
         # Neither count is above the number of rows.
         return self.aim.rows
 
     @property
-    def guess(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+    def guess(self) -> int:
         return self.aim.rows // (2 * self.aim.size)
 
     def _weights(self, level: int) -> list[int]:
@@ -157,9 +209,7 @@ class Near(Levels[tuple[tuple[int, ...], ...]]):
             low = max(low, aim.least(self.inside, level))
             high = min(high, aim.most(self.inside, level))
         weights = [0] * (aim.size + 1)
-        if low > high:
-            return weights
-        ways = [profile.ways(level) for profile in self.profiles]
+        ways = [profile.ways(level) for profile in self.profiles] if low <= high else []
         for records in range(low, high + 1):
             weight = math.comb(aim.size, records) if aim.ordered else 1
             weights[records] = weight * math.prod(way.of(records) for way in ways)
@@ -168,11 +218,11 @@ class Near(Levels[tuple[tuple[int, ...], ...]]):
     def count(self, level: int) -> int:
         return sum(self._weights(level))
 
-    def sample(self, level: int, noise: NoiseSource) -> tuple[tuple[int, ...], ...]:
+    def sample(self, level: int, noise: NoiseSource) -> Candidate:
         records = choose(self._weights(level), noise)
         return tuple(tuple(profile.sample(level, records, noise)) for profile in self.profiles)
 
-    def level(self, candidate: tuple[tuple[int, ...], ...]) -> int:
+    def level(self, candidate: Candidate) -> int:
         scores = [
             profile.score(atoms) for profile, atoms in zip(self.profiles, candidate, strict=True)
         ]

@@ -19,9 +19,9 @@ __all__ = [
     "combine",
     "free",
     "multiset",
-    "sequence",
     "shuffled",
     "split",
+    "spread",
 ]
 
 T = TypeVar("T")
@@ -48,9 +48,11 @@ def multiset(cells: int, size: int, noise: NoiseSource) -> list[int]:
     return [number - before for before, number in enumerate(sorted(taken))]
 
 
-def sequence(cells: int, size: int, noise: NoiseSource) -> list[int]:
-    """Independent uniform numbers below `cells`, as a multiset in order."""
-    return sorted(noise.uniform_below(cells) for _ in range(size))
+def spread(cells: int, size: int, noise: NoiseSource, *, ordered: bool) -> list[int]:
+    """A uniform way to put so many records anywhere into so many cells, in order."""
+    if ordered:
+        return sorted(noise.uniform_below(cells) for _ in range(size))
+    return multiset(cells, size, noise) if size else []
 
 
 def shuffled(items: Sequence[T], noise: NoiseSource) -> list[T]:
@@ -81,13 +83,6 @@ class Ways:
         """The ways for so many records."""
         return self.counts[records - self.low] if self.low <= records <= self.high else 0
 
-    def clipped(self, low: int, high: int) -> Ways:
-        """Those for `low` to `high` records only."""
-        first, last = max(low, self.low), min(high, self.high)
-        if first > last:
-            return NOTHING
-        return Ways(first, self.counts[first - self.low : last - self.low + 1])
-
 
 NOTHING = Ways(0, ())
 """No way for any number."""
@@ -98,10 +93,8 @@ EMPTY = Ways(0, (1,))
 
 def free(cells: int, most: int, *, ordered: bool) -> Ways:
     """All ways to put up to `most` records into so many cells."""
-    if cells == 0:
-        return EMPTY
     counts = [1]
-    for records in range(1, most + 1):
+    for records in range(1, most + 1 if cells else 1):
         if ordered:
             counts.append(counts[-1] * cells)
         else:
@@ -110,31 +103,24 @@ def free(cells: int, most: int, *, ordered: bool) -> Ways:
 
 
 def combine(left: Ways, right: Ways, low: int, high: int, *, ordered: bool) -> Ways:
-    """The ways for two separate groups of cells together, for `low` to `high` records."""
+    """The ways for both groups of cells together, of `low` to `high` records."""
     first = max(low, left.low + right.low)
     last = min(high, left.high + right.high)
     if first > last or not left.counts or not right.counts:
         return NOTHING
-    if ordered:
-        return Ways(first, [_interleaved(left, right, n) for n in range(first, last + 1)])
-    backwards = right.counts[::-1]
-    top = left.low + right.high
     counts: list[int] = []
+    backwards = right.counts[::-1]
     for records in range(first, last + 1):
-        # Of the left, i records; of the right, records - i, which is at place top - records + i
-        # of the list backwards, counted from left.low.
-        shift = top - records
+        # Of the left, i records; of the right, records - i, which is at place shift + i - left.low
+        # of the list backwards.
+        shift = left.low + right.high - records
         start = max(0, -shift)
-        counts.append(sum(map(mul, left.counts[start:], backwards[start + shift :])))
+        ours, theirs = left.counts[start:], backwards[start + shift :]
+        if ordered:
+            orders = [math.comb(records, left.low + i) for i in range(start, len(left.counts))]
+            ours = list(map(mul, ours, orders))
+        counts.append(sum(map(mul, ours, theirs)))
     return Ways(first, counts)
-
-
-def _interleaved(left: Ways, right: Ways, records: int) -> int:
-    total = 0
-    for i in range(max(left.low, records - right.high), min(left.high, records - right.low) + 1):
-        pair = left.counts[i - left.low] * right.counts[records - i - right.low]
-        total += math.comb(records, i) * pair
-    return total
 
 
 def split(
@@ -192,7 +178,7 @@ class Bounded:
         if cells == 1:
             return [0] * records
         if self._free:
-            return (sequence if self.ordered else multiset)(cells, records, noise)
+            return spread(cells, records, noise, ordered=self.ordered)
         half = cells // 2
         both = self.ways(half), self.ways(cells - half)
         left, right = split(*both, records, noise, ordered=self.ordered)

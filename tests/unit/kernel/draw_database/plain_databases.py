@@ -19,7 +19,6 @@ from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Neighbors
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
-from dpsdk.kernel.draw_database.intervals import Intervals
 from dpsdk.kernel.draw_database.levels import Levels
 from dpsdk.kernel.draw_database.structured import Structured
 
@@ -131,9 +130,9 @@ def terms(
     return DrawTerms(world.size, epsilon, facts)
 
 
-def levels(sampler: Sampler, private: Histogram) -> Levels[object]:
+def levels(sampler: Sampler, private: Histogram) -> Levels:
     """What a sampler counts, in whole steps of its score."""
-    assert isinstance(sampler, Structured | Intervals)
+    assert isinstance(sampler, Structured)
     return sampler.levels(private)
 
 

@@ -12,11 +12,17 @@ from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.kernel.draw_database import choose as choose_module
 from dpsdk.kernel.draw_database.base import DrawTerms
-from dpsdk.kernel.draw_database.choose import Limits, choose, feasible_size
+from dpsdk.kernel.draw_database.bounds import (
+    CellCoverage,
+    IntervalCoverage,
+    MarginalCoverage,
+    ThresholdCoverage,
+)
+from dpsdk.kernel.draw_database.choose import Limits, choose, feasible_size, general
 from dpsdk.kernel.draw_database.counting import Counting
-from dpsdk.kernel.draw_database.coverage import Cells, Intervals, Marginals, Thresholds
 from dpsdk.kernel.draw_database.enumeration import Enumeration
 from dpsdk.kernel.draw_database.levels import attempt, segmented
+from dpsdk.kernel.draw_database.recognition import recognised
 from dpsdk.testing.audit import enumerate_law, tables
 from worlds import crossed
 
@@ -35,8 +41,8 @@ def random_form(functions, seed=3):
 
 def test_what_can_be_counted_is_counted_and_the_rest_is_looked_at():
     total = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Weights([range(30)])})])
-    assert type(choose(total, terms_for(DOMAIN, 20)).sampler) is Counting
-    assert type(choose(random_form(20), terms_for(DOMAIN, 5)).sampler) is Enumeration
+    assert type(choose(total, terms_for(DOMAIN, 20))) is Counting
+    assert type(choose(random_form(20), terms_for(DOMAIN, 5))) is Enumeration
 
 
 def test_what_takes_too_long_is_refused_with_what_could_be_asked_instead():
@@ -83,7 +89,7 @@ def test_rows_play_a_part_only_where_they_are_public():
     form = random_form(3)
     limits = [terms_for(DOMAIN, 3, rows, Neighbors.ADD_REMOVE) for rows in (10**5, 10**5)]
     one, other = (choose(form, terms) for terms in limits)
-    assert one.error(0.05) == other.error(0.05)
+    assert one.bound.error(0.05) == other.bound.error(0.05)
     with pytest.raises(ExactSamplingInfeasible):
         choose(random_form(20), terms_for(DOMAIN, 3, 2**40, Neighbors.ADD_REMOVE))
 
@@ -93,9 +99,9 @@ def test_the_bound_is_in_rows_of_the_widest_function_and_counts_rounding():
     tenfold = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"b": Weights([[0, 10] * 5])})])
     real = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"b": Weights([[0, 1 / 3] * 5])})])
     terms = terms_for(DOMAIN, 10)
-    error = choose(single, terms).error(0.05)
-    assert choose(tenfold, terms).error(0.05) == 10 * error
-    assert float(choose(real, terms).error(0.05)) == pytest.approx(float(error) / 3, abs=2e-2)
+    error = choose(single, terms).bound.error(0.05)
+    assert choose(tenfold, terms).bound.error(0.05) == 10 * error
+    assert float(choose(real, terms).bound.error(0.05)) == pytest.approx(float(error) / 3, abs=2e-2)
     assert choose(real, terms).bias > 0
 
 
@@ -121,26 +127,30 @@ CROSSING = tuple({"y": Range(100, low, low + 30)} for low in (1, 7))
 @pytest.mark.parametrize(
     ("form", "kind", "coverage"),
     [
-        (form_over(LARGE, *THRESHOLDS), "thresholds", Thresholds()),
-        (form_over(LARGE, *CROSSING), "intervals", Intervals()),
-        (form_over(LARGE, HUNDRED), "cells", Cells(101)),
-        (form_over(LARGE, {}, HUNDRED), "cells", Marginals((Cells(100),), outside=True)),
+        (form_over(LARGE, *THRESHOLDS), "thresholds", ThresholdCoverage()),
+        (form_over(LARGE, *CROSSING), "intervals", IntervalCoverage()),
+        (form_over(LARGE, HUNDRED), "cells", CellCoverage(101)),
+        (
+            form_over(LARGE, {}, HUNDRED),
+            "cells",
+            MarginalCoverage((CellCoverage(100),), outside=True),
+        ),
         (
             form_over(LARGE, HUNDRED, *THRESHOLDS),
             "marginals",
-            Marginals((Cells(100), Thresholds()), outside=True),
+            MarginalCoverage((CellCoverage(100), ThresholdCoverage()), outside=True),
         ),
     ],
     ids=["thresholds", "intervals", "cells", "cells and all", "marginals"],
 )
 def test_structures_are_told_and_covered_as_proven(form, kind, coverage):
-    (chosen,) = choose_module._structured(form, terms_for(LARGE, 5))
-    assert (chosen.sampler.kind, chosen.family.coverage) == (kind, coverage)
+    chosen = recognised(form, terms_for(LARGE, 5))
+    assert (chosen.kind, chosen.coverage) == (kind, coverage)
 
 
 def test_a_structure_is_drawn_from_however_large_its_attribute_is():
     chosen = choose(form_over(LARGE, *THRESHOLDS), terms_for(LARGE, 5))
-    assert chosen.sampler.kind == "thresholds"
+    assert chosen.kind == "thresholds"
     # Without one, there are as many kinds of records as the attribute has cells, for all we know.
     mixed = form_over(LARGE, {"x": Range(CELLS, 0, 9), "y": Range(100, 0, 9)}, *THRESHOLDS)
     with pytest.raises(ExactSamplingInfeasible) as caught:
@@ -156,7 +166,7 @@ def test_a_large_structure_is_not_written_out(monkeypatch):
     form = form_over(domain, {"a": Prefix(2**12)})
     choose(form_over(SMALL, {"a": Prefix(3)}), terms_for(SMALL, 5))
     monkeypatch.setattr(choose_module.Atoms, "of", written_out)
-    assert choose(form, terms_for(domain, 5)).sampler.kind == "thresholds"
+    assert choose(form, terms_for(domain, 5)).kind == "thresholds"
     assert choose_module.best_size(form, terms_for(domain, 5), 0.05) > 5
     with pytest.raises(AssertionError):
         choose(form_over(SMALL, {"a": Prefix(3)}), terms_for(SMALL, 5))
@@ -231,21 +241,20 @@ def law_of(sampler, histogram):
 @pytest.mark.parametrize(("name", "relation"), crossed(FORMS, Neighbors, 2))
 def test_every_sampler_errs_within_its_bound(name, relation, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.draw_database.structured.draw", one_try)
-    monkeypatch.setattr("dpsdk.kernel.draw_database.intervals.draw", one_try)
     form, rows, beta = FORMS[name], 2, 0.2
     public = rows if relation is Neighbors.REPLACE_ONE else None
     setting = Facts(form.domain, relation, public, True, rows)
     terms = DrawTerms(2, Fraction(6), setting)
-    every = list(choose_module._general(form, terms))
+    every = general(form, terms)
     if name in ENUMERABLE:
-        every += choose_module._structured(form, terms)
+        every.append(recognised(form, terms))
     for data in list(tables(form.domain, rows, relation))[::3]:
         histogram = open_histogram(data)
         inside = histogram.table(form.domain.names).reshape(-1)
         counts = np.append(inside, rows - inside.sum())
         for chosen in every:
-            law = law_of(chosen.sampler, histogram)
-            bound = float(chosen.error(beta))
+            law = law_of(chosen, histogram)
+            bound = float(chosen.bound.error(beta))
             beyond = sum(
                 mass
                 for records, mass in law.items()

@@ -9,9 +9,8 @@ import pytest
 from plain_databases import World, tables, terms
 from test_draw_structured import CASES, sampler, world
 
-from dpsdk.kernel.draw_database import choose as choose_module
-from dpsdk.kernel.draw_database.bounds import Family, Planner
-from dpsdk.kernel.draw_database.coverage import Cells
+from dpsdk.kernel.draw_database.bounds import CellCoverage, Family
+from dpsdk.kernel.draw_database.recognition import recognised
 from worlds import crossed
 
 pytestmark = pytest.mark.thorough
@@ -43,8 +42,8 @@ def test_no_table_is_farther_off_than_promised(name: str, kind: tuple[bool, bool
         if math.comb(plain.cells + size, size) > 700 or (plain.ordered and size > 3):
             continue
         given = terms(plain, rows, replaced=replaced, epsilon=Fraction(epsilon))
-        (chosen,) = choose_module._structured(asked, given)
-        drawn, bound = chosen.sampler, chosen.error(BETA)
+        drawn = recognised(asked, given)
+        bound = drawn.bound.error(BETA)
         assert drawn.kind == sampler(name, given).kind == kind
         weight = Fraction(math.exp(-drawn.rate / drawn.grain))
         for table in list(tables(plain.domain.size + 1, rows))[::5]:
@@ -57,7 +56,7 @@ def test_no_table_is_farther_off_than_promised(name: str, kind: tuple[bool, bool
 
 def test_one_row_less_could_not_be_promised() -> None:
     cells, rate = 6, Fraction(1, 2)
-    family = Family(Cells(cells), cells)
+    family = Family(CellCoverage(cells), cells)
     far = family.excess(1, rate, BETA) + 1
     # All rows are in one cell, and so is one database of one record; the others are as far as that.
     beyond = (cells - 1) * math.exp(-rate * far)
@@ -68,7 +67,7 @@ def test_one_row_less_could_not_be_promised() -> None:
 
 def test_the_best_size_of_many_is_within_a_row_and_a_thousandth() -> None:
     for rows in (50, 700, 9_000):
-        family, rate = Family(Cells(40), 40), Fraction(1, 2)
+        family, rate = Family(CellCoverage(40), 40), Fraction(1, 2)
         best = min(family.error(size, rate, rows, BETA) for size in range(1, 400))
-        found = Planner(family, rate, BETA, most=399).size(rows)
+        found = family.best_size(rate, rows, BETA, most=399)
         assert family.error(found, rate, rows, BETA) <= best * Fraction(1001, 1000) + 1

@@ -114,15 +114,7 @@ def wrapped(text: str, room: float, size: float, weight: str = "normal") -> list
 
 
 class Canvas:
-    """Axes to draw into.
-
-    Parameters
-    ----------
-    ax
-        Axes of a caller; None for those of a new figure.
-    lines
-        How many lines of things a new figure has room for, below each other.
-    """
+    """Axes to draw into: a caller's, or those of a new figure with room for so many lines."""
 
     def __init__(self, ax: Axes | None, lines: float = 14) -> None:
         self.own = ax is None
@@ -135,14 +127,10 @@ class Canvas:
         else:
             self.axes, self.figure = _checked(ax)
         self.colours = _colours(self.axes)
-        self.text: dict[str, Any] = {
-            "parse_math": False,
-            "usetex": False,
-            "color": self.colours.ink,
-        }
+        self.text: dict[str, Any] = {"parse_math": False, "usetex": False}
+        self.text["color"] = self.colours.ink
         self.size = float(rcParams["font.size"])
-        family = FontProperties()
-        self.font = set(get_font(findfont(family)).get_charmap())
+        self.font = set(get_font(findfont(FontProperties())).get_charmap())
         for side in ("top", "right"):
             self.axes.spines[side].set_visible(False)
         for side in ("left", "bottom"):
@@ -247,18 +235,10 @@ class Canvas:
         private: bool,
         items: Sequence[str] = (),
     ) -> Figure:
-        """Write the heading, and return the figure.
+        """Write title, lines and the picture in words, and return the figure.
 
-        Parameters
-        ----------
-        title, lines
-            The title, and what is to be known of the picture.
-        alternative
-            The same picture in words.
-        private
-            Whether it was made with private noise; else all of it says that it was not.
-        items
-            A numbered list below a figure of this module.
+        Without private noise all of it says that it was not private. Below a figure of this module
+        is a numbered list of `items`.
         """
         marks = [] if private else [SEEDED]
         words = [f"{mark}." for mark in marks] + [f"{printable(title)}.", alternative, *lines]

@@ -85,18 +85,10 @@ def format_count(count: int, one: str, many: str = "") -> str:
 
 @frozen(eq=False)
 class Entries:
-    """The numbers of a release, and the ends of their bars.
+    """The numbers of a release, NaN where nothing is told, and the ends of their bars.
 
-    Parameters
-    ----------
-    values
-        As released, in one row; NaN where nothing is told.
-    low, high
-        Between which the truths lie; NaN where there is no bound at all, and possibly infinite.
-    joint
-        Whether all of them lie there at once; None where there is no bound.
-    bound
-        What is known of all of them at once.
+    Ends are NaN where there is no bound, and possibly infinite; `joint` says if all truths lie
+    between them at once, None where there is no bound.
     """
 
     values: Floats
@@ -119,10 +111,8 @@ class Entries:
 
     def ordered(self, order: Sequence[int]) -> Entries:
         """Return the same entries in another order."""
-        places = list(order)
-        return Entries(
-            self.values[places], self.low[places], self.high[places], self.joint, self.bound
-        )
+        values, low, high = (part[list(order)] for part in (self.values, self.low, self.high))
+        return Entries(values, low, high, self.joint, self.bound)
 
 
 def entries_of(release: Release[A], beta: float, numbers: Callable[[A], Floats]) -> Entries:

@@ -5,28 +5,30 @@
 
 from __future__ import annotations
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_beta
 from dpsdk._records import frozen
 from dpsdk.accounting import Remaining, Spent
 from dpsdk.accounting.numbers import as_room, confidence, percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Laplace
-from dpsdk.plots._canvas import Canvas
-from dpsdk.plots._inputs import session_facts
+from dpsdk.plots._inputs import canvas_for, session_facts
 from dpsdk.plots._text import format_count, printable
 from dpsdk.queries.totals import Count
 from dpsdk.session import Session
 
-__all__ = ["draw_budget"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["budget"]
 
 _SHOWN = 24
 
 
 @frozen
-class Account:
+class _Account:
     """One line of the picture: a share that was spent, of what, and what is left."""
 
     name: str
@@ -34,7 +36,7 @@ class Account:
     spent: Spent
     remaining: Remaining | None
     title: str
-    reserve: bool = False
+    reserved: bool = False
     closed: bool = False
 
     @property
@@ -54,18 +56,14 @@ class Account:
         return "; ".join(parts)
 
 
-def _accounts(x: Session | Spent) -> list[Account]:
+def _accounts(x: Session | Spent) -> list[_Account]:
     if isinstance(x, Spent):
-        return [Account("account", x.of or str(x.guarantee), x, None, "account")]
-    accounts = [Account("session", str(x.budget), x.spent, x.remaining, "session")]
-    for scope in x.scopes:
-        title = f"scope {printable(scope.name, 40)!r}"
-        accounts.append(
-            Account(
-                scope.name, scope.cap, scope.spent, scope.remaining, title, scope.reserve,
-                scope.closed,
-            )
-        )  # fmt: skip
+        return [_Account("account", x.of or str(x.guarantee), x, None, "account")]
+    accounts = [_Account("session", str(x.budget), x.spent, x.remaining, "session")]
+    for one in x.scopes:
+        title, reserved = f"scope {printable(one.name, 40)!r}", one.reserve and not one.closed
+        told = one.name, one.cap, one.spent, one.remaining, title, reserved, one.closed
+        accounts.append(_Account(*told))
     return accounts
 
 
@@ -82,13 +80,25 @@ def _affordable_count(session: Session, beta: float) -> str:
     )
 
 
-def draw_budget(x: object, ax: Axes | None, beta: float) -> Figure:
-    """Draw one bar for each account: what was spent, then what is left, hatched where reserved."""
+def budget(x: Session | Spent, ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """Draw the spending of a session and its scopes, and what is left to them.
+
+    Parameters
+    ----------
+    x
+        A session, with all scopes on its ledger; or what it, or a scope, has spent.
+    ax
+        As for `marginal`.
+    beta
+        How likely the count may be farther off that all that is left would buy; of a `Spent`
+        nothing is known that is left.
+    """
+    fails = to_beta(beta)
     if not isinstance(x, Session | Spent):
         raise InvalidArgument("x", "a session, or what it has spent", shown(x))
     accounts = _accounts(x)
     drawn = accounts[:_SHOWN]
-    canvas = Canvas(ax, max(3.0, 2.1 * len(drawn)))
+    canvas = canvas_for(ax, max(3.0, 2.1 * len(drawn)))
     axes, colours = canvas.axes, canvas.colours
     for place, account in enumerate(drawn):
         gone = account.spent.fraction
@@ -99,7 +109,7 @@ def draw_budget(x: object, ax: Axes | None, beta: float) -> Figure:
             left=gone,
             facecolor="none" if account.closed else colours.weak,
             edgecolor=colours.strong,
-            hatch="////" if account.reserve and not account.closed else None,
+            hatch="////" if account.reserved else None,
             linewidth=0.8,
         ).set_label("_left")
         bar = axes.barh(place, gone, 0.42, color=colours.strong, edgecolor=colours.strong)
@@ -112,14 +122,14 @@ def draw_budget(x: object, ax: Axes | None, beta: float) -> Figure:
     names = [f"{canvas.printable(one.name, 24)}\n{canvas.printable(one.cap, 30)}" for one in drawn]
     canvas.ticks("y", list(range(len(drawn))), names)
     lines = ["In each bar, from the left: what is spent, then what remains."]
-    if any(account.reserve and not account.closed for account in drawn):
+    if any(account.reserved for account in drawn):
         lines[0] += " Hatched: set aside for its scope."
     if len(accounts) > len(drawn):
         lines.append(f"{len(accounts) - len(drawn):,} more scopes are not shown.")
     lines.append(f"Whatever is asked next, the session keeps {accounts[0].spent.guarantee}.")
     subject, private = accounts[0].cap, True
     if isinstance(x, Session):
-        lines.append(_affordable_count(x, beta))
+        lines.append(_affordable_count(x, fails))
         table, private = session_facts(x)
         subject = f"{x.budget} on {shown(table)}"
     words = " ".join(f"{account.title} ({account.cap}): {account.words}." for account in drawn)

@@ -7,28 +7,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_beta
 from dpsdk.errors import InvalidArgument
-from dpsdk.plots._canvas import Canvas
-from dpsdk.plots._inputs import to_items
+from dpsdk.plots._inputs import canvas_for, to_items
 from dpsdk.plots._text import format_count, format_number, printable
-from dpsdk.testing.audit import SamplingReport, WorstCase
 
-__all__ = ["draw_audits", "power", "to_reports"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-Audit: TypeAlias = WorstCase | SamplingReport
+    from dpsdk.plots._canvas import Canvas
+    from dpsdk.testing.audit import SamplingReport, WorstCase
+
+    Audits: TypeAlias = (
+        WorstCase
+        | SamplingReport
+        | Sequence[WorstCase]
+        | Sequence[SamplingReport]
+        | Mapping[str, WorstCase]
+        | Mapping[str, SamplingReport]
+    )
+    Reports: TypeAlias = dict[str, WorstCase] | dict[str, SamplingReport]
+
+__all__ = ["audit", "power"]
 
 _SHOWN = 40
 _ORDERS = (1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0)
 
 
-def to_reports(x: object) -> dict[str, WorstCase] | dict[str, SamplingReport]:
+def _to_reports(x: object) -> Reports:
     """Read reports by name, all of one kind."""
+    from dpsdk.testing.audit import SamplingReport, WorstCase  # noqa: PLC0415  # which few load
+
     expected = "a WorstCase or SamplingReport, or a sequence or mapping of such of one kind"
     if isinstance(x, WorstCase | SamplingReport):
         named: dict[str, object] = {x.claimed if isinstance(x, WorstCase) else "test": x}
@@ -37,68 +49,65 @@ def to_reports(x: object) -> dict[str, WorstCase] | dict[str, SamplingReport]:
         named = {str(name): report for name, report in given.items()}
     else:
         named = {f"{place}": one for place, one in enumerate(to_items(x, expected), 1)}
-    cases = {name: one for name, one in named.items() if isinstance(one, WorstCase)}
-    samples = {name: one for name, one in named.items() if isinstance(one, SamplingReport)}
-    if named and len(cases) == len(named):
-        return cases
-    if named and len(samples) == len(named):
-        return samples
+    for kind in (WorstCase, SamplingReport):
+        if named and all(isinstance(one, kind) for one in named.values()):
+            return cast("Reports", named)
     raise InvalidArgument("x", expected, shown(x))  # pyright: ignore[reportUnknownArgumentType]  # whatever it is
 
 
-def draw_audits(
-    reports: Mapping[str, WorstCase] | Mapping[str, SamplingReport], ax: Axes | None, beta: float
-) -> Figure:
-    """Draw one bar, or two, for each audit."""
-    shown_reports = list(reports.items())[:_SHOWN]
-    cases = [(name, one) for name, one in shown_reports if isinstance(one, WorstCase)]
-    samples = [(name, one) for name, one in shown_reports if isinstance(one, SamplingReport)]
-    canvas = Canvas(ax, max(3.5, 2.0 * len(shown_reports)))
-    if cases:
-        words, lines = _draw_cases(canvas, cases, beta)
-        kind = "audit"
-    else:
-        words, lines = _draw_samples(canvas, samples, beta)
-        kind = "statistical test"
-    canvas.axes.set_ylim(len(shown_reports) - 0.5, -0.8)
+def audit(x: Audits, ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """Draw the findings of audits beside the claims.
+
+    Parameters
+    ----------
+    x
+        A `WorstCase` of `dpsdk.testing.audit.audit`, or a `SamplingReport` of its `sample`; or
+        several of one kind, in a mapping by name.
+    ax
+        As for `marginal`.
+    beta
+        How often an attacker errs: said is how often one then succeeds at the most, where the claim
+        tells. Of tests it is drawn as a line.
+    """
+    from dpsdk.testing.audit import SamplingReport, WorstCase  # noqa: PLC0415  # which few load
+
+    fails, reports = to_beta(beta), _to_reports(x)
+    drawn = list(reports.items())[:_SHOWN]
+    cases = [one for _, one in drawn if isinstance(one, WorstCase)]
+    samples = [one for _, one in drawn if isinstance(one, SamplingReport)]
+    canvas = canvas_for(ax, max(3.5, 2.0 * len(drawn)))
+    kind = "audit" if cases else "statistical test"
+    draw = _draw_cases(canvas, cases, fails) if cases else _draw_samples(canvas, samples, fails)
+    words, lines = draw
+    for place, text in enumerate(words):
+        canvas.caption(place - 0.26, text)
+    canvas.axes.set_ylim(len(drawn) - 0.5, -0.8)
     canvas.numbers("x")
-    names = [canvas.printable(name, 24) for name, _ in shown_reports]
-    canvas.ticks("y", list(range(len(names))), names)
-    if len(reports) > len(shown_reports):
-        lines.append(f"{len(reports) - len(shown_reports):,} more are not shown.")
-    failed = sum(not _passed(report) for report in reports.values())
+    canvas.ticks("y", list(range(len(drawn))), [canvas.printable(name, 24) for name, _ in drawn])
+    if len(reports) > len(drawn):
+        lines.append(f"{len(reports) - len(drawn):,} more are not shown.")
+    failed = sum(
+        not one.passed if isinstance(one, WorstCase) else one.violated for one in reports.values()
+    )
     verdict = f"{format_count(failed, 'claim')} REFUTED" if failed else "none refutes its claim"
     title = f"{format_count(len(reports), kind)}: {verdict}"
     if len(reports) == 1 and not failed:
         title = f"One {kind}: its claim is not refuted"
-    told = " ".join(
-        f"{printable(name, 40)}: {text}."
-        for (name, _), text in zip(shown_reports, words, strict=True)
-    )
+    pairs = zip(drawn, words, strict=True)
+    told = " ".join(f"{printable(name, 40)}: {text}." for (name, _), text in pairs)
     return canvas.finish(title, lines, told, private=True)
 
 
-def _passed(report: Audit) -> bool:
-    return report.passed if isinstance(report, WorstCase) else not report.violated
-
-
 def _draw_cases(
-    canvas: Canvas, named: Sequence[tuple[str, WorstCase]], beta: float
+    canvas: Canvas, reports: Sequence[WorstCase], beta: float
 ) -> tuple[list[str], list[str]]:
     """Draw what was found, as a share of what each claim allows."""
     axes, colours = canvas.axes, canvas.colours
-    shares = [_share(report) for _, report in named]
+    shares = list(map(_share, reports))
     end = 1.15 * max([1.0, *filter(math.isfinite, shares)])
     words: list[str] = []
-    for place, ((_, report), share) in enumerate(zip(named, shares, strict=True)):
-        axes.barh(
-            place,
-            min(share, end),
-            0.4,
-            facecolor=colours.strong if report.passed else "none",
-            edgecolor=colours.strong if report.passed else colours.ink,
-            hatch=None if report.passed else "xxxx",
-        ).set_label("_found")
+    for place, (report, share) in enumerate(zip(reports, shares, strict=True)):
+        _draw_bar(canvas, place, min(share, end), 0.4, "" if report.passed else "xxxx")
         if math.isinf(share):
             axes.plot([end * 0.985], [place], ">", color=colours.ink, markersize=8, zorder=4)
         ends = [place - 0.26, place + 0.26]
@@ -109,21 +118,36 @@ def _draw_cases(
             f"{format_number(report.figure)} of {format_number(report.allowed)} claimed, "
             f"{printable(report.claimed, 40)}"
         )
-        canvas.caption(place - 0.26, words[-1])
     axes.set_xlim(0, end)
     canvas.name_axis("x", "found, as a share of what is claimed (line)")
-    pairs = format_count(sum(one.pairs for _, one in named), "pair")
-    paths = format_count(sum(one.paths for _, one in named), "path")
+    pairs = format_count(sum(one.pairs for one in reports), "pair")
+    paths = format_count(sum(one.paths for one in reports), "path")
     lines = [f"Exact enumeration of {pairs} of neighbouring tables, {paths} in all."]
-    powers = [power(report, beta) for _, report in named]
+    powers = [power(report, beta) for report in reports]
     known = [one for one in powers if one is not None]
-    if len(known) == len(named):
-        which = "this claim" if len(named) == 1 else "the weakest claim"
+    if len(known) == len(reports):
+        which = "this claim" if len(reports) == 1 else "the weakest claim"
         lines.append(
             f"Under {which}, who knows all other rows and errs with probability β = {beta:g} finds "
             f"a row with probability {format_number(max(known))} at the most."
         )
     return words, [*lines, "An audit refutes a claim; none can prove it."]
+
+
+def _draw_bar(
+    canvas: Canvas, place: float, width: float, height: float, refuted: str, *, weak: bool = False
+) -> None:
+    """Draw a bar, with a pattern in place of its colour if it refutes something."""
+    colours = canvas.colours
+    face = colours.weak if weak else colours.strong
+    canvas.axes.barh(
+        place,
+        width,
+        height,
+        facecolor="none" if refuted else face,
+        edgecolor=colours.ink if refuted else colours.strong,
+        hatch=refuted or None,
+    ).set_label("_found")
 
 
 def _share(report: WorstCase) -> float:
@@ -133,36 +157,26 @@ def _share(report: WorstCase) -> float:
 
 
 def _draw_samples(
-    canvas: Canvas, named: Sequence[tuple[str, SamplingReport]], beta: float
+    canvas: Canvas, reports: Sequence[SamplingReport], beta: float
 ) -> tuple[list[str], list[str]]:
     """Draw how likely each event is, on one table and on its neighbour."""
-    axes, colours = canvas.axes, canvas.colours
+    axes = canvas.axes
     words: list[str] = []
-    for place, (_, report) in enumerate(named):
-        for height, up, face in (
-            (report.first, -0.11, colours.strong),
-            (report.second, 0.11, colours.weak),
-        ):
-            axes.barh(
-                place + up,
-                height,
-                0.2,
-                facecolor="none" if report.violated else face,
-                edgecolor=colours.ink if report.violated else colours.strong,
-                hatch=("xxxx" if up < 0 else "..") if report.violated else None,
-            ).set_label("_found")
+    for place, report in enumerate(reports):
+        above, below = ("xxxx", "..") if report.violated else ("", "")
+        _draw_bar(canvas, place - 0.11, report.first, 0.2, above)
+        _draw_bar(canvas, place + 0.11, report.second, 0.2, below, weak=True)
         ratio = math.inf if report.second <= 0 else report.first / report.second
         words.append(
             f"{'REFUTED' if report.violated else 'Not refuted'}: at least "
             f"{format_number(report.first)} on one table, at most {format_number(report.second)} "
             f"on its neighbour, {format_number(ratio)} times, {printable(report.event, 40)}"
         )
-        canvas.caption(place - 0.26, words[-1])
-    axes.axvline(beta, color=colours.ink, linewidth=1.0, linestyle=":", label="beta")
-    axes.set_xlim(0, 1.1 * max([0.1, beta, *[max(one.first, one.second) for _, one in named]]))
+    axes.axvline(beta, color=canvas.colours.ink, linewidth=1.0, linestyle=":", label="beta")
+    axes.set_xlim(0, 1.1 * max([0.1, beta, *[max(one.first, one.second) for one in reports]]))
     canvas.name_axis("x", "probability of the event that tells most")
-    samples = sum(one.samples for _, one in named)
-    errs = format_count(sum(one.second <= beta for _, one in named), "event errs", "events err")
+    samples = sum(one.samples for one in reports)
+    errs = format_count(sum(one.second <= beta for one in reports), "event errs", "events err")
     return words, [
         f"{samples:,} samples. Above: on one table, at least; below: on its neighbour, at most.",
         f"As an attack, {errs} with probability β = {beta:g} at the most (dotted).",

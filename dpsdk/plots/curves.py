@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from dpsdk._checks import shown, to_beta
 from dpsdk.accounting.numbers import as_text, confidence
-from dpsdk.plots._canvas import Canvas
+from dpsdk.errors import InvalidArgument
+from dpsdk.plots._inputs import canvas_for, session_facts, to_items
 from dpsdk.plots._text import (
     Entries,
     describe_bounds,
@@ -26,13 +26,50 @@ from dpsdk.plots._text import (
     printable,
 )
 from dpsdk.plots.tables import thinned
+from dpsdk.queries.monotone import ranked
 from dpsdk.queries.threshold import Threshold
-from dpsdk.queries.workload import Answers
+from dpsdk.queries.workload import Answers, Workload
 from dpsdk.release import Cost, Release
+from dpsdk.session import Session
 from dpsdk.session.history import Receipt
 from dpsdk.typing import Bools, Floats
 
-__all__ = ["draw_cdf", "draw_receipts", "draw_releases"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpsdk.plots._canvas import Canvas
+
+__all__ = ["cdf", "stream"]
+
+_STREAMS = (
+    "a session, its history, or releases of one number or truth value each, in the order of asking"
+)
+
+
+def _to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, ...], list[int]]:
+    """Read a release of thresholds of one attribute: it, them, and the cells below each."""
+    expected = "a release of a workload of thresholds of one attribute, in one unit"
+    if not isinstance(x, Release):
+        raise InvalidArgument("x", expected, shown(x))
+    release = cast("Release[object]", x)
+    asked = release.asked
+    if not isinstance(asked, Workload) or not isinstance(release.value, Answers):
+        raise InvalidArgument("x", expected, f"a release of {shown(release.value)}")
+    queries = cast("Workload[object]", asked).queries
+    # Shares of other classes, also of their subclasses, may fall.
+    thresholds = tuple([query for query in queries if type(query) is Threshold])
+    if len(thresholds) < len(queries):
+        other = next(query for query in queries if type(query) is not Threshold)
+        raise InvalidArgument("x", expected, f"one with {shown(other)}")
+    known = ranked(thresholds, release.facts.domain)
+    if known is None:
+        raise InvalidArgument("x", expected, "conditions of another class")
+    chains, ranks = known
+    for chain, query in zip(chains, thresholds, strict=True):
+        if chain != chains[0] or query.normalized != thresholds[0].normalized:
+            raise InvalidArgument("x", expected, f"{shown(thresholds[0])} and {shown(query)}")
+    return cast("Release[Answers[float]]", x), thresholds, ranks.tolist()
 
 
 def _numbers(answers: Answers[float]) -> Floats:
@@ -53,27 +90,33 @@ def _position(threshold: float | date, *, hours: bool) -> float:
     return float(threshold)
 
 
-def draw_cdf(
-    release: Release[Answers[float]],
-    thresholds: Sequence[Threshold],
-    ranks: Sequence[int],
-    ax: Axes | None,
-    beta: float,
-) -> Figure:
-    """Draw what was released at each threshold, with its bar, and what follows between them."""
+def cdf(x: Release[Answers[float]], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """How many rows lie at or below each of some thresholds.
+
+    Where all bars hold at once, what follows between two thresholds is shaded: the truth is there
+    no lower than at the one before, and no higher than at the next.
+
+    Parameters
+    ----------
+    x
+        A release of a workload of `Threshold` queries of one attribute, in any order.
+    ax, beta
+        As for `marginal`.
+    """
+    (release, thresholds, ranks), fails = _to_thresholds(x), to_beta(beta)
     ends = [query.threshold for query in thresholds]
     hours = any(isinstance(end, datetime) for end in ends)
     positions = [_position(end, hours=hours) for end in ends]
     # What lies between two thresholds follows from which of them has more cells below it.
     order = sorted(range(len(ends)), key=lambda place: (ranks[place], positions[place]))
-    entries = entries_of(release, beta, _numbers).ordered(order)
+    entries = entries_of(release, fails, _numbers).ordered(order)
     places = np.array([positions[place] for place in order])
-    canvas = Canvas(ax)
+    canvas = canvas_for(ax)
     axes, colours = canvas.axes, canvas.colours
     few, shares = len(places) <= 60, thresholds[0].normalized
     width = 1.8 if few else max(0.4, 60 / len(places))
     canvas.bars(places, entries, upright=True, width=width, beside=1.0 if shares else 0.0)
-    lines = describe_release(release, entries, beta)
+    lines = describe_release(release, entries, fails)
     if entries.joint and len(places) > 1:
         _shade_between(canvas, places, entries)
         lines.insert(1, "Shaded: between thresholds, since no share falls as its threshold rises.")
@@ -124,6 +167,60 @@ def _shade_between(canvas: Canvas, places: Floats, entries: Entries) -> None:
     )
 
 
+def _to_receipts(x: object) -> list[Receipt] | None:
+    """Read the receipts of a history; None if it is none."""
+    if isinstance(x, Session):
+        history = list(x.history)
+        if not history:
+            raise InvalidArgument("x", _STREAMS, "a session that was asked nothing")
+        return history
+    items = to_items(x, _STREAMS)
+    receipts = [item for item in items if isinstance(item, Receipt)]
+    if receipts and len(receipts) < len(items):
+        raise InvalidArgument("x", _STREAMS, "receipts among other things")
+    return receipts or None
+
+
+def _to_releases(x: object) -> list[Release[float]]:
+    """Read releases of one number each."""
+    items = to_items(x, _STREAMS)
+    for item in items:
+        if not isinstance(item, Release):
+            raise InvalidArgument("x", _STREAMS, f"some with {shown(item)}")
+        value: object = cast("Release[object]", item).value
+        if not isinstance(value, int | float):
+            raise InvalidArgument("x", _STREAMS, f"a release of {shown(value)}")
+    return cast("list[Release[float]]", items)
+
+
+def stream(
+    x: Session | Sequence[Receipt] | Sequence[Release[float]],
+    ax: Axes | None = None,
+    beta: float = 0.05,
+) -> Figure:
+    """Draw the answers over time and their cost so far, in the order of asking.
+
+    Of an online mechanism, what was paid for are its updates: all else is free. Costs are summed in
+    ε where every run has a pure one, else in ρ.
+
+    Parameters
+    ----------
+    x
+        Releases of one number or truth value each, as a channel gave them; or a session, or its
+        history, of which costs are known and answers are not.
+    ax
+        As for `marginal`.
+    beta
+        How likely a bar may fail, each by itself unless the channel promises them together. A
+        history has no bars.
+    """
+    receipts, fails = _to_receipts(x), to_beta(beta)
+    if receipts is None:
+        return _draw_releases(_to_releases(x), ax, fails)
+    private = session_facts(x)[1] if isinstance(x, Session) else True
+    return _draw_receipts(receipts, ax, private=private)
+
+
 def _sums(costs: Sequence[Cost]) -> tuple[list[Fraction], str]:
     """Return what was paid after each, in ε where each run has a pure one, else in ρ."""
     pure = [cost.epsilon for cost in costs if cost.epsilon is not None]
@@ -161,7 +258,7 @@ def _draw_marks(
         )
 
 
-def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: float) -> Figure:
+def _draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: float) -> Figure:
     """Draw answers in the order of asking, with their bars, and what they cost so far."""
     each = [entries_of(release, beta, _single) for release in releases]
     values, low, high = (
@@ -169,7 +266,7 @@ def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: flo
     )
     joint = True if any(one.joint is not None for one in each) else None
     entries = Entries(values, low, high, joint, each[0].bound)
-    canvas = Canvas(ax)
+    canvas = canvas_for(ax)
     axes, colours = canvas.axes, canvas.colours
     count = len(releases)
     places = np.arange(1, count + 1, dtype=np.float64)
@@ -235,9 +332,9 @@ def _kind(receipt: Receipt) -> str:
     return "free" if receipt.cost.free else "paid for"
 
 
-def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool) -> Figure:
+def _draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool) -> Figure:
     """Draw what a session was charged so far, question by question."""
-    canvas = Canvas(ax)
+    canvas = canvas_for(ax)
     axes, colours = canvas.axes, canvas.colours
     sums, unit = _sums([receipt.cost for receipt in receipts])
     _draw_costs(axes, canvas, sums)

@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
-from matplotlib.transforms import offset_copy
-
+from dpsdk._checks import shown, to_beta
 from dpsdk._records import frozen
 from dpsdk.accounting.numbers import confidence
 from dpsdk.accuracy import Bound
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
-from dpsdk.planner.curve import Curve
-from dpsdk.planner.plan import Plan
-from dpsdk.plots._canvas import Canvas
+from dpsdk.planner import Curve, Plan, Plans
+from dpsdk.plots._inputs import canvas_for
 from dpsdk.plots._text import format_bound, format_number, printable
 
-__all__ = ["draw_plans"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpsdk.plots._canvas import Canvas
+
+__all__ = ["plan"]
+
+_PLANS = "the plans of session.plan(...), or one of them"
 
 _SHOWN = 12
 _STYLES = ("-", "--", "-.", ":")
 
 
 @frozen
-class Mark:
+class _Mark:
     """One plan as it is drawn."""
 
     name: str
@@ -49,12 +54,24 @@ class Mark:
         median = [] if self.expected is None else [self.expected[0]]
         return median + [one for one in (self.error, self.assumed) if one is not None]
 
-    def below(self, other: Mark) -> bool:
+    def below(self, other: _Mark) -> bool:
         """Return whether another plan is drawn close above, where its number needs the room."""
         if not self.heights or not other.heights or not self.share or not other.share:
             return False
         near = self.share <= 2 * other.share and other.share <= 2 * self.share
         return near and self.heights[-1] < other.heights[-1] < 2 * self.heights[-1]
+
+
+def _to_plans(x: object) -> tuple[Sequence[Plan[Form]], Curve, str]:
+    """Read plans, their curve, and what they are for."""
+    if isinstance(x, Plans):
+        plans = cast("Plans[Form]", x)
+        if not len(plans):
+            raise InvalidArgument("x", _PLANS, "no plans")
+        return plans.plans, plans.curve(), plans.question
+    if isinstance(x, Plan):
+        return (cast("Plan[Form]", x),), Curve(()), ""
+    raise InvalidArgument("x", _PLANS, shown(x))
 
 
 def _error(bound: Bound | None, beta: float) -> float | None:
@@ -64,10 +81,10 @@ def _error(bound: Bound | None, beta: float) -> float | None:
     return bound.error
 
 
-def _mark(plan: Plan[Form], beta: float) -> Mark:
+def _mark(plan: Plan[Form], beta: float) -> _Mark:
     forecast, share = plan.expected, plan.share_of_remaining
     expected = None if forecast is None else (forecast.median, forecast.low, forecast.high)
-    return Mark(
+    return _Mark(
         str(plan.mechanism),
         None if share is None else float(share),
         _error(plan.promised, beta),
@@ -79,22 +96,37 @@ def _mark(plan: Plan[Form], beta: float) -> Mark:
     )
 
 
-def draw_plans(
-    plans: Sequence[Plan[Form]], curve: Curve, question: str, ax: Axes | None, beta: float
-) -> Figure:
-    """Draw plans at their cost and their error, numbered, and the curves of the best families."""
-    marks = [_mark(plan, beta) for plan in plans[:_SHOWN]]
-    canvas = Canvas(ax, 12)
+def plan(x: Plans[Any] | Plan[Any], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """Plans at what they would cost and how far off they would be, and the curves of `curve()`.
+
+    Parameters
+    ----------
+    x
+        What `session.plan(...)` gave, or one of these plans.
+    ax
+        As for `marginal`; in these, plans have their names beside them, and no list below.
+    beta
+        Bounds that were planned for a larger one are left out, and the picture says so.
+    """
+    (plans, curve, question), beta = _to_plans(x), to_beta(beta)
+    marks = [_mark(one, beta) for one in plans[:_SHOWN]]
+    canvas = canvas_for(ax, 12)
     axes, colours = canvas.axes, canvas.colours
-    betas = [plan.promised.beta for plan in plans if plan.promised is not None]
+    betas = [one.promised.beta for one in plans if one.promised is not None]
     usable = max(betas, default=0.0) <= beta
     families: dict[str, list[tuple[float, float]]] = {}
     for point in curve.points if usable else ():
         families.setdefault(point.family, []).append((float(point.share), point.error))
     for style, (family, points) in zip(_STYLES, families.items(), strict=False):
-        x, y = zip(*points, strict=True)
+        shares, errors = zip(*points, strict=True)
         axes.plot(
-            x, y, style, color=colours.strong, linewidth=1.0, zorder=2, label=f"bound by {family}"
+            shares,
+            errors,
+            style,
+            color=colours.strong,
+            linewidth=1.0,
+            zorder=2,
+            label=f"bound by {family}",
         )
     beside: dict[float | None, int] = {}
     places = [pair for points in families.values() for pair in points]
@@ -121,11 +153,13 @@ def draw_plans(
 
 
 def _draw_mark(
-    canvas: Canvas, number: int, mark: Mark, before: int, *, down: bool
+    canvas: Canvas, number: int, mark: _Mark, before: int, *, down: bool
 ) -> list[tuple[float, float]]:
     """Draw one plan, beside those before of the same cost, and return the places it takes."""
     if mark.share is None:
         return []
+    from matplotlib.transforms import offset_copy  # noqa: PLC0415  # an extra
+
     colours, share = canvas.colours, mark.share
     moved = offset_copy(canvas.axes.transData, canvas.figure, x=22 * before, units="points")
     heights = mark.heights
@@ -165,6 +199,8 @@ def _draw_mark(
 
 
 def _scale(canvas: Canvas, places: Sequence[tuple[float, float]]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415  # an extra
+
     for axis, name in enumerate("xy"):
         numbers = [pair[axis] for pair in places]
         low, high = min(numbers, default=0.0), max(numbers, default=0.0)
@@ -178,7 +214,7 @@ def _scale(canvas: Canvas, places: Sequence[tuple[float, float]]) -> None:
     canvas.axes.minorticks_off()
 
 
-def _describe(marks: Sequence[Mark], count: int, beta: float, *, usable: bool) -> list[str]:
+def _describe(marks: Sequence[_Mark], count: int, beta: float, *, usable: bool) -> list[str]:
     sure = f"with probability {confidence(beta)} (β = {beta:g}, for all entries at once)"
     lines = [f"Filled marks are bounds that hold {sure}, proven or promised."]
     if not usable:
@@ -200,7 +236,7 @@ def _describe(marks: Sequence[Mark], count: int, beta: float, *, usable: bool) -
     return [*lines, "Planning has cost nothing."]
 
 
-def _in_words(number: int, mark: Mark) -> str:
+def _in_words(number: int, mark: _Mark) -> str:
     parts = [f"{number}: {printable(mark.name, 90)}"]
     if mark.share is not None:
         parts.append(f"{100 * mark.share:.4g}% of what is left")

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from dpsdk.plots._canvas import Canvas, luminance
+from dpsdk._checks import shown, to_beta
+from dpsdk.errors import InvalidArgument
+from dpsdk.plots._inputs import canvas_for
 from dpsdk.plots._text import (
     Entries,
     describe_entries,
@@ -32,7 +29,14 @@ from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
 
-__all__ = ["draw_heatmap", "draw_marginal", "thinned"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    from dpsdk.plots._canvas import Canvas
+
+__all__ = ["heatmap", "marginal", "thinned"]
 
 _LISTED = 40
 """So many cells have a line each; more are put side by side."""
@@ -43,6 +47,20 @@ _ALONE = 150
 _TICKS = 14
 _WRITTEN = 60
 _WRITTEN_ACROSS = 8
+
+
+def _to_table(x: object, attributes: int | None = None) -> Release[MarginalTable]:
+    """Read a release of a marginal table."""
+    expected = "a release of a marginal table, as session.release(Marginal(...)) gives"
+    if not isinstance(x, Release):
+        raise InvalidArgument("x", expected, shown(x))
+    value: object = cast("Release[object]", x).value
+    if not isinstance(value, MarginalTable):
+        raise InvalidArgument("x", expected, f"a release of {shown(value)}")
+    if attributes is not None and len(value.attributes) != attributes:
+        two = f"a release of a marginal table of {attributes} attributes"
+        raise InvalidArgument("x", two, f"one of {len(value.attributes)}")
+    return cast("Release[MarginalTable]", x)
 
 
 def _numbers(table: MarginalTable) -> Floats:
@@ -64,14 +82,26 @@ def thinned(count: int) -> list[int]:
     return list(range(0, count, -(-count // _TICKS)))
 
 
-def draw_marginal(release: Release[MarginalTable], ax: Axes | None, beta: float) -> Figure:
-    """Draw one bar for each cell, from its lower to its upper end, with a mark at its value."""
+def marginal(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """A marginal table, one bar a cell: the values as released, and the ends of `interval`.
+
+    Parameters
+    ----------
+    x
+        A release of a marginal table, of any number of attributes.
+    ax
+        Axes to draw into; by default those of a new figure.
+    beta
+        All bars hold at once with probability 1 - `beta`; where that is known of each cell alone,
+        each by itself; where nothing is known there are none. The heading says which.
+    """
+    release, fails = _to_table(x), to_beta(beta)
     table = release.value
-    entries = entries_of(release, beta, _numbers)
+    entries = entries_of(release, fails, _numbers)
     cells = _cells(table)
     count = len(cells)
     listed = count <= _LISTED
-    canvas = Canvas(ax, max(3.0, count) if listed else 13)
+    canvas = canvas_for(ax, max(3.0, count) if listed else 13)
     axes, colours = canvas.axes, canvas.colours
     places = np.arange(count, dtype=np.float64)
     told = np.isfinite(entries.values)
@@ -101,7 +131,7 @@ def draw_marginal(release: Release[MarginalTable], ax: Axes | None, beta: float)
     canvas.name_axis(along, _unit(release))
     canvas.name_axis(across, " · ".join(table.names))
     words = describe_entries([format_label(one) for one in cells], entries)
-    lines = describe_release(release, entries, beta)
+    lines = describe_release(release, entries, fails)
     return canvas.finish(release.query, lines, words, private=release.private)
 
 
@@ -111,12 +141,26 @@ def _turn_labels(canvas: Canvas, cells: Sequence[tuple[str, ...]]) -> None:
             text.set(rotation=40, horizontalalignment="right", rotation_mode="anchor")
 
 
-def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) -> Figure:
-    """Draw a map of two attributes: the darker against its ground, the more."""
+def heatmap(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+    """A marginal table of two attributes as a map: the darker against its ground, the more.
+
+    Cells that noise hides are hatched: where their bounds include 0, or, without bounds, where they
+    are not above 0. Small tables have their numbers and bounds in the cells.
+
+    Parameters
+    ----------
+    x
+        A release of a marginal table of two attributes: the first goes down, the second across.
+    ax, beta
+        As for `marginal`.
+    """
+    release, fails = _to_table(x, 2), to_beta(beta)
     table = release.value
-    entries = entries_of(release, beta, _numbers)
+    entries = entries_of(release, fails, _numbers)
     down, across = (attribute.size for attribute in table.attributes)
-    canvas = Canvas(ax, min(22.0, max(6.0, 1.4 * down)))
+    canvas = canvas_for(ax, min(22.0, max(6.0, 1.4 * down)))
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
+
     axes, colours = canvas.axes, canvas.colours
     ends = ["#101b26", "#cfe6ff"] if colours.dark else ["#f3f8fd", "#08325c"]
     shades = LinearSegmentedColormap.from_list("dpsdk", ends)
@@ -144,7 +188,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
     bar.outline.set_edgecolor(colours.ink)
     bar.set_label(_unit(release), **canvas.text)
     bar.ax.yaxis.set_major_formatter(canvas.plain)
-    lines = describe_release(release, entries, beta, "bound")
+    lines = describe_release(release, entries, fails, "bound")
     if entries.joint is not None and entries.bound.proven:
         lines.insert(1, f"Largest half-width {format_bound(entries.bound.error)}.")
     if hatched:
@@ -157,6 +201,9 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
 
 def _hatch(canvas: Canvas, entries: Entries, across: int) -> int:
     """Hatch the cells that are not told from empty ones, and return their number."""
+    from matplotlib.collections import PatchCollection  # noqa: PLC0415  # an extra
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
     if entries.joint is None:
         empty = entries.values <= 0
     else:
@@ -180,13 +227,15 @@ def _write(
     ends: tuple[float, float],
 ) -> None:
     """Write numbers and bounds into the cells of a small map."""
+    from dpsdk.plots._canvas import luminance  # noqa: PLC0415  # imports matplotlib
+
     for place, value in enumerate(entries.values.tolist()):
         if not np.isfinite(value):
             continue
         text = format_number(value)
         if entries.joint is not None:
             text += f"\n{format_span(entries.low[place], entries.high[place])}"
-        ground = to_hex(shades((value - ends[0]) / (ends[1] - ends[0])))  # pyright: ignore[reportUnknownArgumentType]  # of matplotlib
+        ground = shades((value - ends[0]) / (ends[1] - ends[0]))
         style: dict[str, Any] = {
             **canvas.text,
             "color": "white" if luminance(ground) < 0.18 else "black",

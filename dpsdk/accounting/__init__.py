@@ -23,8 +23,7 @@ from dpsdk.accounting.ledger.books import Account, Books
 from dpsdk.accounting.ledger.charge import Charge, Payer
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.odometer import Odometer
-from dpsdk.accounting.payment import Payment, Trusted
-from dpsdk.accounting.spent import Readings, Remaining, ScopeStatement, Spent
+from dpsdk.accounting.spent import Payment, Readings, Remaining, ScopeStatement, Spent, Trusted
 
 if TYPE_CHECKING:
     from dpsdk.accounting.declared.calibration import calibrate, max_epsilon_for

@@ -7,10 +7,9 @@ docs/explanation/proofs/scopes.md has the proofs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import chain
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
@@ -21,10 +20,10 @@ from dpsdk.accounting.ledger.books import (
     Books,
     Misfit,
     closed,
-    concerned,
     dropped,
     forgotten,
     lasting,
+    lines_of,
     named,
     opened,
     usable,
@@ -39,8 +38,6 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
 __all__ = ["PartOdometer", "ScopeOdometer"]
-
-_NONE = Fraction(0)
 
 _CLOSE = 10**9
 
@@ -62,23 +59,17 @@ class ScopeOdometer(Odometer):
     ) -> None:
         if reserve and outer._payer != SESSION:
             raise InvalidArgument("reserve", "asked of a session itself", "a scope within a scope")
-        self._outer = outer
-        self._composition = outer._composition
-        self._anytime = None
-        self.scope = name
-        self._ledger = outer._ledger
-        self._session = outer._session
-        self._numbers = outer._numbers
+        self._view(outer, name)
+        self._holder: object = None
         fresh = next(self._numbers)
         # A scope that was dropped gives back what it had set aside.
         own = self._ledger.hold(fresh, partial(dropped, number=fresh))
         if isinstance(cap, Budget):
             self._budget = cap
-            self._cap = str(self._budget)
-            self._begun = self._composition.begin(self._budget)
+            self._cap = str(cap)
+            self._begun = self._composition.begin(cap)
         else:
             share = _share(cap)
-            self._budget = outer._budget
             self._cap = f"{as_text(share * 100)}% of {outer._budget}"
             self._begun = share_of(outer._begun, share)
         paying = outer._payer.accounts
@@ -94,7 +85,7 @@ class ScopeOdometer(Odometer):
             if known is not None:
                 others = own if self._ledger.durable else self._ledger.holder(known)
                 if others is not None:
-                    _check_same(books, known, account, self._cap, self._words)
+                    self._check_same(books, books.accounts[known], account)
                     found, holder = known, others
                     return Decision(books)
                 # Its holder is gone since this decision began.
@@ -109,6 +100,13 @@ class ScopeOdometer(Odometer):
         self._holder = holder
         self._payer = Payer((found, *paying))
 
+    def _view(self, outer: Odometer, name: str) -> None:
+        """Take over all that is the same as outside."""
+        vars(self).update(vars(outer))
+        self._outer = outer
+        self._anytime = None
+        self.scope = name
+
     @classmethod
     def within(cls, odometer: Odometer) -> tuple[ScopeStatement, ...]:
         """The spending of every scope within an odometer, by one look at the books.
@@ -118,31 +116,19 @@ class ScopeOdometer(Odometer):
         """
         books = odometer._ledger.read()
         own = odometer._payer.accounts
-        seen: dict[int, ScopeOdometer] = {}
+        views: dict[int, ScopeOdometer] = {}
         for number in sorted(books.accounts, key=lambda one: (len(books.accounts[one].outer), one)):
             account = books.accounts[number]
-            if account.outer == own:
-                seen[number] = cls._seen(odometer, number, account)
-            elif account.outer and account.outer[0] in seen:
-                seen[number] = cls._seen(seen[account.outer[0]], number, account)
-        return tuple(one._statement(books) for _, one in sorted(seen.items()))
-
-    @classmethod
-    def _seen(cls, outer: Odometer, number: int, account: Account) -> ScopeOdometer:
-        """A view of an open scope of any session."""
-        seen = cls.__new__(cls)
-        seen._outer = outer
-        seen._composition = outer._composition
-        seen._anytime = None
-        seen.scope = account.name
-        seen._ledger = outer._ledger
-        seen._session = outer._session
-        seen._numbers = outer._numbers
-        seen._budget = outer._budget
-        seen._begun = account.start
-        seen._cap = _cap_in_words(account.start, outer._begun, outer._budget)
-        seen._payer = Payer((number, *account.outer))
-        return seen
+            outer = odometer if account.outer == own else views.get(next(iter(account.outer), 0))
+            if outer is None:
+                continue
+            view = views[number] = cls.__new__(cls)
+            view._view(outer, account.name)
+            view._budget = outer._budget
+            view._begun = account.start
+            view._cap = _cap_in_words(account.start, outer)
+            view._payer = Payer((number, *account.outer))
+        return tuple(view._statement(books) for _, view in sorted(views.items()))
 
     def _statement(self, books: Books) -> ScopeStatement:
         account = self._account(books)
@@ -167,9 +153,6 @@ class ScopeOdometer(Odometer):
         """
         self._ledger.later(partial(closed, number=self._payer.accounts[0]))
 
-    def _words(self, start: State) -> str:
-        return _cap_in_words(start, self._outer._begun, self._outer._budget)
-
     @property
     def _title(self) -> str:
         return f"scope {shown(self.scope)} ({self._cap})"
@@ -192,30 +175,29 @@ class ScopeOdometer(Odometer):
             return True
         return False
 
+    def _check_same(self, books: Books, account: Account, asked: Account) -> None:
+        """Refuse to go on with a scope of another cap."""
+        what = f"scope {shown(account.name)}"
+        if account.outer != asked.outer:
+            bound, other = _around(books, account), _around(books, asked)
+            raise LedgerConflict(what, bound, f"one of that name {other}")
+        if account.reserve != asked.reserve:
+            bound, other = ("with", "without") if account.reserve else ("without", "with")
+            raise LedgerConflict(what, f"{bound} a reserve", f"one {other} a reserve")
+        if not _same_cap(account.start, asked.start):
+            bound = _cap_in_words(account.start, self._outer)
+            known = "another cap" if bound == self._cap else f"the cap {bound}"
+            raise LedgerConflict(what, f"with {known}", f"the cap {self._cap}")
+
+    def _accounts(self, books: Books) -> list[Account]:
+        return [self._account(books), *self._outer._accounts(books)]
+
     def _line(self, books: Books) -> Line:
         return self._account(books).line
 
     def _charges(self, books: Books) -> Sequence[Charge]:
         number = self._payer.accounts[0]
         return [one for one in super()._charges(books) if number in one.payer.accounts]
-
-    def _usable(self, books: Books) -> tuple[State, ...]:
-        """The cap's state, in the members that can still be used if others hold to a reserve."""
-        account = self._account(books)
-        state = account.line.state
-        return usable(books, state) if account.reserve else (state,)
-
-    def _caps(self, books: Books) -> Sequence[State]:
-        outer = self._outer
-        others = outer._caps(books) if isinstance(outer, ScopeOdometer) else ()
-        return self._account(books).line.state, *others
-
-    def _binding(self, books: Books) -> Sequence[State]:
-        if isinstance(self._outer, ScopeOdometer):
-            outer = self._outer._binding(books)
-        else:
-            outer = super()._binding(books)
-        return *self._usable(books), *outer
 
     def _spent(self, books: Books) -> Spent:
         account = self._account(books)
@@ -224,49 +206,47 @@ class ScopeOdometer(Odometer):
 
     def _shown(self, books: Books) -> list[State]:
         """The cap's state without the counts that the session has closed: those serve nobody."""
-        states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-        return [_common(state, states) for state in self._usable(books)]
+        states = [line.state for line in lines_of(books, SESSION)]
+        return [_common(state, states) for state in usable(books, self._account(books))]
 
     def _remaining(self, books: Books) -> Remaining:
-        composition = self._composition
-        account = self._account(books)
-        kept = _alone(lasting(books, account.line.state)) if account.reserve else None
+        account, composition = self._account(books), self._composition
+        fraction = 1.0 - max(map(composition.fraction, self._shown(books)))
+        largest = self._room(books).largest()
+        if not account.reserve:
+            return Remaining(fraction, *largest)
+        kept, none = _alone(lasting(books, account.line.state)), Fraction(0)
         return Remaining(
-            1.0 - max(map(composition.fraction, self._shown(books))),
-            *self._largest(books),
-            None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
-            None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
+            fraction,
+            *largest,
+            min(map(composition.largest_epsilon, kept), default=none),
+            min(map(composition.largest_rho, kept), default=none),
         )
 
     def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
-        if misfit.account is None:
-            outer = self._outer
-            while isinstance(outer, ScopeOdometer):
-                outer = outer._outer
-            spent, remaining = outer._spent(books), outer._remaining(books)
-            states = self._states(books)
-            return refusal(
-                self._composition, states, runs, spent, remaining, reserved=misfit.reserved
-            )
-        if misfit.account != self._payer.accounts[0]:
-            return self._outer._refusal(misfit, books, runs)
-        spent, remaining = self._spent(books), self._remaining(books)
-        capped = (self._account(books).line.state,)
-        title = self._title
-        return refusal(self._composition, capped, runs, spent, remaining, within=title)
+        refusing: Odometer = self
+        while isinstance(refusing, ScopeOdometer) and refusing._payer.accounts[0] != misfit.account:
+            refusing = refusing._outer
+        spent, remaining = refusing._spent(books), refusing._remaining(books)
+        states, within = self._states(books), ""
+        if isinstance(refusing, ScopeOdometer):
+            states, within = (refusing._account(books).line.state,), refusing._title
+        return refusal(
+            self._composition,
+            states,
+            runs,
+            spent,
+            remaining,
+            within=within,
+            reserved=misfit.reserved,
+        )
 
 
 class PartOdometer(Odometer):
     """Charges that concern some kinds of neighbours alone: those that differ in one part."""
 
     def __init__(self, outer: Odometer, name: str, generation: int, part: int) -> None:
-        self._budget = outer._budget
-        self._composition = outer._composition
-        self._anytime = outer._anytime
-        self._begun = outer._begun
-        self._ledger = outer._ledger
-        self._session = outer._session
-        self._numbers = outer._numbers
+        vars(self).update(vars(outer))
         self._payer = Payer((), generation, part)
         self._name = name
 
@@ -276,28 +256,8 @@ class PartOdometer(Odometer):
             raise Closed(self._name)
 
     def _spent(self, books: Books) -> Spent:
-        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
         count = sum(one.payer == self._payer for one in self._charges(books))
-        return self._summed(lines, count, "")
-
-
-def _check_same(
-    books: Books, number: int, asked: Account, cap: str, words: Callable[[State], str]
-) -> None:
-    """Refuse to go on with a scope of another cap, which `words` can put in words."""
-    account = books.accounts[number]
-    what = f"scope {shown(account.name)}"
-    if account.outer != asked.outer:
-        bound, other = _around(books, account), _around(books, asked)
-        raise LedgerConflict(what, bound, f"one of that name {other}")
-    if account.reserve != asked.reserve:
-        has = account.reserve
-        bound, other = ("with", "without") if has else ("without", "with")
-        raise LedgerConflict(what, f"{bound} a reserve", f"one {other} a reserve")
-    if not _same_cap(account.start, asked.start):
-        bound = words(account.start)
-        known = "another cap" if bound == cap else f"the cap {bound}"
-        raise LedgerConflict(what, f"with {known}", f"the cap {cap}")
+        return self._summed(lines_of(books, self._payer), count)
 
 
 def _around(books: Books, account: Account) -> str:
@@ -319,12 +279,13 @@ def _same_cap(one: State, other: State) -> bool:
     )
 
 
-def _cap_in_words(start: State, begun: State, budget: Budget) -> str:
+def _cap_in_words(start: State, outer: Odometer) -> str:
     """A cap as a share of what pays, if it is one share of every limit."""
-    shares = [Fraction(mine, theirs) for mine, theirs in _limits(start, begun) if theirs]
+    limits = _limits(start, outer._begun)
+    shares = [Fraction(mine, theirs) for mine, theirs in limits if theirs]
     if not shares or max(shares) - min(shares) > Fraction(1, _CLOSE):
-        return f"a part of {budget}"
-    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {budget}"
+        return f"a part of {outer.budget}"
+    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {outer.budget}"
 
 
 def _limits(one: State, other: State) -> Iterator[tuple[int, int]]:

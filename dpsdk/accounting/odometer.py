@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count
 from typing import NoReturn, SupportsIndex
 
-from dpsdk._checks import shown, to_integer, to_name
+from dpsdk._checks import shown, to_integer, to_name, to_probability
 from dpsdk._records import shows_half_made
+from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.any_of import default_composition
-from dpsdk.accounting.filters.composition import Composition, Runs, counted
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, lessened
+from dpsdk.accounting.filters.reserves import Reserves, Room
 from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
 from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
+    Account,
     Books,
     Misfit,
     begun,
     charged,
     divided,
+    held_by_others,
+    lines_of,
     undivided,
+    usable,
 )
-from dpsdk.accounting.ledger.charge import SESSION, Charge
+from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
+from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock
-from dpsdk.accounting.payment import Witness
-from dpsdk.accounting.spent import Asked
-from dpsdk.accounting.statement import Statement
+from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.spent import (
+    Asked,
+    Readings,
+    Remaining,
+    Spent,
+    Witness,
+    readings_of,
+    spent_of,
+    without_runs,
+)
 from dpsdk.errors import (
     AlreadyCharged,
+    BudgetExceeded,
+    Closed,
     InvalidArgument,
     LedgerConflict,
     NotCopyable,
 )
+from dpsdk.typing import Real
 
 __all__ = ["Odometer"]
 
@@ -49,7 +67,7 @@ NO_DATASET = Dataset()
 
 
 @shows_half_made
-class Odometer(Statement):
+class Odometer:
     """Enforces one budget over all runs of a session; a ledger remembers them.
 
     Safe for threads: each charge is checked and taken in one step. It cannot be copied or pickled,
@@ -82,6 +100,9 @@ class Odometer(Statement):
         the composition.
     """
 
+    scope: str = ""
+    """The name of the scope that it pays for; empty for a session itself."""
+
     def __init__(
         self,
         budget: Budget,
@@ -92,17 +113,16 @@ class Odometer(Statement):
         dataset: Dataset = NO_DATASET,
         clock: Clock = system_clock,
     ) -> None:
-        cap, filtering, bound = budget, composition, anytime
         kept = MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name)
         self._ledger = SessionLedger(kept, clock)
-        if self._ledger.durable and filtering is not None:
-            check_written(filtering)
+        if self._ledger.durable and composition is not None:
+            check_written(composition)
 
         def decide(books: Books) -> Decision:
             if books.binding is None:
-                chosen = default_composition() if filtering is None else filtering
-                return Decision(begun(dataset, cap, chosen, bound))
-            check_same(books.binding, dataset, cap, filtering, bound)
+                chosen = default_composition() if composition is None else composition
+                return Decision(begun(dataset, budget, chosen, anytime))
+            check_same(books.binding, dataset, budget, composition, anytime)
             return Decision(books._replace(sessions=books.sessions + 1))
 
         books = self._ledger.transact(decide).books
@@ -111,10 +131,126 @@ class Odometer(Statement):
         self._composition = binding.composition
         self._anytime = binding.anytime
         self._begun = binding.start
-        self._payer = SESSION
+        self._payer: Payer = SESSION
         self._session = books.sessions
         # No other session on the ledger has numbers that begin like these.
         self._numbers = count((books.sessions << _NUMBERS_BITS) + 1)
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return self._budget
+
+    @property
+    def composition(self) -> Composition:
+        """The filter that decides what fits."""
+        return self._composition
+
+    @property
+    def state(self) -> State:
+        """The filter's state at this moment; where there are several, one as far as each."""
+        return self._line(self._ledger.read()).state
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges so far, in order."""
+        return tuple(self._charges(self._ledger.read()))
+
+    @property
+    def count(self) -> int:
+        """The number of all charges."""
+        return self._ledger.read().runs
+
+    @property
+    def session(self) -> int:
+        """The number of this session on its ledger, counted from 1 in the order of opening."""
+        return self._session
+
+    @property
+    def durable(self) -> bool:
+        """True if its ledger outlives the process."""
+        return self._ledger.durable
+
+    @property
+    def since(self) -> int:
+        """A number of charges that the ledger had at some moment before now; at no cost."""
+        return self._ledger.since
+
+    @property
+    def spent(self) -> Spent:
+        """The spending so far.
+
+        It may be read after closing. In a forked process, a ledger in memory is as it was then.
+        """
+        return self._spent(self._ledger.read())
+
+    @property
+    def remaining(self) -> Remaining:
+        """The rest of the budget, less the reserves of scopes.
+
+        No run fits where the scope, or the part of a table, is closed, or in a forked process.
+        """
+        books = self._ledger.read()
+        remaining = self._remaining(books)
+        return remaining if self._is_open(books) else without_runs(remaining)
+
+    @property
+    def balance(self) -> Balance:
+        """The rest of the budget at this moment, to plan with."""
+        books = self._ledger.read()
+        caps = [cap for account in self._accounts(books) for cap in usable(books, account)]
+        states = tuple(dict.fromkeys([*caps, *self._states(books)]))
+        return Balance(self.composition, self.budget, states)
+
+    def readings(self, delta: Real) -> Readings:
+        """Read the cost of the runs so far in several ways, each with its condition.
+
+        Raises `InvalidArgument` unless `delta`, that of the figures that hold at one level, is
+        strictly between 0 and 1.
+        """
+        level = to_probability("delta", delta)
+        books = self._ledger.read()
+        runs = [charge.guarantee for charge in self._charges(books)]
+        return readings_of(self._line(books), runs, self.budget, self._anytime, level)
+
+    def affords(self, guarantee: Guarantee) -> int | None:
+        """How many more such runs fit, one after the other; None where they are free.
+
+        Raises as `check_all` does, but for `BudgetExceeded`.
+        """
+        return self.affords_all((guarantee,))
+
+    def affords_all(self, runs: Runs) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free.
+
+        Exact as long as nobody else is charged or reserves anything. While a scope has a reserve,
+        a composition of another author may accept more than that. Raises as `affords` does.
+        """
+        priced = [(check_guarantee(run), times) for run, times in counted(runs)]
+        books = self._ledger.read()
+        self._check_open(books)
+        return self._room(books).rounds(priced)
+
+    def check_open(self) -> None:
+        """Raise `Closed` where nothing is charged: a scope or part that is closed, or a fork.
+
+        The ledger is read only of what others may close.
+        """
+        self._ledger.check()
+        if self._payer != SESSION:
+            self._check(self._ledger.read())
+
+    def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
+        """The charges of one question of this session, of all those after the first `since`."""
+        return tuple(self._ledger.charged(self._session, question, since))
+
+    def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
+        """The guarantees that were charged for one question, as `charged_for` finds them."""
+        return tuple([charge.guarantee for charge in self.charged_for(question, since)])
+
+    def ledger_charges(self) -> tuple[Charge, ...]:
+        """The charges of all sessions, scopes and parts on the ledger, in order."""
+        return tuple(self._ledger.charges())
 
     def charge(
         self,
@@ -124,37 +260,8 @@ class Odometer(Statement):
         *,
         request_id: str | None = None,
     ) -> int:
-        """Charge one run before it happens; there is no refund.
-
-        Parameters
-        ----------
-        guarantee
-            What is proven of the run.
-        label
-            What the run is for; public.
-        witness
-            Called with the books before and after, once it is charged.
-        request_id
-            Names the request that the run is for, to charge it once however often it is tried. A
-            request that was refused was not charged.
-
-        Returns
-        -------
-        int
-            The number of the charge, counted from 1.
-
-        Raises
-        ------
-        BudgetExceeded
-            If it does not fit. Nothing has changed, and a smaller run may still fit.
-        UnsupportedGuarantee
-            If the composition has no theorem that prices the guarantee.
-        AlreadyCharged
-            If the request was charged before. Nothing may run for it again.
-        Closed
-            If the scope, or the part of a table, is closed, or in a forked process.
-        """
-        return self._take((check_guarantee(guarantee),), label, request_id, witness)
+        """Charge one run before it happens, and give its number; as `charge_all`."""
+        return self.charge_all((guarantee,), label, witness, request_id=request_id)[0]
 
     def charge_all(
         self,
@@ -164,7 +271,7 @@ class Odometer(Statement):
         *,
         request_id: str | None = None,
     ) -> tuple[int, ...]:
-        """Charge several runs at once, all of them or none.
+        """Charge several runs before they happen, all of them or none; there is no refund.
 
         Parameters
         ----------
@@ -172,18 +279,21 @@ class Odometer(Statement):
             What is proven of each run, in the order of charging.
         label
             What the runs are for; public.
-        witness, request_id
-            As for `charge`.
+        witness
+            Called with the books before and after, once they are charged.
+        request_id
+            Names the request that the runs are for, to charge it once however often it is tried. A
+            request that was refused was not charged.
 
         Returns
         -------
         tuple of int
-            The numbers of the charges.
+            The numbers of the charges, counted from 1.
 
         Raises
         ------
         BudgetExceeded
-            If they do not fit together. Nothing has changed.
+            If they do not fit. Nothing has changed, and smaller runs may still fit.
         UnsupportedGuarantee
             If the composition has no theorem that prices one of them.
         AlreadyCharged
@@ -194,34 +304,63 @@ class Odometer(Statement):
         runs = tuple(map(check_guarantee, guarantees))
         if not runs:
             return ()
-        last = self._take(runs, label, request_id, witness)
-        return tuple(range(last - len(runs) + 1, last + 1))
+        of: str | None
+        if isinstance(label, Asked):
+            query, mechanism, question, _, of = label
+        else:
+            query, mechanism, question, of = str.__add__("", label), "", 0, None
+        request = None if request_id is None else to_name("request_id", request_id)
+        named = request or of or ""
+        scope = self.scope
+        composition, payer, session = self._composition, self._payer, self._session
+        seen: tuple[Books, Books] | None = None
+
+        def decide(books: Books) -> Decision:
+            nonlocal seen
+            self._check(books)
+            after = charged(composition, books, payer, runs)
+            if isinstance(after, Misfit):
+                raise _Refused(after, books)
+            seen = books, after
+            number = books.runs
+            now = self._ledger.now()
+            charges: list[Charge] = []
+            for run in runs:
+                number += 1
+                told = query, run, mechanism, question, session, payer, named, scope, now
+                charges.append(Charge(number, *told))
+            return Decision(after, charges)
+
+        try:
+            taken = self._ledger.transact(decide, request)
+        except _Refused as refused:
+            misfit, books = refused.misfit, refused.books
+        else:
+            if taken.repeated:
+                raise AlreadyCharged(named, tuple(charge.number for charge in taken.charges))
+            if witness is not None and seen is not None:
+                witness(*seen)
+            last = taken.charges[-1].number
+            return tuple(range(last - len(runs) + 1, last + 1))
+        raise self._refusal(misfit, books, runs)
 
     def check_all(self, runs: Runs) -> None:
         """Refuse runs that do not fit together, as `charge_all` would. Charges nothing.
 
         What others are charged meanwhile may have them refused all the same, when they are.
-
-        Raises
-        ------
-        BudgetExceeded
-            If they do not fit together.
-        UnsupportedGuarantee
-            If the composition has no theorem that prices one of them.
-        Closed
-            If the scope, or the part of a table, is closed, or in a forked process.
+        Raises `BudgetExceeded`, `UnsupportedGuarantee` and `Closed`, as `charge_all` does.
         """
-        priced = tuple((check_guarantee(run), count) for run, count in counted(runs))
+        priced = [(check_guarantee(run), times) for run, times in counted(runs)]
         books = self._ledger.read()
         self._check_open(books)
-        if self._rounds(books, priced) != 0:
+        if self._room(books).rounds(priced) != 0:
             return
         # So many show which limit does not fit; and some that a reserve seems to keep off may fit.
-        listed = tuple(run for run, count in priced for _ in range(min(count, _LISTED)))
+        listed = tuple(run for run, times in priced for _ in range(min(times, _LISTED)))
         after = charged(self._composition, books, self._payer, listed)
         if isinstance(after, Misfit):
             raise self._refusal(after, books, priced)
-        if sum(count for _, count in priced) > len(listed):
+        if sum(times for _, times in priced) > len(listed):
             raise self._refusal(Misfit(None), books, priced)
 
     def store(self, request_id: str, answer: bytes) -> None:
@@ -272,7 +411,7 @@ class Odometer(Statement):
 
         def decide(books: Books) -> Decision:
             found = books.division
-            if found is None or not self._made(found.generation):
+            if found is None or found.generation >> _NUMBERS_BITS != self._session:
                 if not marked:
                     holder = "another" if found is None else f"{found.generation >> _NUMBERS_BITS}"
                     bound = f"of session {holder}, which has it open"
@@ -294,10 +433,6 @@ class Odometer(Statement):
             self._ledger.release_partition(generation)
             raise
 
-    def _made(self, number: int) -> bool:
-        """True if a number is one of this session."""
-        return number >> _NUMBERS_BITS == self._session
-
     def merge(self, generation: int) -> None:
         """End a division, if it is the open one, and keep what its kinds of neighbours saw.
 
@@ -306,51 +441,73 @@ class Odometer(Statement):
         self._ledger.later(partial(undivided, generation=generation))
         self._ledger.release_partition(generation)
 
-    def _take(
-        self,
-        runs: tuple[Guarantee, ...],
-        label: str | Asked,
-        request_id: str | None,
-        witness: Witness | None,
-    ) -> int:
-        of: str | None
-        if isinstance(label, Asked):
-            query, mechanism, question, _, of = label
-        else:
-            query, mechanism, question, of = str.__add__("", label), "", 0, None
-        request = None if request_id is None else to_name("request_id", request_id)
-        named = request or of or ""
-        scope = self.scope
-        composition, payer, session = self._composition, self._payer, self._session
-        seen: tuple[Books, Books] | None = None
+    def _check(self, books: Books) -> None:
+        """Refuse where the payer is closed. The budget as a whole never is."""
 
-        def decide(books: Books) -> Decision:
-            nonlocal seen
-            self._check(books)
-            after = charged(composition, books, payer, runs)
-            if isinstance(after, Misfit):
-                raise _Refused(after, books)
-            seen = books, after
-            number = books.runs
-            now = self._ledger.now()
-            charges: list[Charge] = []
-            for run in runs:
-                number += 1
-                told = query, run, mechanism, question, session, payer, named, scope, now
-                charges.append(Charge(number, *told))
-            return Decision(after, charges)
+    def _check_open(self, books: Books) -> None:
+        """Refuse where nothing is charged: what is closed, and a forked process."""
+        self._ledger.check()
+        self._check(books)
 
+    def _is_open(self, books: Books) -> bool:
         try:
-            taken = self._ledger.transact(decide, request)
-        except _Refused as refused:
-            misfit, books = refused.misfit, refused.books
-        else:
-            if taken.repeated:
-                raise AlreadyCharged(named, tuple(charge.number for charge in taken.charges))
-            if witness is not None and seen is not None:
-                witness(*seen)
-            return taken.charges[-1].number
-        raise self._refusal(misfit, books, runs)
+            self._check_open(books)
+        except Closed:
+            return False
+        return True
+
+    def _accounts(self, books: Books) -> list[Account]:
+        """The accounts of the scopes that pay, the innermost first."""
+        del books
+        return []
+
+    def _line(self, books: Books) -> Line:
+        """What all runs amount to, for the neighbours that have seen the most."""
+        return worst_line(lines_of(books, self._payer))
+
+    def _charges(self, books: Books) -> Sequence[Charge]:
+        """All charges that the books have counted."""
+        charges = self._ledger.charges()[: books.runs]
+        if len(charges) < books.runs:
+            got = f"one with {len(charges):,} charges of {books.runs:,}"
+            raise InvalidArgument("ledger", "one that keeps what it takes", got)
+        return charges
+
+    def _states(self, books: Books) -> Sequence[State]:
+        """The states by which the whole session decides, with what others hold taken off."""
+        reserves = held_by_others(books, self._payer)
+        lines = dict.fromkeys(lines_of(books, self._payer))
+        return tuple(dict.fromkeys(lessened(line.state, reserves) for line in lines))
+
+    def _room(self, books: Books) -> Room:
+        """The room for charges here."""
+        accounts = self._accounts(books)
+        own = next((account.line.state for account in accounts if account.reserve), None)
+        reserves = Reserves(tuple(held_by_others(books, self._payer)), own)
+        lines = tuple(dict.fromkeys(line.state for line in lines_of(books, self._payer)))
+        caps = tuple(account.line.state for account in accounts)
+        return Room(self._composition, caps, lines, reserves)
+
+    def _spent(self, books: Books) -> Spent:
+        return self._summed(lines_of(books, self._payer), books.runs)
+
+    def _summed(self, lines: Sequence[Line], charges: int, of: str = "") -> Spent:
+        return spent_of(self._composition, lines, charges, self.budget, of)
+
+    def _remaining(self, books: Books) -> Remaining:
+        room = self._room(books)
+        spent = max(map(self._composition.fraction, room.lines))
+        return Remaining(1.0 - spent, *room.largest())
+
+    def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
+        return refusal(
+            self._composition,
+            self._states(books),
+            runs,
+            self._spent(books),
+            self._remaining(books),
+            reserved=misfit.reserved,
+        )
 
     def __repr__(self) -> str:
         return f"Odometer({self.spent})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
-from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,7 +16,7 @@ from dpsdk.accounting import (
     PostgresLedger,
     SQLiteLedger,
 )
-from dpsdk.accounting.ledger.books import Account, concerned
+from dpsdk.accounting.ledger.books import Account, lines_of
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
@@ -142,7 +141,7 @@ def _shown(ledger: _Kept) -> str:
     if binding is None:
         return ""
     dataset, composition = binding.dataset, binding.composition
-    line = worst_line(tuple(chain.from_iterable(concerned(books, SESSION))))
+    line = worst_line(lines_of(books, SESSION))
     rows = "row" if dataset.unit_rows == 1 else "rows"
     by = f" by {dataset.person!r}" if dataset.person else ""
     pure = "" if line.epsilon is None else f", epsilon {float(from_steps(line.epsilon)):.7g} in sum"

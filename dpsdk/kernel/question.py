@@ -11,8 +11,7 @@ from dpsdk._lifetime import Lifetime
 from dpsdk._locks import lock_held
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.session_ledger import system_clock, time_of
-from dpsdk.accounting.payment import Around
-from dpsdk.accounting.spent import Asked
+from dpsdk.accounting.spent import Around, Asked
 from dpsdk.errors import InvalidArgument
 from dpsdk.observe import Event, Progress
 

@@ -14,7 +14,7 @@ from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
 from dpsdk._html import html_of, number_text, page, pairs, warning
 from dpsdk._records import evolve, field, frozen
-from dpsdk.accounting.payment import Payment
+from dpsdk.accounting.spent import Payment
 from dpsdk.accuracy import (
     Accuracy,
     Bound,

@@ -12,7 +12,7 @@ from dpsdk._checks import shown, to_name
 from dpsdk._lifetime import Closable
 from dpsdk._records import shows_half_made
 from dpsdk.accounting import Trusted
-from dpsdk.accounting.payment import Around
+from dpsdk.accounting.spent import Around
 from dpsdk.data.private_data import title_of
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import Form, LinearForm

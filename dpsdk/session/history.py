@@ -15,8 +15,7 @@ from dpsdk._html import html_of, page, table
 from dpsdk._lifetime import Lifetime
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
-from dpsdk.accounting.payment import Around, Payment, moment_of
-from dpsdk.accounting.spent import Asked
+from dpsdk.accounting.spent import Around, Asked, Payment, moment_of
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.question import Question
 from dpsdk.kernel.trust import named, naming

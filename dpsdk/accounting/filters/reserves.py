@@ -7,9 +7,11 @@ afterwards; docs/explanation/proofs/scopes.md has the rule.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from dpsdk.accounting.filters.additive import root_down
@@ -17,7 +19,6 @@ from dpsdk.accounting.filters.composition import (
     Composition,
     MembersComposition,
     Pairs,
-    Runs,
     State,
     counted,
     is_open,
@@ -31,17 +32,13 @@ from dpsdk.accounting.numbers import from_steps, largest, truncated
 from dpsdk.accounting.prices.envelope import price_of, pure_cost, steady_price
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = [
-    "Reserves",
-    "gaussian_of",
-    "larger_epsilons",
-    "largest_epsilons",
-    "largest_rhos",
-    "rounds_with_reserves",
-]
+__all__ = ["Reserves", "Room", "gaussian_of"]
 
 _Spans: TypeAlias = list[tuple[int, int | None]]
 """From which round on some count serves, and up to which; None where that never ends."""
+
+_Leaves: TypeAlias = Sequence[tuple[Composition, State, "Reserves"]]
+"""Counts that are open in a state and in all that is set aside, each with its part of these."""
 
 _NEARLY = tuple(1 - Fraction(1, 10**power) for power in (12, 9, 6, 4))
 """Shares of a squared shift that a wide discrete Gaussian may take where some of it is kept."""
@@ -86,10 +83,8 @@ def _kept(reserves: Sequence[State], axis: int) -> int:
     return sum(one.left(axis) for one in reserves)
 
 
-def rounds_with_reserves(
-    composition: Composition, state: State, runs: Runs, reserves: Reserves
-) -> int | None:
-    """How many times all of these runs are accepted, one after the other; None without end.
+def _rounds(composition: Composition, state: State, runs: Pairs, reserves: Reserves) -> int | None:
+    """How many times all of these runs are accepted on a line; None without end.
 
     Exact for the compositions of the package. Of another author's, at least so many: as many as fit
     limits that are lowered by what is set aside.
@@ -98,9 +93,8 @@ def rounds_with_reserves(
     if not fits or not reserves.held:
         return fits
     reached = 0
-    for first, last in sorted(
-        _spans(composition, state, counted(runs), reserves), key=lambda span: span[0]
-    ):
+    spans = _spans(composition, state, counted(runs), reserves)
+    for first, last in sorted(spans, key=lambda span: span[0]):
         if first > reached + 1:
             break
         if last is None:
@@ -188,35 +182,33 @@ def _first_apart(state: State, own: State, runs: Pairs, apart: int) -> int | Non
     return None
 
 
-def largest_epsilons(composition: Composition, state: State, reserves: Reserves) -> list[Fraction]:
+def _largest_epsilons(leaves: _Leaves) -> list[Fraction]:
     """The largest ε of a pure run that each count accepts, if it is accepted at all.
 
     Of all that are accepted on several lines, the largest is one of theirs. An envelope may accept
-    a larger one, which `larger_epsilons` looks for.
+    a larger one, which `_larger_epsilons` looks for.
     """
     return [
         leaf.largest_epsilon(lessened(part, within.others) if within.own is None else within.own)
-        for leaf, part, within in _leaves(composition, state, reserves)
+        for leaf, part, within in leaves
     ]
 
 
-def larger_epsilons(
-    composition: Composition, state: State, reserves: Reserves, above: Fraction
-) -> list[Fraction]:
+def _larger_epsilons(leaves: _Leaves, above: Fraction) -> list[Fraction]:
     """The largest ε of a pure run that each envelope accepts, where it may be above another."""
     return [
         _epsilon_keeping(part.left(0), within.left(part, 0))
-        for leaf, part, within in _leaves(composition, state, reserves)
+        for leaf, part, within in leaves
         if type(leaf) is EnvelopeComposition
         and within.own is None
         and leaf.largest_epsilon(part) > above
     ]
 
 
-def largest_rhos(composition: Composition, state: State, reserves: Reserves) -> list[Fraction]:
-    """The largest ρ of a discrete Gaussian run that each count accepts, as `largest_epsilons`."""
+def _largest_rhos(leaves: _Leaves) -> list[Fraction]:
+    """The largest ρ of a discrete Gaussian run that each count accepts, as `_largest_epsilons`."""
     found: list[Fraction] = []
-    for leaf, part, within in _leaves(composition, state, reserves):
+    for leaf, part, within in leaves:
         if within.own is not None:
             found.append(leaf.largest_rho(within.own))
             continue
@@ -264,3 +256,80 @@ def _epsilon_keeping(v: int, room: int) -> Fraction:
     low = truncated(root_down(from_steps(room) / 2))
     most = largest(exactly, low)
     return most if not most or charged(most) else largest(charged, low, most)
+
+
+class Room(NamedTuple):
+    """How often runs fit, and how large one may be, on all lines that they count on.
+
+    Parameters
+    ----------
+    composition
+        The filter.
+    caps
+        How far the caps of scopes are spent that the runs must fit.
+    lines
+        How far each line is spent, whatever is set aside.
+    reserves
+        What is set aside.
+    """
+
+    composition: Composition
+    caps: Sequence[State]
+    lines: Sequence[State]
+    reserves: Reserves
+
+    def rounds(self, runs: Pairs) -> int | None:
+        """How many times all of these runs are accepted, one after the other; None without end."""
+        composition = self.composition
+        caps = (composition.rounds(state, runs) for state in self.caps)
+        lines = (_rounds(composition, state, runs, self.reserves) for state in self.lines)
+        fewest: int | None = None
+        for count in chain(caps, lines):  # in the order in which a charge would be refused
+            if count is not None:
+                fewest = count if fewest is None else min(count, fewest)
+            if fewest == 0:
+                break
+        return fewest
+
+    def largest(self) -> tuple[Fraction, Fraction]:
+        """The largest ε of one pure run that fits, and the largest ρ of a discrete Gaussian."""
+        epsilons, rhos = self.composition.largest_epsilon, self.composition.largest_rho
+        if not self.reserves.held:
+            states = (*self.caps, *self.lines)
+            return min(map(epsilons, states)), min(map(rhos, states))
+        tightest = sorted(self.lines, key=epsilons)
+        leaves = [list(_leaves(self.composition, state, self.reserves)) for state in tightest]
+        sizes = {*map(epsilons, self.caps)}.union(*map(_largest_epsilons, leaves))
+        epsilon = self._first(tightest, sizes, PureGuarantee)
+        if not self.caps or epsilon < min(map(epsilons, self.caps)):
+            sizes = sizes.union(*(_larger_epsilons(one, epsilon) for one in leaves))
+            larger = {size for size in sizes if size >= epsilon}
+            epsilon = self._first(tightest, larger, PureGuarantee)
+        widths = {*map(rhos, self.caps)}.union(*map(_largest_rhos, leaves))
+        return epsilon, self._first(sorted(self.lines, key=rhos), widths, gaussian_of)
+
+    def _first(
+        self,
+        lines: list[State],
+        sizes: Iterable[Fraction],
+        run: Callable[[Fraction], Guarantee],
+    ) -> Fraction:
+        """The largest of some sizes for which a run fits; 0 if there is none."""
+        charge = self.composition.charge
+        for size in sorted(sizes, reverse=True):
+            if size <= 0:
+                break
+            asked = run(size)
+            with suppress(UnsupportedGuarantee):
+                held = self.reserves.after(self.composition, asked)
+                if held is None or any(charge(cap, asked) is None for cap in self.caps):
+                    continue
+                for place, line in enumerate(lines):
+                    after = charge(line, asked)
+                    if after is None or not serves(after, held):
+                        # The next size most likely fails here too: one look is enough then.
+                        lines.insert(0, lines.pop(place))
+                        break
+                else:
+                    return size
+        return Fraction(0)

@@ -67,6 +67,7 @@ __all__ = [
     "held",
     "held_by_others",
     "lasting",
+    "lines_of",
     "named",
     "opened",
     "undivided",
@@ -191,6 +192,12 @@ def concerned(books: Books, payer: Payer) -> tuple[Lines, ...]:
     return tuple(division.bundles[number] for number in division.concerned(part))
 
 
+def lines_of(books: Books, payer: Payer) -> Lines:
+    """All lines that a run by a payer counts on."""
+    bundles = concerned(books, payer)
+    return bundles[0] if len(bundles) == 1 else tuple(chain.from_iterable(bundles))
+
+
 def held(books: Books) -> list[State]:
     """The states of the caps that are set aside."""
     return [account.line.state for account in books.accounts.values() if account.reserve]
@@ -205,20 +212,23 @@ def held_by_others(books: Books, payer: Payer) -> list[State]:
     ]
 
 
-def usable(books: Books, state: State) -> tuple[State, ...]:
-    """A cap that is set aside, for each line in those members alone that can serve all that is.
+def usable(books: Books, account: Account) -> tuple[State, ...]:
+    """The state of an account; a cap that is set aside in those members that can serve all that is.
 
-    What all of these accept is accepted: for each line by some member, not always the same.
+    There is one for each line. What all of these accept is accepted: for each line by some member,
+    not always the same.
     """
+    state = account.line.state
+    if not account.reserve:
+        return (state,)
     reserves = held(books)
-    states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-    return tuple(dict.fromkeys(serving(state, [one], reserves) for one in states))
+    lines = lines_of(books, SESSION)
+    return tuple(dict.fromkeys(serving(state, [line.state], reserves) for line in lines))
 
 
 def lasting(books: Books, state: State) -> State:
     """A cap that is set aside, in those members alone that could serve it if nobody else's were."""
-    states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-    return serving(state, states, [state])
+    return serving(state, [line.state for line in lines_of(books, SESSION)], [state])
 
 
 def charged(

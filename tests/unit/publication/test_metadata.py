@@ -28,7 +28,7 @@ from dpsdk import (
 )
 from dpsdk.accounting import BasicComposition, PureGuarantee, Trusted
 from dpsdk.accounting.numbers import as_bound
-from dpsdk.accounting.payment import Payment
+from dpsdk.accounting.spent import Payment
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.losses import LogisticLoss

@@ -5,8 +5,7 @@ python tests/bench/bench_convex.py [--rounds 3]
 Cells are those of the universe with its two labels. Labels are planted, weights Dirichlet. scipy's
 solvers get the same sums over attributes as ours, value and gradient at once, and stop at the first
 iterate in the set whose own Frank-Wolfe gap is 1e-6; they know no ball but as a constraint. Times
-are medians of interleaved rounds, of one thread if OMP_NUM_THREADS=1 is set, and the goals are read
-on these.
+are medians of interleaved rounds, of one thread if OMP_NUM_THREADS=1 is set.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ SHAPES = {
 }
 GAP = 1e-6
 SIGNED = [-1.0, 1.0]
-GOAL_SECONDS, GOAL_RATIO = 0.4, 10.0
 SMOOTH = (
     LogisticLoss(),
     SquaredLoss(),
@@ -134,14 +132,8 @@ def main() -> None:
                 )
                 print(
                     f"{cells:>9,} {loss!s:>24.24} {name:>10} {ours * 1e3:>7.1f} "
-                    f"{least.gap:>8.0e} {least.steps:>5} {theirs * 1e3:>7.1f}",
-                    end="",
+                    f"{least.gap:>8.0e} {least.steps:>5} {theirs * 1e3:>7.1f}"
                 )
-                if cells == 128_000 and name == "ball" and loss == LogisticLoss():
-                    print(f"  {theirs / ours:.0f} times (goal {GOAL_RATIO:.0f})", end="")
-                if cells == 1_000_000 and name == "ball" and loss == LogisticLoss():
-                    print(f"  goal {GOAL_SECONDS * 1e3:.0f}", end="")
-                print()
 
 
 if __name__ == "__main__":

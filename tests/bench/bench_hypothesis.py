@@ -19,8 +19,6 @@ from dpsdk import Boolean, Domain, Integer
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Range
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 
-GOALS = {"slice answer": 0.1, "slice shift": 0.1, "dense answer": 2.0, "dense shift": 3.0}
-
 
 def universe(bits: int) -> Domain:
     sizes = {"a": 128, "b": 2 ** (bits - 11), "c": 16}
@@ -78,8 +76,7 @@ def ratios(bits: int, rounds: int) -> None:
     print(f"2^{bits} cells, one scale {unit * 1e3:.4f} ms")
     for name, taken in times.items():
         middle = statistics.median(taken)
-        goal = f"goal {GOALS[name]:g}" if name in GOALS else ""
-        print(f"  {name:15}{middle * 1e3:10.4f} ms {middle / unit:10.3f} x   {goal}")
+        print(f"  {name:15}{middle * 1e3:10.4f} ms {middle / unit:10.3f} x")
 
 
 def chained(rounds: int) -> None:

@@ -125,6 +125,19 @@ def cases(arrow: pa.Table, folder: Path) -> Iterator[tuple[str, object, Callable
             relation = connection.sql(f"SELECT * FROM {source}")  # noqa: S608
             query = sql(source)
             yield f"duckdb, {name}", relation, lambda q=query: connection.sql(q).fetchall()
+    if importlib.util.find_spec("pyspark"):
+        from pyspark.sql import SparkSession  # if it is there
+
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .getOrCreate()
+        )
+        spark.range(10).groupBy("id").count().collect()  # the first job starts its machinery
+        query = sql(f"parquet.`{path}`")
+        yield "spark, Parquet", spark.read.parquet(str(path)), lambda: spark.sql(query).collect()
 
 
 def best(call: Callable[[], object]) -> float:

@@ -2,7 +2,7 @@
 
 python tests/bench/bench_models.py --adult CSV --wine CSV --ionosphere CSV [--only CASE ...]
     [--losses CLASS ...] [--epsilon 0.1 1 3] [--seeds 15] [--held-out] [--oracles NAME ...]
-    [--peer PYTHON] [--save JSON]
+    [--peer PYTHON]
 
 CSV of Adult holds coded columns, as in bench_mwem.py, those of wine and ionosphere are UCI's.
 Tables have a public number of rows, neighbours exchange one row. Excess is the average loss of a
@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import TypedDict
 
 import numpy as np
 from attrs import frozen
@@ -53,8 +53,6 @@ ORACLES: dict[str, Callable[[], Oracle]] = {
     "statistics": SufficientStatistics,
     "descent": lambda: mechanisms.NoisyDescent(),
 }
-MANY = 20
-"""From so many coefficients on, squared losses are to be ten times better than the peer's."""
 
 
 class Line(TypedDict):
@@ -250,34 +248,6 @@ def told(line: Line) -> str:
     )
 
 
-def verdicts(lines: Sequence[Line]) -> Iterator[str]:
-    """What was reached and what was not, by case, loss and ε."""
-    keys = list(dict.fromkeys((one["case"], one["loss"]) for one in lines))
-    for case, loss in keys:
-        of = [one for one in lines if (one["case"], one["loss"]) == (case, loss)]
-        trivial = next(one["excess"] for one in of if one["method"] == "constant")
-        for epsilon in sorted({one["epsilon"] for one in of} - {0.0}):
-            here = {one["method"]: one for one in of if one["epsilon"] == epsilon}
-            main, pure = here["dpsdk"], here["dpsdk pure"]
-            text = f"{case:<13}{loss:<18}{epsilon:>5g}  constant {trivial:.2e}"
-            text += f"  dpsdk {main['excess']:.2e}  pure {pure['excess']:.2e}"
-            peers = [one["excess"] for name, one in here.items() if name.startswith("diff")]
-            words = []
-            if main["excess"] > trivial:
-                words.append(f"{main['excess'] / trivial:.3g} TIMES THE CONSTANT")
-            if main["constants"]:
-                words.append(f"a constant returned in {main['constants']} runs")
-            if peers:
-                least = min(peers)
-                text += f"  diffprivlib {least:.2e}"
-                goal = 10.0 if main["dimension"] >= MANY and loss == "SquaredLoss" else 1.0
-                ratio = least / max(main["excess"], 1e-300)
-                words.append(f"{ratio:.3g} times" + ("" if ratio >= goal else f", GOAL {goal:g}"))
-                ratio = least / max(pure["excess"], 1e-300)
-                words.append(f"pure {ratio:.3g} times")
-            yield f"{text}  {'; '.join(words)}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
@@ -290,7 +260,6 @@ def main() -> None:
     parser.add_argument("--oracles", nargs="*", default=[], choices=ORACLES)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--peer", default="")
-    parser.add_argument("--save", type=Path)
     given = parser.parse_args()
     readers: list[tuple[Path | None, Callable[[Path], Case]]] = [
         (given.adult, adult_five),
@@ -298,7 +267,6 @@ def main() -> None:
         (given.wine, wine),
         (given.ionosphere, ionosphere),
     ]
-    lines: list[Line] = []
     for path, read in readers:
         if path is None:
             continue
@@ -312,12 +280,7 @@ def main() -> None:
             tested = case.codes[case.test] if given.held_out else case.codes[:0]
             problem = Problem.of(case, loss, kept, tested)
             for line in measured(problem, given):
-                lines.append(line)
                 print(told(line), flush=True)
-    print()
-    print("\n".join(verdicts(lines)))
-    if given.save:
-        given.save.write_text(json.dumps(cast("list[object]", lines), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What a session adds to bare numpy, and whether its error bounds hold as often as they say.
+"""What a session adds to bare numpy.
 
-python tests/bench/bench_session.py [--queries 10000] [--workload 100000] [--releases 2000]
+python tests/bench/bench_session.py [--queries 10000] [--workload 100000]
 
 Every figure is of this one run, on docs/examples/adult.csv.gz.
 """
@@ -14,13 +14,10 @@ import itertools
 import platform
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
-from scipy.stats import beta as beta_law
 
 from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import (
@@ -31,18 +28,13 @@ from dpsdk.accounting import (
     Odometer,
     default_composition,
 )
-from dpsdk.errors import BudgetExceeded
-from dpsdk.forms import LinearForm
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Conjunction, Count, Marginal, Query, Workload
+from dpsdk.queries import Conjunction, Count, Workload
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DOMAIN = Domain.load(EXAMPLES / "adult-domain.json")
 DATA = PrivateData.from_csv(EXAMPLES / "adult.csv.gz", DOMAIN, name="adult")
-EPSILONS = ("0.01", "0.1", "1")
 BETA = 0.05
-CONFIDENCE = 0.99
 
 
 def columns() -> dict[str, np.ndarray]:
@@ -209,92 +201,15 @@ def one_workload(count: int) -> None:
     assert len(values) == count
 
 
-def coverage(releases: int) -> None:
-    title(f"Coverage of release.error({BETA}), {releases:,} releases each, real noise")
-    print(f"measured, with its Clopper-Pearson interval at {CONFIDENCE:.0%}, beside 1 - P(miss)")
-    print("where P(miss) is the exact tail of the discrete noise beyond the bound\n")
-    count = Count(where={"sex": "Female"}, normalized=False)
-    table = Marginal("education", "income", normalized=False)
-    women = float(table_of(("sex",))[0])
-    truths: list[tuple[str, Query, np.ndarray]] = [
-        ("one count", count, np.array([women])),
-        ("table of 32", table, table_of(("education", "income")).ravel()),
-    ]
-    for label, query, truth in truths:
-        form = query.lower(DOMAIN)
-        for text in EPSILONS:
-            laplace = Measure(form, LaplaceNoise(text)).price(Terms(DATA.facts)).law
-            rho = float(text) ** 2 / 2
-            gaussian = Measure(form, GaussianNoise(rho)).price(Terms(DATA.facts)).law
-            for mechanism, law in ((Laplace(text), laplace), (Gaussian(rho=rho), gaussian)):
-                hits = _hits(query, form, truth, mechanism, releases)
-                bound = law.radius(BETA, form.rows)
-                exact = (1.0 - law.tail(bound)) ** form.rows
-                _show(f"{label:<12} {mechanism!r:<22} ± {bound:<6}", hits, releases, exact)
-
-
-def _hits(
-    query: Query, form: LinearForm, truth: np.ndarray, mechanism: Laplace | Gaussian, releases: int
-) -> int:
-    session = Session(DATA, Budget(epsilon=10**6, delta="0.1"))
-    hits = 0
-    for _ in range(releases):
-        release = session.release(query, using=mechanism)
-        values = np.asarray(getattr(release.value, "values", release.value)).reshape(-1)
-        hits += bool((np.abs(values - truth) <= release.error(BETA)).all())
-    assert len(truth) == form.rows
-    return hits
-
-
-def _show(label: str, hits: int, releases: int, exact: float) -> None:
-    side = (1 - CONFIDENCE) / 2
-    low = beta_law.ppf(side, hits, releases - hits + 1) if hits else 0.0
-    high = beta_law.ppf(1 - side, hits + 1, releases - hits) if hits < releases else 1.0
-    verdict = "inside" if low <= exact <= high else "OUTSIDE"
-    print(
-        f"{label} measured {hits / releases:.4f} [{low:.4f}, {high:.4f}]  "
-        f"exact {exact:.4f} {verdict}, P(miss) {1 - exact:.4f} <= {BETA}"
-    )
-
-
-def threads(workers: int = 16, each: str = "0.001") -> None:
-    title(f"{workers} threads spend one budget of epsilon 1, {each} a query")
-    session = Session(DATA, Budget(epsilon=1), composition=BasicComposition())
-    query, mechanism, gate = Count(where={"sex": "Female"}), Laplace(each), Barrier(workers)
-
-    def work() -> int:
-        gate.wait()
-        answered = 0
-        while True:
-            try:
-                session.answer(query, using=mechanism)
-            except BudgetExceeded:
-                return answered
-            answered += 1
-
-    start = time.perf_counter()
-    with ThreadPoolExecutor(workers) as pool:
-        answered = [done.result() for done in [pool.submit(work) for _ in range(workers)]]
-    seconds = time.perf_counter() - start
-    print(f"answered {sum(answered):,} in {seconds:.2f} s, by thread {min(answered)} to", end=" ")
-    print(f"{max(answered)}; {session.spent}; remaining {session.remaining.epsilon}")
-    assert sum(answered) == session.spent.charges == len(session.history) == 1000
-    assert session.spent.epsilon == 1
-    assert session.remaining.epsilon == 0
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--workload", type=int, default=100_000)
-    parser.add_argument("--releases", type=int, default=2_000)
     arguments = parser.parse_args()
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {DATA!r}")
     single_queries(arguments.queries)
     first_versus_repeated()
     one_workload(arguments.workload)
-    coverage(arguments.releases)
-    threads()
 
 
 if __name__ == "__main__":

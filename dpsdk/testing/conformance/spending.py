@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dpsdk._checks import described
 from dpsdk.accounting import Budget, Guarantee
-from dpsdk.errors import BudgetExceeded
+from dpsdk.errors import BudgetExceeded, DpsdkError, UnsupportedGuarantee
 from dpsdk.mechanisms import Laplace
 from dpsdk.observe import Event, Refused
 from dpsdk.queries import Count
@@ -177,7 +177,10 @@ def _refuse(
                 claim = "with a proven bound"
     except Exception as raised:  # noqa: BLE001  # looked at below
         error = raised
-    if error is not None and not isinstance(error, BudgetExceeded | Stopped):
+    refusals: tuple[type[DpsdkError], ...] = (BudgetExceeded, Stopped)
+    if not isinstance(desk, Session):  # a scope of a bare ε does not price zCDP
+        refusals = (*refusals, UnsupportedGuarantee)
+    if error is not None and not isinstance(error, refusals):
         tally.fail(
             f"{scene}: {when} it raised {type(error).__name__}, {described(error)}, and not "
             "BudgetExceeded",

@@ -53,60 +53,12 @@ READ = {
 }
 
 REFUSED = [
-    "",
-    " ",
-    "1 ",
-    " 1",
-    "1\n",
-    "\t1",
-    "1 000",
-    "1,5",
-    "1,000",
-    "1_000",
-    "1__0",
-    "1'000",
-    "1e",
-    "e3",
-    "1e1.5",
-    "1.2.3",
-    "--1",
-    "+-1",
-    "1-",
-    ".",
-    "-.",
-    "-",
-    "+",
-    "1e_3",
-    "0x10",
-    "0b1",
-    "1/3.0",
-    "1%",
-    "£1",
-    "nan",
-    "NaN",
-    "sNaN",
-    "inf",
-    "-Infinity",
-    "infinity",
-    "True",
-    "None",
-    "\u0663",
-    "\u0967.5",
-    "\uff11",
-    "1\u00b2",
-    "\u2212" + "1",
-    "1\u200b",
-    "\ufeff1",
-    "1\x00",
-    "\ud800",
-    "1e2001",
-    "1e-2001",
-    "1e99999",
-    "1e-99999",
-    "0." + "1" * 5000,
-    "1" * 5000,
-    "0" * 5000 + "1",
-]
+    "", " ", "1 ", " 1", "1\n", "\t1", "1 000", "1,5", "1,000", "1_000", "1__0", "1'000", "1e",
+    "e3", "1e1.5", "1.2.3", "--1", "+-1", "1-", ".", "-.", "-", "+", "1e_3", "0x10", "0b1", "1/3.0",
+    "1%", "£1", "nan", "NaN", "sNaN", "inf", "-Infinity", "infinity", "True", "None", "\u0663",
+    "\u0967.5", "\uff11", "1\u00b2", "\u2212" + "1", "1\u200b", "\ufeff1", "1\x00", "\ud800",
+    "1e2001", "1e-2001", "1e99999", "1e-99999", "0." + "1" * 5000, "1" * 5000, "0" * 5000 + "1",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), READ.items(), ids=lambda v: str(v)[:12])
@@ -193,36 +145,12 @@ def test_every_narrow_float_is_the_decimal_that_numpy_prints(value):
 
 
 BAD = [
-    float("nan"),
-    float("inf"),
-    None,
-    True,
-    False,
-    np.True_,
-    1j,
-    np.complex64(1),
-    [1],
-    b"1",
-    object(),
-    Decimal("NaN"),
-    Decimal("sNaN"),
-    Decimal("Infinity"),
-    np.float32("nan"),
-    np.longdouble("inf"),
-    np.timedelta64(3, "D"),
-    np.datetime64(3, "D"),
-    np.array(1),
-    np.array([1.0]),
-    Decimal("1e9999999"),
-    10**10**5,
-    Decimal("1e-9999999"),
-    Fraction(10**10**5, 3),
-    Fraction(1, 10**10**5),
-    "x",
-    "nan",
-    "1/ 3",
-    range(3),
-]
+    float("nan"), float("inf"), None, True, False, np.True_, 1j, np.complex64(1), [1], b"1",
+    object(), Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), np.float32("nan"),
+    np.longdouble("inf"), np.timedelta64(3, "D"), np.datetime64(3, "D"), np.array(1),
+    np.array([1.0]), Decimal("1e9999999"), 10**10**5, Decimal("1e-9999999"),
+    Fraction(10**10**5, 3), Fraction(1, 10**10**5), "x", "nan", "1/ 3", range(3),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", BAD, ids=lambda v: type(v).__name__)
@@ -235,135 +163,41 @@ def test_what_is_no_finite_number_is_refused(value, read):
     assert len(str(caught.value)) < 250
 
 
-class Trap:
-    """Methods that a number of another author may have; each lies or fails, and counts."""
-
-    asked = 0
-
-    def _lie(self, *_):
-        Trap.asked += 1
-        return 1000
-
-    def _fail(self, *_):
-        Trap.asked += 1
-        raise MemoryError
-
-    __int__ = __index__ = __add__ = __radd__ = __mul__ = bit_length = as_integer_ratio = _lie
-    __float__ = __trunc__ = __floor__ = __round__ = __abs__ = __neg__ = __pos__ = _lie
-    __repr__ = __str__ = __format__ = __bool__ = __len__ = __iter__ = _fail
-    is_finite = adjusted = as_tuple = normalize = strip = encode = item = _lie
-
-    def __eq__(self, other):
-        return True
-
-    def __hash__(self):
-        return 1000
-
-
-class HostileInt(Trap, int):
+class Int(int):
     pass
 
 
-class HostileFloat(Trap, float):
+class Float(float):
     pass
 
 
-class HostileStr(Trap, str):
+class Text(str):
     __slots__ = ()
 
 
-class HostileDecimal(Trap, Decimal):
+class Amount(Decimal):
     pass
 
 
-class HostileNarrow(Trap, np.float32):
+class Narrow(np.float32):
     pass
 
 
-class HostileWide(Trap, np.int64):
+class Wide(np.int64):
     pass
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        HostileInt(3),
-        HostileFloat(3),
-        HostileStr("3"),
-        HostileDecimal(3),
-        HostileNarrow(3),
-        HostileWide(3),
-    ],
-    ids=lambda v: type(v).__name__,
+    "value", [Int(3), Float(3), Text("3"), Amount(3), Narrow(3), Wide(3)], ids=repr
 )
 def test_numbers_of_other_classes_are_read_as_the_built_in_that_they_extend(value):
-    Trap.asked = 0
     number = to_fraction("x", value)
     assert number == Fraction(3)
     assert (type(number), type(number.numerator), type(number.denominator)) == (Fraction, int, int)
-    assert Trap.asked == 0
-    with pytest.raises(InvalidArgument) as caught:
-        to_probability("x", value)
-    assert str(caught.value).isprintable()
 
 
 class Whole(IntEnum):
     THREE = 3
-
-
-class Shifting(Fraction):
-    """Twice as large each time that it is asked."""
-
-    _asked = 0
-
-    @property
-    def numerator(self):
-        Shifting._asked += 1
-        return HostileInt(2**Shifting._asked)
-
-    @property
-    def denominator(self):
-        return HostileInt(1)
-
-
-class Broken(Fraction):
-    @property
-    def numerator(self):
-        raise RuntimeError
-
-
-def test_fractions_are_read_once():
-    shifting = Shifting(1)
-    number = to_probability("x", 1 / to_fraction("x", shifting))
-    assert number == Fraction(1, 2)
-    assert Shifting._asked == 1
-    assert type(number.denominator) is int
-    with pytest.raises(InvalidArgument):
-        to_fraction("x", Broken(1))
-
-
-class Liar:
-    """Says that it is a number."""
-
-    __class__ = int  # type: ignore[assignment]  # the lie
-
-
-class Shy:
-    @property
-    def __class__(self):
-        raise RuntimeError
-
-
-@pytest.mark.parametrize("kind", [Liar, Shy])
-@pytest.mark.parametrize(
-    "read",
-    [to_fraction, to_positive, to_probability, to_amount, to_integer, to_count, to_finite, to_name],
-)
-def test_objects_that_lie_about_their_class_are_refused(kind, read):
-    with pytest.raises(InvalidArgument):
-        read("x", kind())
-    with pytest.raises(InvalidArgument):
-        to_beta(kind())
 
 
 def test_positive_numbers_and_probabilities_have_their_ranges():
@@ -398,7 +232,7 @@ def test_amounts_that_clients_ask_for_are_bounded():
 
 @pytest.mark.parametrize(
     "value",
-    [3, np.int8(3), np.uint64(3), HostileInt(3), HostileWide(3), Whole.THREE],
+    [3, np.int8(3), np.uint64(3), Int(3), Wide(3), Whole.THREE],
     ids=lambda v: type(v).__name__,
 )
 def test_integers_are_plain_ones_afterwards(value):
@@ -444,22 +278,11 @@ def test_integers_are_bounded_and_told_by_their_size():
 
 def test_numbers_to_compare_with_are_integers_or_floats():
     assert to_finite("x", 2**60 + 1) == 2**60 + 1
-    for value, expected in (
-        (np.float32(0.1), 0.1),
-        (Fraction(1, 4), 0.25),
-        (HostileFloat(2.5), 2.5),
-    ):
+    for value, expected in ((np.float32(0.1), 0.1), (Fraction(1, 4), 0.25), (Float(2.5), 2.5)):
         assert type(to_finite("x", value)) is float
         assert to_finite("x", value) == expected
-    for value in (
-        10**400,
-        -(10**400),
-        "1",
-        float("nan"),
-        np.longdouble("1e400"),
-        Fraction(10**400),
-        True,
-    ):
+    huge = np.longdouble("1e400")
+    for value in (10**400, -(10**400), "1", float("nan"), huge, Fraction(10**400), True):
         with pytest.raises(InvalidArgument, match="x must be a finite number"):
             to_finite("x", value)
 
@@ -473,7 +296,7 @@ def test_names_are_short_texts_with_something_in_them(value):
 
 
 def test_a_name_is_a_plain_text_whatever_its_class():
-    name = HostileStr("age")
+    name = Text("age")
     assert type(to_name("x", name)) is str
     assert to_name("x", name) == "age"
 
@@ -486,7 +309,7 @@ def test_beta_is_strictly_between_0_and_1(value):
     assert to_beta(np.float64(0.25)) == 0.25
     assert to_beta(Fraction(1, 2)) == 0.5
     assert to_beta(np.float32(0.05)) == 0.05
-    assert type(to_beta(HostileFloat(0.25))) is float
+    assert type(to_beta(Float(0.25))) is float
     with pytest.raises(InvalidArgument, match="beta"):
         to_beta(value)
 
@@ -549,9 +372,9 @@ class Endless:
         (Loud(RuntimeError()), "a value of class Loud"),
         (Loud(MemoryError()), "a value of class Loud"),
         (Endless(), "a value of class Endless"),
-        (HostileStr("x"), "'x'"),
-        (HostileInt(3), "3"),
-        (Loud(HostileStr("x")), "x"),
+        (Text("x"), "'x'"),
+        (Int(3), "3"),
+        (Loud(Text("x")), "x"),
     ],
     ids=lambda v: type(v).__name__,
 )
@@ -570,7 +393,7 @@ def test_an_interrupt_is_not_taken_for_a_value_that_cannot_be_shown():
 def test_descriptions_are_plain_and_short():
     assert described(Loud("abc")) == "abc"
     assert len(described(Loud("x" * 10**6))) == 1000
-    assert type(described(Loud(HostileStr("x")))) is str
+    assert type(described(Loud(Text("x")))) is str
 
 
 @pytest.mark.thorough
@@ -614,22 +437,11 @@ class Unreadable:
 @pytest.mark.parametrize(
     "handed",
     [
-        "1",
-        ["1", "2"],
-        [b"1"],
-        [1, "2"],
-        [[1], [2, 3]],
-        1j,
-        np.array([1 + 2j]),
-        np.array([1], dtype="M8[D]"),
-        np.array([1], dtype="m8[s]"),
-        np.zeros(1, dtype=[("a", float)]),
-        np.ma.array([1, 2], mask=[False, True]),
-        [object()],
-        [10**400],
-        Unreadable(),
+        "1", ["1", "2"], [b"1"], [1, "2"], [[1], [2, 3]], 1j, np.array([1 + 2j]), [object()],
+        [10**400], np.zeros(1, dtype=[("a", float)]), np.ma.array([1, 2], mask=[False, True]),
+        np.array([1], dtype="M8[D]"), np.array([1], dtype="m8[s]"), Unreadable(),
     ],
-)
+)  # fmt: skip
 def test_what_numpy_would_read_as_numbers_and_is_none_is_refused(handed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

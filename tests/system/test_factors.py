@@ -1,4 +1,4 @@
-"""Forms of groups and of lines do what they do with all their weights written out."""
+"""Forms of groups, lines and residuals do what they do with all their weights written out."""
 
 import sys
 import tracemalloc
@@ -18,6 +18,7 @@ from dpsdk.forms import (
     LinearForm,
     Members,
     Range,
+    Residual,
     Toeplitz,
     Weights,
     sensitivity,
@@ -29,14 +30,16 @@ from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.lattice import prepare_form
 from dpsdk.learning import EntropicFit
+from dpsdk.mechanisms import NoisyHistogram
 from dpsdk.testing.noise import seeded
 from worlds import facts
 
 pytestmark = pytest.mark.thorough
 
 PLANE = Domain(Integer("a", 0, 6), Integer("b", 0, 3))
-LINE = Domain(Integer("a", 0, 6))
+CUBE = Domain(Integer("a", 0, 4), Integer("b", 0, 1), Integer("one", 0, 0), Integer("d", 0, 2))
 HUGE = Domain(Integer("a", 0, 2**40 - 1))
 WIDTHS = (1, 2, 3, 6, 7)
 LINES = {
@@ -51,7 +54,7 @@ def on(domain, *blocks):
     return LinearForm(domain, [Kronecker(tuple(f), tuple(f.values()), s) for f, s in blocks])
 
 
-def forms():
+def plane_forms():
     found = {}
     for width in WIDTHS:
         groups = Groups(7, width)
@@ -76,7 +79,28 @@ def forms():
     return found
 
 
-FORMS = forms()
+def res(*names):
+    return {name: Residual(CUBE[name].size) for name in names}
+
+
+CUBE_FORMS = {
+    "line": on(CUBE, (res("a"), 1.0)),
+    "two cells": on(CUBE, (res("b"), 1.0)),
+    "one cell": on(CUBE, (res("one"), 1.0)),
+    "nothing of one cell": on(CUBE, (res("a", "one"), 1.0)),
+    "pair": on(CUBE, (res("a", "b"), 1.0)),
+    "another order": on(CUBE, (res("d", "a"), 1.0)),
+    "triple, scaled": on(CUBE, (res("a", "b", "d"), -3.0)),
+    "uneven scale": on(CUBE, (res("a", "d"), 0.3)),
+    "cells": on(CUBE, (res("a") | {"d": Identity(3)}, 1.0)),
+    "where": on(CUBE, (res("a") | {"d": Range(3, 1, 3)}, 2.0)),
+    "weighed": on(CUBE, (res("a") | {"d": Weights([[0.3, -0.2, 1.0]])}, 1.0)),
+    "closure": on(CUBE, ({}, 7.0), (res("a"), 5.0), (res("b"), 2.0), (res("a", "b"), 1.0)),
+    "with one cell": on(CUBE, ({}, 1.0), (res("a"), 3.0), (res("one"), 2.0), (res("b", "d"), 1.0)),
+    "twice": on(CUBE, (res("a"), 1.0), (res("a"), 2.0)),
+}
+FAMILIES = (plane_forms(), CUBE_FORMS)
+FORMS = {name: form for family in FAMILIES for name, form in family.items()}
 every_form = pytest.mark.parametrize("name", FORMS)
 
 
@@ -85,22 +109,26 @@ def written(form):
     blocks = []
     for block in form.blocks:
         factors = tuple(
-            Weights(f.matrix()) if isinstance(f, Groups | Toeplitz) else f for f in block.factors
+            Weights(f.matrix()) if isinstance(f, Groups | Toeplitz | Residual) else f
+            for f in block.factors
         )
         blocks.append(Kronecker(block.names, factors, block.scale))
     return LinearForm(form.domain, blocks)
 
 
-def table(domain=PLANE, neighbors=Neighbors.REPLACE_ONE, unit_rows=1):
+def table(domain=PLANE):
     rng = np.random.default_rng(3)
     sizes = zip(domain.names, domain.shape, strict=True)
     rows = {name: rng.integers(0, size, 60).tolist() for name, size in sizes}
-    return PrivateData.from_columns(
-        rows, domain, neighbors=neighbors, unit_rows=unit_rows, max_rows=80
-    )
+    return PrivateData.from_columns(rows, domain, max_rows=80)
 
 
-def synthetic(domain=PLANE):
+def kernel_on(domain):
+    odometer = Odometer(Budget(10**9, "0.1"), default_composition())
+    return Kernel(table(domain), odometer, seeded(5), "asked")
+
+
+def synthetic(domain):
     rng = np.random.default_rng(4)
     codes = np.array([rng.integers(0, size, 50) for size in domain.shape]).T
     return SyntheticData(domain, codes)
@@ -111,13 +139,17 @@ def synthetic(domain=PLANE):
 def test_answers_and_identities(name, limit, monkeypatch):
     form, plain = FORMS[name], written(FORMS[name])
     monkeypatch.setattr(linear_module, "TABLE_LIMIT", limit)
-    data = synthetic()
+    data = synthetic(form.domain)
     assert form.evaluate(data) == pytest.approx(plain.evaluate(data), abs=1e-12)
     assert data.answers(form) == pytest.approx(data.answers(plain), abs=1e-12)
     assert form.identity == plain.identity
     assert list(form.row_identities()) == list(plain.row_identities())
     rows = [form.row(i).identity for i in range(form.rows)]
     assert rows == [plain.row(i).identity for i in range(form.rows)]
+    found, wanted = form.rounded(4), plain.rounded(4)
+    assert found[0].identity == wanted[0].identity
+    assert found[1] == pytest.approx(wanted[1], abs=1e-12)
+    assert form.reach >= plain.reach
     assert form.nbytes <= plain.nbytes
     assert form.lattice_nbytes <= plain.lattice_nbytes
 
@@ -128,7 +160,7 @@ def test_answers_and_identities(name, limit, monkeypatch):
 @pytest.mark.parametrize("unit_rows", [1, 2])
 def test_sensitivities(name, neighbors, outside, unit_rows):
     form, plain = FORMS[name], written(FORMS[name])
-    setting = facts(PLANE, neighbors, outside=outside, unit_rows=unit_rows)
+    setting = facts(form.domain, neighbors, outside=outside, unit_rows=unit_rows)
     found, wanted = sensitivity(form, setting), sensitivity(plain, setting)
     assert wanted.exact == found.exact
     for one, other in ((found.l1, wanted.l1), (found.l2_squared, wanted.l2_squared)):
@@ -137,22 +169,27 @@ def test_sensitivities(name, neighbors, outside, unit_rows):
 
 
 @pytest.mark.parametrize(
-    "listed", [pytest.param(members_module._LISTED, marks=pytest.mark.audit), 0]
+    ("family", "listed"),
+    [
+        pytest.param(FAMILIES[0], members_module._LISTED, marks=pytest.mark.audit),
+        (FAMILIES[0], 0),
+        (FAMILIES[1], members_module._LISTED),
+        (FAMILIES[1], 0),
+    ],
+    ids=["plane, listed", "plane", "cube, listed", "cube"],
 )
-def test_members(listed, monkeypatch):
+def test_members(family, listed, monkeypatch):
     monkeypatch.setattr(members_module, "_LISTED", listed)
-    for workload in FORMS.values():
-        for asked in FORMS.values():
+    for workload in family.values():
+        for asked in family.values():
+            known = set(written(workload).row_identities())
+            right = np.array([one in known for one in written(asked).row_identities()])
+            covered = Members.of(workload).covers(asked)
+            assert not (covered & ~right).any()
             if listed:
-                right = Members.of(written(workload)).covers(written(asked))
-                assert Members.of(workload).covers(asked).tolist() == right.tolist()
-                assert Members.of(written(workload)).covers(asked).tolist() == right.tolist()
-            else:
-                known = set(workload.row_identities())
-                right = np.array([one in known for one in asked.row_identities()])
-                assert not (Members.of(workload).covers(asked) & ~right).any()
-                if workload is asked and all(b.scale == 1 for b in asked.blocks) and asked.integral:
-                    assert Members.of(workload).covers(asked).all()
+                assert covered.tolist() == right.tolist()
+            elif workload is asked and all(b.scale == 1 for b in asked.blocks) and asked.integral:
+                assert covered.all()
 
 
 def test_functions_are_looked_up_in_many_cells_of_a_huge_attribute(monkeypatch):
@@ -174,9 +211,7 @@ def test_kernel(name):
     form, plain = FORMS[name], written(FORMS[name])
     answers = []
     for asked in (form, plain):
-        kernel = Kernel(
-            table(), Odometer(Budget(10**6, "0.1"), default_composition()), seeded(5), "asked"
-        )
+        kernel = kernel_on(form.domain)
         got = [kernel.measure(asked, noise).values for noise in (LaplaceNoise(1), GaussianNoise(1))]
         if asked.limits[0] >= 0 and asked.limits[1] <= 1:
             gaps = GapForm.around(asked, np.full(asked.rows, 0.25))
@@ -185,7 +220,7 @@ def test_kernel(name):
             top = watch.first_above(gaps, 10.0)
             got.append([-1 if top is None else top.place])
             drawn = kernel.draw_database(asked, 3, 1)
-            assert drawn.records.shape == (3, 2)
+            assert drawn.records.shape == (3, len(form.domain.names))
         answers.append(np.concatenate([np.ravel(one) for one in got]))
     assert answers[0] == pytest.approx(answers[1], abs=1e-9)
 
@@ -193,24 +228,24 @@ def test_kernel(name):
 @every_form
 def test_small_databases(name):
     form, plain = FORMS[name], written(FORMS[name])
-    setting = table().facts
+    setting = table(form.domain).facts
     atoms, wanted = Atoms.of(form, setting), Atoms.of(plain, setting)
     assert atoms.number == wanted.number
     assert atoms.functions == wanted.functions
     assert sorted(atoms.weights.T.tolist()) == sorted(wanted.weights.T.tolist())
     terms = DrawTerms(3, Fraction(1), setting)
     one, other = recognised(form, terms), recognised(plain, terms)
-    if other is not None:
-        assert one is not None
+    if other is not None or form.domain is CUBE:
         assert type(one) is type(other)
+    if other is not None:
         assert (one.atoms, one.candidates) == (other.atoms, other.candidates)
 
 
 @every_form
 def test_dense_hypotheses(name):
     form, plain = FORMS[name], written(FORMS[name])
-    weights = np.random.default_rng(1).random(PLANE.shape)
-    one, other = (DenseHypothesis.from_weights(PLANE, weights, 0.1) for _ in range(2))
+    weights = np.random.default_rng(1).random(form.domain.shape)
+    one, other = (DenseHypothesis.from_weights(form.domain, weights, 0.1) for _ in range(2))
     for row in range(min(form.rows, 4)):
         assert one.answers(form) == pytest.approx(other.answers(plain), abs=1e-12)
         step = one.shift(form.row(row), 0.3), other.shift(plain.row(row), 0.3)
@@ -221,7 +256,18 @@ def test_dense_hypotheses(name):
         assert one.shift(form, 0.2) == pytest.approx(other.shift(plain, 0.2))
         target = float(one.answers(form)[0]) * 0.9
         assert one.move_to(form, target) == pytest.approx(other.move_to(plain, target))
-    assert one.table(PLANE.names) == pytest.approx(other.table(PLANE.names))
+    assert one.table(form.domain.names) == pytest.approx(other.table(form.domain.names))
+
+
+@pytest.mark.parametrize("name", CUBE_FORMS)
+def test_what_was_measured_answers(name):
+    kernel = kernel_on(CUBE)
+    strategy = NoisyHistogram(epsilon=1).open(kernel)
+    asked = FORMS[name], written(FORMS[name])
+    one, other = (strategy.answer(form, kernel) for form in asked)
+    assert one.values == pytest.approx(other.values)
+    radii = [found.accuracy.radii(0.1, joint=True) for found in (one, other)]
+    assert radii[0] == pytest.approx(radii[1])
 
 
 @pytest.mark.parametrize("outside", [None, 0.2])
@@ -235,6 +281,8 @@ def test_piecewise_hypotheses(size, outside):
         one = PiecewiseHypothesis.from_pieces(domain, starts, masses, outside)
         one.check(form)
         assert one.answers(form) == pytest.approx(one.answers(written(form)), abs=1e-12)
+        residual = on(domain, ({"a": Residual(size)}, 1.0))
+        assert one.answers(residual) == pytest.approx(one.answers(written(residual)), abs=1e-12)
         alone = on(domain, ({"a": Groups(size, width)}, 1.0))
         assert one.answers(alone) == pytest.approx(one.answers(written(alone)), abs=1e-12)
         if alone.rows == 1:
@@ -264,9 +312,7 @@ def test_a_huge_attribute_is_never_written_out():
     right = np.bincount(cells // 2**32, minlength=256)
     tracemalloc.start()
     try:
-        kernel = Kernel(
-            table(HUGE), Odometer(Budget(10**9), default_composition()), seeded(5), "asked"
-        )
+        kernel = kernel_on(HUGE)
         measured = kernel.measure(form, LaplaceNoise(10**6)).values
         np.testing.assert_allclose(measured, right, atol=1e-3)
         gaps = GapForm.around(form, np.zeros(256))
@@ -294,3 +340,35 @@ def test_groups_under_a_condition_are_exact_without_a_search(monkeypatch):
             patch.setattr(sensitivity_module, "SPAN_LIMIT", 2**20)
             wanted = sensitivity(written(form), given)
         assert found == wanted
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_the_matrix_of_residuals(size):
+    factor = Residual(size)
+    whole = size * np.eye(size) - 1
+    assert factor.matrix().tolist() == whole.tolist()
+    assert [factor.row(i).matrix()[0].tolist() for i in range(size)] == whole.tolist()
+    low, high = factor.extents()
+    assert (low.tolist(), high.tolist()) == (whole.min(axis=1).tolist(), whole.max(axis=1).tolist())
+    assert factor.limits() == (whole.min(), whole.max())
+    for power in (1, 2):
+        norms = (np.abs(whole) ** power).sum(axis=0)
+        assert factor.column_norms(power).tolist() == norms.tolist()
+    counts = np.arange(2.0 * size * 3).reshape(2, size, 3)
+    assert factor.apply(counts, 1).tolist() == np.einsum("rs,asb->arb", whole, counts).tolist()
+    assert factor.integral
+    assert factor == Residual(size)
+    assert hash(factor) == hash(Residual(size))
+
+
+def test_counts_that_would_leave_the_exact_integers_on_the_way_are_refused():
+    # The weights go up to 2^22 - 1, but counts are multiplied by 2^22 before a sum is taken off.
+    domain = Domain(Integer("a", 0, 2**22 - 1))
+    form = LinearForm(domain, [Kronecker(("a",), (Residual(2**22),))])
+    for rows, fits in ((2**31 - 1, True), (2**31, False)):
+        of = facts(domain, Neighbors.ADD_REMOVE, rows=rows)
+        if fits:
+            assert prepare_form(form, of).form.rows == 2**22
+        else:
+            with pytest.raises(DpsdkError, match="within 2"):
+                prepare_form(form, of)

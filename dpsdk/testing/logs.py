@@ -12,49 +12,35 @@ from typing_extensions import override
 
 
 class _Handler(logging.Handler):
-    def __init__(self, note: Callable[[logging.LogRecord], object]) -> None:
+    def __init__(self, note: Callable[[tuple[Hashable, ...]], object]) -> None:
         super().__init__(logging.DEBUG)
         self._note = note
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        self._note(record)
+        self._note(("log", record.name, record.levelno, record.getMessage()))
 
 
 @contextmanager
-def logged(note: Callable[[logging.LogRecord], object]) -> Generator[None]:
-    """Call with each record of any level that reaches the root logger meanwhile."""
-    logger = logging.getLogger()
+def overheard(note: Callable[[tuple[Hashable, ...]], object]) -> Generator[None]:
+    """Tell of each line of any log, and at the end of what was printed and warned of."""
+    logger, out = logging.getLogger(), io.StringIO()
     level, handler = logger.level, _Handler(note)
+    warned: list[warnings.WarningMessage] = []
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-@contextmanager
-def overheard() -> Generator[list[tuple[Hashable, ...]]]:
-    """Give a list of what is logged, printed and warned of meanwhile; complete at the end."""
-    told: list[tuple[Hashable, ...]] = []
-    out, warned = io.StringIO(), list[warnings.WarningMessage]()
-
-    def note(line: logging.LogRecord) -> None:
-        told.append(("log", line.name, line.levelno, line.getMessage()))
-
-    try:
         with (
-            logged(note),
-            warnings.catch_warnings(record=True) as caught,
+            warnings.catch_warnings(record=True) as warned,
             redirect_stdout(out),
             redirect_stderr(out),
         ):
             warnings.simplefilter("always")
-            warned = caught
-            yield told
+            yield
     finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
         if out.getvalue():
-            told.append(("printed", out.getvalue()))
-        told += [("warned", str(one.message)) for one in warned]
+            note(("printed", out.getvalue()))
+        for one in warned:
+            note(("warned", str(one.message)))

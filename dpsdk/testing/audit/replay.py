@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import zip_longest
@@ -16,7 +15,7 @@ from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.noise.choice import Options
 from dpsdk.observe import Event
 from dpsdk.testing.audit.programs import Program, WatchingNoise
-from dpsdk.testing.logs import logged
+from dpsdk.testing.logs import overheard
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints, Real
 
@@ -28,8 +27,8 @@ class Trace:
     """The events of one run.
 
     `events` has, in order, each draw as ("draw", law, size), each coin and choice, each
-    event of a session and each log line as text, and how the run ended; `noise` has the values
-    that it drew.
+    event of a session, log line, print and warning as text, and how the run ended; `noise` has the
+    values that it drew.
     """
 
     events: tuple[tuple[Hashable, ...], ...]
@@ -129,12 +128,8 @@ def record(
     """Run a program and write down what it does; with a `script`, on the noise of another run."""
     events: list[tuple[Hashable, ...]] = []
     noise = RecordingNoise(seeded(seed), events.append, script)
-
-    def note(line: logging.LogRecord) -> None:
-        events.append(("log", line.levelno, line.getMessage()))
-
     outcome: Hashable
-    with logged(note):
+    with overheard(events.append):
         try:
             outcome = program(data, noise)
             events.append(("answered",))

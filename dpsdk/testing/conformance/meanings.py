@@ -10,14 +10,15 @@ import numpy as np
 
 from dpsdk._checks import described
 from dpsdk.accounting import Budget
-from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy, Standing
+from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import LinearForm
 from dpsdk.mechanisms import DistributionMechanism, Laplace, OneShot
 from dpsdk.queries import Query
-from dpsdk.release import Accuracy, Cost, Measurement, Quote, Source
+from dpsdk.release import Accuracy, Cost
 from dpsdk.session import Session
 from dpsdk.session.channel import DistributionChannel
+from dpsdk.session.gate import fitting, quoting
 from dpsdk.testing.conformance.bench import AnyQuery, MechanismBench, Scene, questions, runnable
 from dpsdk.testing.conformance.costs import charges, paid, within
 from dpsdk.testing.conformance.prints import deep, fields_of, printed_accuracy
@@ -164,7 +165,7 @@ def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
                     form, LinearForm
                 ):
                     continue  # which its channel answers from its distribution
-                quote = bench.mechanism.quote(form, kernel.terms)
+                quote = quoting(bench.mechanism.quote(form, kernel.terms), bench.mechanism)
                 try:
                     given: object = strategy.answer(form, kernel)
                 except DpsdkError:
@@ -173,9 +174,14 @@ def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
                     continue
                 answered += 1
                 tally.ran()
-                name = described(query)
-                problem = _problem(given, form) or _quote_problem(quote, form)
+                measured = fitting(given, form, bench.mechanism.name)
+                length = form.rows if isinstance(form, LinearForm) else None
+                problem = _bound_problem(measured.accuracy, length)
+                problem = problem or _bound_problem(quote.accuracy, length)
+                if length is not None and not np.isfinite(measured.values).all():
+                    problem = "some of its numbers are not finite"
                 if problem:
+                    name = described(query)
                     tally.fail(f"{scene}: for {name} {problem}", "Return what `Measurement` says")
         session = bench.session(scene.table)
         with bench.opened(session) as channel:
@@ -189,44 +195,15 @@ def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
                     )
 
 
-def _problem(given: object, form: Form) -> str:
-    """The fault of a measurement, empty where there is none."""
-    if not isinstance(given, Measurement):
-        return f"it gave a {type(given).__name__}, and no Measurement"
-    measured = cast("Measurement[Accuracy]", given)
-    values: object = measured.values
-    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim != 1:
-        kind = getattr(values, "dtype", type(values).__name__)
-        return (
-            f"its values are {kind} of shape {getattr(values, 'shape', None)}, not a row of float64"
-        )
-    if isinstance(form, LinearForm) and len(values) != form.rows:
-        return f"it gave {len(values)} numbers for a form of {form.rows}"
-    if isinstance(form, LinearForm) and not np.isfinite(values).all():
-        return "some of its numbers are not finite"
-    if measured.source not in get_args(Source):
-        return f"its source is {measured.source!r}"
-    length = len(values) if isinstance(form, LinearForm) else None
-    return _bound_problem(measured.accuracy, length)
-
-
-def _quote_problem(quote: object, form: Form) -> str:
-    if not isinstance(quote, Quote):
-        return f"it quoted a {type(quote).__name__}, and no Quote"
-    return _bound_problem(quote.accuracy, form.rows if isinstance(form, LinearForm) else None)
-
-
 def _bound_problem(accuracy: Accuracy, length: int | None) -> str:
-    given: object = accuracy
-    if not isinstance(given, HalfWidths | ScalarAccuracy | NoAccuracy):
-        return f"its accuracy is a {type(given).__name__}"
-    if given.standing not in get_args(Standing):
-        return f"its accuracy has the standing {given.standing!r}"
-    if not isinstance(given, HalfWidths):
+    """The fault of what is said of errors, empty where there is none."""
+    if accuracy.standing not in get_args(Standing):
+        return f"its accuracy has the standing {accuracy.standing!r}"
+    if not isinstance(accuracy, HalfWidths):
         return ""
     before: dict[bool, Floats] = {}
     for beta in (1e-9, 0.01, 0.3):
-        both = {joint: given.radii(beta, joint=joint) for joint in (False, True)}
+        both = {joint: accuracy.radii(beta, joint=joint) for joint in (False, True)}
         for joint, radii in both.items():
             array: object = radii
             if not isinstance(array, np.ndarray) or array.dtype != np.float64:
@@ -238,7 +215,7 @@ def _bound_problem(accuracy: Accuracy, length: int | None) -> str:
             if joint in before and (array > before[joint] * (1 + 1e-9)).any():
                 return "its bounds are wider at a lower confidence"
             before[joint] = radii
-        if given.standing == "proven" and (both[True] < both[False] * (1 - 1e-9)).any():
+        if accuracy.standing == "proven" and (both[True] < both[False] * (1 - 1e-9)).any():
             return "its bounds of all numbers at once are narrower than those of each"
     return ""
 
@@ -278,9 +255,6 @@ def metadata(bench: MechanismBench, tally: Tally) -> None:
     for scene in runnable(bench, tally):
         for quote in bench.quotes(scene, scene.table):
             tally.ran()
-            for name, cost in (("at_open", quote.at_open), ("at_most", quote.at_most)):
-                if not isinstance(cost, Cost):
-                    tally.fail(f"{scene}: its quote has {name} of {cost!r}", "Quote a `Cost`")
             if within(quote.at_open, quote.at_most):
                 tally.fail(
                     f"{scene}: it quotes more for the opening than in all",

@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
-from dpsdk.testing.conformance import lifting, lowering, wording
+from dpsdk.testing.conformance import lifting, lowering
 from dpsdk.testing.conformance.bench import NOTHING, AnyQuery
 from dpsdk.testing.conformance.questions import QueryBench
 from dpsdk.testing.conformance.report import Check, Report, called, carried_out, to_waived
@@ -44,15 +44,15 @@ QUERY_CHECKS: tuple[Check[QueryBench], ...] = (
         "the truth lay within its bounds, however raw numbers were off",
     ),
     Check(
-        "written-form", False, wording.written,
+        "written-form", False, lowering.written,
         "it came back equal from its written form",
     ),
     Check(
-        "typed-refusals", False, wording.refuses_in_words,
+        "typed-refusals", False, lowering.refuses_in_words,
         "it refused other universes by errors of the package, and met numbers that are NaN",
     ),
     Check(
-        "described", False, wording.described_well,
+        "described", False, lowering.described_well,
         "its text is one short line that prints, the same each time and of a copy",
     ),
 )  # fmt: skip

@@ -1,28 +1,48 @@
-"""Checks that run the same again: on a neighbour, with the same seed, after other tables."""
+"""Checks that run the same again: on neighbours, with the same seed, with all noise there is."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from itertools import islice
 
 import numpy as np
 
+from dpsdk._checks import described
+from dpsdk.accounting import Guarantee
 from dpsdk.data import PrivateData
+from dpsdk.domain import Domain
+from dpsdk.forms import Neighbors
 from dpsdk.noise import NoiseSource
+from dpsdk.testing.audit.enumeration import TooManyPaths
+from dpsdk.testing.audit.neighbours import neighbours
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.audit.replay import DRAWS, Difference, Trace, parted, record
 from dpsdk.testing.audit.sampling import sample
-from dpsdk.testing.conformance.bench import MechanismBench, Scene, Table, runnable
-from dpsdk.testing.conformance.costs import combined
-from dpsdk.testing.conformance.prints import short
+from dpsdk.testing.audit.worst_case import audit
+from dpsdk.testing.conformance.bench import (
+    REFUSALS,
+    AnyQuery,
+    MechanismBench,
+    Scene,
+    Table,
+    runnable,
+)
+from dpsdk.testing.conformance.costs import combined, paid
+from dpsdk.testing.conformance.prints import printed_briefly, short
 from dpsdk.testing.conformance.report import Tally
-from dpsdk.testing.logs import overheard
 from dpsdk.testing.noise import seeded
 
 _SAMPLES = 240
 _ALPHA = 1e-6
+
+_PATHS = 150
+"""For each table, in a quick run."""
+
+_TAIL = 1e-9
+_FOLLOW = "Let what is told follow from what the kernel's primitives gave, and from nothing else"
+_CELLS = 6
 
 
 def replays(bench: MechanismBench, tally: Tally) -> None:
@@ -33,12 +53,12 @@ def replays(bench: MechanismBench, tally: Tally) -> None:
     """
     depends = False
     for scene in runnable(bench, tally):
-        program = _loud(bench.program(scene))
+        program = bench.program(scene)
         sampled = False
         for number, (one, other) in enumerate(scene.neighbours):
             tally.ran()
-            first = _recorded(program, one, bench.seed(number))
-            second = _recorded(program, other, bench.seed(number), first.noise)
+            first = record(program, one.made(), seed=bench.seed(number))
+            second = record(program, other.made(), seed=bench.seed(number), script=first.noise)
             found = parted(first, second)
             if found is None:
                 continue
@@ -47,41 +67,13 @@ def replays(bench: MechanismBench, tally: Tally) -> None:
             elif bench.thorough or not (sampled or depends):
                 sampled = depends = True
                 _explained(bench, tally, scene, (one, other), found)
-        first = _recorded(program, scene.table, bench.seed(0))
-        again = _recorded(program, scene.table, bench.seed(0), first.noise)
+        first = record(program, scene.table.made(), seed=bench.seed(0))
+        again = record(program, scene.table.made(), seed=bench.seed(0), script=first.noise)
         if parted(first, again) is not None or first.outcome != again.outcome:
             tally.fail(
                 f"{scene}: on the same table with the same noise it did something else",
                 "Take all randomness from the kernel, and keep nothing from one run to the next",
             )
-
-
-def _loud(program: Program) -> Program:
-    """The same, telling also what was printed and warned of."""
-
-    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
-        with overheard() as told:
-            outcome = program(data, noise)
-        return _Loud(outcome, tuple(one for one in told if one[0] != "log"))
-
-    return run
-
-
-class _Loud(NamedTuple):
-    """The result of a run, and its prints and warnings."""
-
-    outcome: Hashable
-    told: tuple[tuple[Hashable, ...], ...]
-
-
-def _recorded(
-    program: Program, table: Table, seed: int, script: tuple[tuple[int, ...], ...] = ()
-) -> Trace:
-    trace = record(program, table.made(), seed=seed, script=script)
-    outcome = trace.outcome
-    if isinstance(outcome, _Loud):
-        return Trace((*outcome.told, *trace.events), trace.noise, outcome.outcome)
-    return trace
 
 
 def _public(trace: Trace) -> tuple[Hashable, ...]:
@@ -93,7 +85,7 @@ def _explained(
     bench: MechanismBench, tally: Tally, scene: Scene, pair: tuple[Table, Table], found: Difference
 ) -> None:
     """Fail if what differs is likelier on one side than the guarantee allows."""
-    program = _loud(bench.program(scene))
+    program = bench.program(scene)
 
     def events(data: PrivateData, noise: NoiseSource) -> Hashable:
         # A source of its own, which writes down what is asked of it.
@@ -101,30 +93,31 @@ def _explained(
         return short(_public(record(program, data, seed=seed)))
 
     guarantee = combined(bench.asked(scene, bench.session(pair[0])).charged)
-    differs = (
-        f"{scene}: with the same noise it did {_event(found.first)} on {pair[0]}, "
-        f"and {_event(found.second)} on {pair[1]}"
-    )
-    change = (
-        "Let draws, charges, events and lines of logs follow from public facts and from answers"
-    )
     if guarantee is None:
         tally.note("what depends on noisy answers was not sampled, for want of one guarantee")
         return
-    report = sample(
-        events,
-        pair[0].made(),
-        pair[1].made(),
-        guarantee,
-        noise=seeded(bench.seed(9)),
-        samples=_SAMPLES * (10 if bench.thorough else 1),
-        alpha=_ALPHA,
-    )
-    tally.ran(report.samples)
     tally.note("later steps depend on noisy answers, no more than the guarantee allows")
+    _sample(
+        bench, tally, events, pair, guarantee,
+        f"{scene}: with the same noise it did {_event(found.first)} on {pair[0]}, and "
+        f"{_event(found.second)} on {pair[1]}",
+        "Let draws, charges, events and lines of logs follow from public facts and from answers",
+    )  # fmt: skip
+
+
+def _sample(
+    bench: MechanismBench, tally: Tally, program: Program, pair: tuple[Table, Table],
+    guarantee: Guarantee, what: str, change: str,
+) -> None:  # fmt: skip
+    """Fail if many runs on each of two tables refute a guarantee."""
+    report = sample(
+        program, pair[0].made(), pair[1].made(), guarantee, noise=seeded(bench.seed(9)),
+        samples=_SAMPLES * (10 if bench.thorough else 1), alpha=_ALPHA,
+    )  # fmt: skip
+    tally.ran(report.samples)
     if report.violated:
         tally.fail(
-            f"{differs}; that is likelier on one of them than {guarantee} allows "
+            f"{what}; that is likelier on one of them than {guarantee} allows "
             f"({report.first:.3g} against {report.second:.3g})",
             change,
         )
@@ -142,7 +135,7 @@ def randomness(bench: MechanismBench, tally: Tally) -> None:
         traces: list[Trace] = []
         for start in (1, 2):
             with _other_generators(start) as unmoved:
-                traces.append(_recorded(bench.program(scene), scene.table, bench.seed(1)))
+                traces.append(record(bench.program(scene), scene.table.made(), seed=bench.seed(1)))
                 moved = not unmoved()
             tally.ran()
             if moved:
@@ -173,16 +166,106 @@ def _where() -> Hashable:
 def keeps_nothing(bench: MechanismBench, tally: Tally) -> None:
     """Answers on one table tell nothing of another: runs on others change none of its."""
     for scene in runnable(bench, tally):
-        before = _recorded(bench.program(scene), scene.table, bench.seed(5))
+        before = record(bench.program(scene), scene.table.made(), seed=bench.seed(5))
         for number, table in enumerate(scene.far[1:]):
             for seed in (5, 60 + number):
                 tally.ran()
                 with suppress(Exception):
                     bench.asked(scene, bench.session(table, seed=seed))
-            after = _recorded(bench.program(scene), scene.table, bench.seed(5))
+            after = record(bench.program(scene), scene.table.made(), seed=bench.seed(5))
             if (after.events, after.outcome) != (before.events, before.outcome):
                 tally.fail(
                     f"{scene}: after answers on {table} it did something else on {scene.table} "
                     "with the same noise",
                     "Keep nothing of answers in a class, a module or the mechanism itself",
                 )
+
+
+def enumerated(bench: MechanismBench, tally: Tally) -> None:
+    """On tiny tables its exact law, all that it tells included, is within what was charged."""
+    domain = _tiny(bench)
+    if domain.size > _CELLS:
+        cells = f"a universe of {domain.size:,} cells is too large to enumerate"
+        tally.skip(f"{cells}: give a smaller one; {_sampled(bench, tally)}")
+    large: dict[str, str] = {}
+    for neighbors in Neighbors:
+        for unit_rows in (1, 2) if bench.thorough else (1,):
+            scene = bench.scene(domain, neighbors, unit_rows)
+            if scene is None:
+                continue
+            for number in range(len(scene.queries)):
+                asked = Scene(domain, neighbors, unit_rows, scene.queries[number : number + 1])
+                name = described(asked.queries[0])
+                if name in large:
+                    continue
+                try:
+                    _audited(bench, tally, asked)
+                except (TooManyPaths, *REFUSALS) as error:  # of tables as small as these
+                    large[name] = str(error)
+    if not tally.runs:
+        instead = _sampled(bench, tally)
+        tally.skip(
+            f"not enumerated ({'; '.join(map(': '.join, large.items()))}): give a smaller "
+            f"domain, or another such mechanism with fewer draws, or be thorough; {instead}"
+            if large
+            else "nothing was asked over a tiny universe: give a domain that it takes"
+        )
+    if large:
+        tally.note(f"not enumerated: {', '.join(large)}")
+
+
+def _tiny(bench: MechanismBench) -> Domain:
+    """The smallest universe over which it takes anything."""
+    for domain in bench.tiny[:-1]:
+        if any(bench.scene(domain, neighbors, 1) for neighbors in Neighbors):
+            return domain
+    return bench.tiny[-1]
+
+
+def _audited(bench: MechanismBench, tally: Tally, scene: Scene) -> None:
+    run = bench.program(scene, printed_briefly)
+    charged = bench.asked(scene, bench.session(next(_pairs(scene))[0]), printed_briefly).charged
+    guarantee = combined(charged)
+    if guarantee is None:
+        if paid(charged):
+            return
+        # What costs nothing has to be the same on every table.
+        guarantee = combined(())
+    assert guarantee is not None  # noqa: S101  # of no runs there is one
+    found = audit(
+        run,
+        islice(_pairs(scene), None if bench.thorough else 8),
+        guarantee,
+        tail=_TAIL,
+        limit=_PATHS * (10 if bench.thorough else 1),
+    )
+    tally.ran(found.pairs)
+    if not found.passed:
+        tally.fail(
+            f"{scene}: on tiny tables {described(found.outcome)} is told with {found.quantity} "
+            f"{found.figure:.6g}, where {found.claimed} was charged",
+            _FOLLOW,
+        )
+
+
+def _sampled(bench: MechanismBench, tally: Tally) -> str:
+    """Fail if many answers refute what was charged; what was done, in words."""
+    for scene in bench.scenes[:1]:
+        asked = Scene(scene.domain, scene.neighbors, scene.unit_rows, scene.queries[:1])
+        guarantee = combined(bench.asked(asked, bench.session(scene.table)).charged)
+        if guarantee is None:
+            continue
+
+        def run(data: PrivateData, noise: NoiseSource, query: AnyQuery = asked.queries[0]) -> float:
+            with bench.opened(bench.session(data, noise=noise)) as channel:
+                return float(channel.release(query).raw[0])
+
+        one, other = pair = scene.neighbours[0]
+        what = f"{asked}: an answer lies where it seldom should, on {one} or on {other}"
+        _sample(bench, tally, run, pair, guarantee, what, _FOLLOW)
+        return "sampled answers did not refute it"
+    return "nothing was sampled instead"
+
+
+def _pairs(scene: Scene) -> Iterator[tuple[PrivateData, PrivateData]]:
+    return neighbours(scene.domain, scene.unit_rows, scene.neighbors, unit_rows=scene.unit_rows)

@@ -126,7 +126,8 @@ def _unpaid(bench: MechanismBench, scene: Scene, table: Table) -> Hashable:
                 said = _outcome(lambda query: printed(channel.release(query)), query)
                 answers.append(said)
 
-    with overheard() as told:
+    told: list[Hashable] = []
+    with overheard(told.append):
         answers.append(_outcome(ask, session))
     # When it happened is told as well, and is no one's secret.
     return tuple(answers), tuple(drawn), tuple(map(str, events)), tuple(told), _state(session)

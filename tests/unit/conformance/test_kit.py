@@ -121,7 +121,8 @@ def test_what_is_said_meanwhile_is_heard():
     import logging
     import warnings
 
-    with overheard() as told:
+    told: list[object] = []
+    with overheard(told.append):
         sys.stdout.write("seven\n")
         logging.getLogger("acme").debug("eight")
         warnings.warn("nine", stacklevel=1)

@@ -16,9 +16,10 @@ from dpsdk.forms import LinearForm
 from dpsdk.mechanisms import DistributionMechanism, Laplace, OneShot
 from dpsdk.queries import Query
 from dpsdk.release import Accuracy, Cost
+from dpsdk.release.quote import check_quote
 from dpsdk.session import Session
 from dpsdk.session.channel import DistributionChannel
-from dpsdk.session.gate import fitting, quoting
+from dpsdk.session.gate import fitting
 from dpsdk.testing.conformance.bench import AnyQuery, MechanismBench, Scene, questions, runnable
 from dpsdk.testing.conformance.costs import charges, paid, within
 from dpsdk.testing.conformance.prints import deep, fields_of, printed_accuracy
@@ -165,7 +166,7 @@ def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
                     form, LinearForm
                 ):
                     continue  # which its channel answers from its distribution
-                quote = quoting(bench.mechanism.quote(form, kernel.terms), bench.mechanism)
+                quote = check_quote(bench.mechanism.quote(form, kernel.terms), bench.mechanism)
                 try:
                     given: object = strategy.answer(form, kernel)
                 except DpsdkError:

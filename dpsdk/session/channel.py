@@ -178,13 +178,16 @@ class Channel(Closable, Generic[F_contra]):
         try:
             if reuse is None or same is None:
                 return self._put(query, form, label, request, (), ended)
-            while True:
-                with reuse.asking(same) as free:
-                    measurement = reuse.find(same, context.payer, context.place.before(using, form))
-                    if measurement is not None:
-                        return self._reused(query, measurement, label, request, ended)
-                    if free:
-                        return self._put(query, form, label, request, (same,), ended)
+            before = context.place.before(using, form)
+
+            def look() -> Given[A] | None:
+                known = reuse.find(same, context.payer, before)
+                if known is None:
+                    return None
+                return self._reused(query, known, label, request, ended)
+
+            ask = partial(self._put, query, form, label, request, (same,), ended)
+            return reuse.settle(same, look, ask)
         finally:
             # When nobody waits any more for the answer.
             for question in ended:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock, local
+from typing import TypeVar
 
 from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import Odometer
@@ -14,6 +15,8 @@ from dpsdk.release import Measurement
 from dpsdk.session.stored import Request
 
 __all__ = ["Reuse"]
+
+V = TypeVar("V")
 
 _MOST = 2**12
 _MOST_BYTES = 2**26
@@ -93,13 +96,21 @@ class Reuse:
             self._bytes += size
             known[question] = measurement
 
-    @contextmanager
-    def asking(self, question: str) -> Generator[bool]:
-        """True if to ask; if not, another thread did, and it is over by now: look again."""
+    def settle(self, question: str, look: Callable[[], V | None], ask: Callable[[], V]) -> V:
+        """What is found, or else what comes of asking: by one thread, while others wait to look."""
+        found: V | None = None
+        while found is None:
+            found = self._settle(question, look, ask)
+        return found
+
+    def _settle(
+        self, question: str, look: Callable[[], V | None], ask: Callable[[], V]
+    ) -> V | None:
+        """The same; nothing where another thread asked meanwhile and kept no answer."""
         known: Lock | None = getattr(_INSIDE, "turn", None)
         if (known is not None and known.locked()) or os.getpid() != self._process:
-            yield True
-            return
+            found = look()
+            return ask() if found is None else found
         # An interrupt may come at any line, but none between a block and giving its lock back. So a
         # turn that is left behind is a free one, which whoever waited for it takes away.
         mine = Lock()
@@ -109,16 +120,16 @@ class Reuse:
             first = self._asked.setdefault(question, mine)
             if first is mine:
                 try:
-                    yield True
+                    found = look()
+                    return ask() if found is None else found
                 finally:
                     self._over(question, mine)
                     # Those who waited take the lock when this is over, and are none of this thread.
                     _INSIDE.turn = None
-        if first is not mine:
-            with first:
-                pass
-            self._over(question, first)
-            yield False
+        with first:
+            pass
+        self._over(question, first)
+        return look()
 
     def _over(self, question: str, turn: Lock) -> None:
         if self._asked.get(question) is turn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from fractions import Fraction
 
@@ -451,16 +452,20 @@ def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
     assert session.spent.charges == 1
 
 
+def nothing() -> None:
+    """No answer is known."""
+
+
 def test_sessions_that_ask_each_other_from_within_wait_for_nobody():
     one, other, both = Reuse(), Reuse(), threading.Barrier(2, timeout=60)
-    free: list[bool] = []
+    asked: list[int] = []
 
     def ask(first, second):
-        with first.asking("the same"):
+        def within():
             both.wait()  # so that each is within its question when it asks the other session
-            with second.asking("the same") as asked:
-                free.append(asked)
-                both.wait()
+            return second.settle("the same", nothing, both.wait)
+
+        asked.append(first.settle("the same", nothing, within))
 
     threads = [
         threading.Thread(target=ask, args=pair, daemon=True)
@@ -470,29 +475,61 @@ def test_sessions_that_ask_each_other_from_within_wait_for_nobody():
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert free == [True, True]
+    assert sorted(asked) == [0, 1]
 
 
 def test_who_is_done_with_a_question_waits_for_others_again():
     reuse = Reuse()
-    with reuse.asking("one"):
-        turn = reuse._asked["one"]
-    with turn, reuse.asking("two"):  # as one who waited for the first question has its lock
-        assert list(reuse._asked) == ["two"]
+    turn = reuse.settle("one", nothing, lambda: reuse._asked["one"])
+    with turn:  # as one who waited for the first question has its lock
+        assert reuse.settle("two", nothing, lambda: list(reuse._asked)) == ["two"]
 
 
 def test_questions_within_questions_wait_for_nobody():
     reuse = Reuse()
-    with reuse.asking("one") as free, reuse.asking("two") as other, reuse.asking("one") as again:
-        assert free
-        assert other
-        assert again
-    # Whatever ended it, it is over.
-    with pytest.raises(KeyboardInterrupt), reuse.asking("one"):
+
+    def asked(question, ask):
+        return lambda: reuse.settle(question, nothing, ask)
+
+    assert asked("one", asked("two", asked("one", lambda: "here")))() == "here"
+
+    def interrupted():
         raise KeyboardInterrupt
-    with reuse.asking("one") as free:
-        assert free
+
+    # Whatever ended it, it is over.
+    with pytest.raises(KeyboardInterrupt):
+        reuse.settle("one", nothing, interrupted)
+    assert reuse.settle("one", nothing, lambda: "again") == "again"
     assert reuse._asked == {}
+
+
+def test_an_interrupt_at_any_call_leaves_nobody_waiting_for_who_holds_it():
+    held: list[KeyboardInterrupt] = []
+    done = False
+    while not done:
+        reuse, left = Reuse(), len(held)
+
+        def trace(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+
+        sys.settrace(trace)
+        try:
+            reuse.settle("the same", nothing, lambda: 1)
+            done = True
+        except KeyboardInterrupt as error:
+            held.append(error)  # with all of its frames
+        finally:
+            sys.settrace(None)
+        other = threading.Thread(
+            target=reuse.settle, args=("the same", nothing, lambda: 2), daemon=True
+        )
+        other.start()
+        other.join(timeout=60)
+        assert not other.is_alive()
+    assert len(held) >= 5
 
 
 def test_memory_is_bounded_and_what_is_forgotten_is_paid_anew(monkeypatch):

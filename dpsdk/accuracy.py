@@ -542,13 +542,7 @@ def bound_of(accuracy: Accuracy, spread: Spread | None, span: float, beta: float
 
 
 def half_widths(accuracy: Accuracy, answer: str, beta: float) -> HalfWidths:
-    """The accuracy, if it bounds the entries of an answer one by one.
-
-    Raises
-    ------
-    NoBound
-        If it does not.
-    """
+    """The accuracy, if it bounds the entries of an answer one by one."""
     if isinstance(accuracy, HalfWidths) and accuracy.standing in _BOUNDING:
         return accuracy
     if isinstance(accuracy, ScalarAccuracy) and accuracy.standing in _BOUNDING:
@@ -563,13 +557,7 @@ def no_bound(accuracy: Accuracy, answer: str, beta: float) -> NoBound:
 
 
 def finite(bound: Bound, accuracy: Accuracy, answer: str) -> float:
-    """The error of a bound.
-
-    Raises
-    ------
-    NoBound
-        If nothing is proven or promised.
-    """
+    """The error of a bound."""
     if not bound.proven:
         raise no_bound(accuracy, answer, bound.beta)
     return bound.error

@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
     from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
     from dpsdk.mechanisms.numeric_sparse import NumericSparse
+    from dpsdk.mechanisms.one_attribute import SquareRoot
     from dpsdk.mechanisms.parts import JointAccuracy, Parts
     from dpsdk.mechanisms.pmw import OnlinePMW
     from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
     from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
     from dpsdk.mechanisms.smalldb import SmallDB
-    from dpsdk.mechanisms.square_root import SquareRoot
     from dpsdk.mechanisms.tree import Tree
 
     BUILT_IN: frozenset[type[Mechanism[Any]]]
@@ -90,7 +90,7 @@ else:
             "projection": "Projection ProjectionAccuracy",
             "residual_planner": "ResidualPlan ResidualPlanner",
             "smalldb": "SmallDB",
-            "square_root": "SquareRoot",
+            "one_attribute": "SquareRoot",
             "tree": "Tree",
         },
     )

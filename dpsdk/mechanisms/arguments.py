@@ -1,16 +1,19 @@
-"""Arguments that mechanisms have in common, read and written: totals, workloads, streams."""
+"""Arguments of mechanisms: how they are read, written and refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from dpsdk import forms
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_flag, to_fraction
+from dpsdk._records import field, frozen
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.codec import AMOUNT, FLAG, INTEGER, NUMBER, Choice, Member, Nested, OrNone
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.typing import Real
@@ -18,21 +21,26 @@ from dpsdk.typing import Real
 __all__ = [
     "BETA",
     "COUNT",
+    "HasTotal",
     "MAYBE",
     "NO",
     "QUERY",
     "SHARE",
     "TOTAL",
     "WHEN_SPENT",
-    "ZERO",
     "WhenSpent",
-    "check_total",
+    "ZERO",
+    "check_convex",
+    "check_gap",
+    "check_linear",
+    "check_shares",
     "check_when_spent",
     "count_if_given",
-    "describe_total",
     "epsilon_if_given",
     "forms_of",
-    "noise_for",
+    "gaussian_for",
+    "in_words",
+    "in_words_of",
     "rho_if_given",
     "share_if_given",
     "threshold_if_given",
@@ -42,6 +50,72 @@ __all__ = [
     "to_workload",
     "to_zero_delta",
 ]
+
+_NOISE = frozenset({"scale", "variance", "threshold_epsilon", "query_epsilon", "threshold", "rho"})
+"""The kernel's names of the parameters that follow from those of a mechanism."""
+
+
+def in_words(error: InvalidArgument, **given: Fraction | None) -> InvalidArgument:
+    """The error of the kernel, in terms of the parameters that the mechanism was given."""
+    if error.parameter not in _NOISE:
+        return error
+    known = {name: value for name, value in given.items() if value}
+    expected = "larger, since noise for so little privacy loss does not fit 64-bit integers"
+    return InvalidArgument(
+        " and ".join(known), expected, ", ".join(f"{float(value):g}" for value in known.values())
+    )
+
+
+@contextmanager
+def in_words_of(**given: Fraction | None) -> Generator[None]:
+    """Raise errors of the kernel in terms of these parameters."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise in_words(error, **given) from None
+
+
+def check_linear(form: object, mechanism: str) -> None:
+    """Refuse what is no linear query, before anything is paid."""
+    if isinstance(form, LinearForm):
+        return
+    if isinstance(form, forms.GapForm):
+        reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
+        raise QueryError("", f"{reason}answers counts, shares, sums and tables")
+    if isinstance(form, forms.ConvexForm):
+        reason = "asks for a model, which PrivateMinimizer answers, and channels with a"
+        distribution = "distribution, as those of MWEM and SmallDB"
+        raise QueryError("", f"{reason} {distribution}; {mechanism} itself answers linear queries")
+    raise QueryError("", f"{mechanism} answers linear queries only")
+
+
+def check_gap(form: object, mechanism: str) -> None:
+    """Refuse what does not ask for a level. Raises as `check_linear` does."""
+    if not isinstance(form, forms.GapForm):
+        reason = f"{mechanism} answers Above and NumericAbove, as in Above(query, level)"
+        raise QueryError("", reason)
+
+
+def check_convex(form: object, mechanism: str) -> None:
+    """Refuse what does not ask for a model. Raises as `check_linear` does."""
+    if not isinstance(form, forms.ConvexForm):
+        raise QueryError(
+            "", f"{mechanism} answers ConvexMinimization alone, which asks for a model"
+        )
+
+
+def check_shares(form: LinearForm, mechanism: str) -> None:
+    """Refuse weights other than from 0 to 1. Raises as `check_linear` does."""
+    check_linear(form, mechanism)
+    low, high = form.limits
+    if low < 0 or high > 1:
+        reason = (
+            f"{mechanism} answers queries that count rows, or weigh them from 0 to 1, such as "
+            "Count, Threshold, Interval, Conjunction, Marginal and Linear; this one weighs them "
+            f"from {low:g} to {high:g}, so ask it of Laplace or Gaussian"
+        )
+        raise QueryError("", reason)
+
 
 WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 """The behaviour of a stream where the budget has no room for another round."""
@@ -80,17 +154,6 @@ def to_zero_delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
 
 
-def check_total(
-    mechanism: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
-) -> None:
-    """Refuse a total that is not given as ε, as ε and δ, or as ρ alone."""
-    if (epsilon is None) == (rho is None) or (rho is not None and delta):
-        given = {"epsilon": epsilon, "delta": delta or None, "rho": rho}
-        names = [name for name, value in given.items() if value is not None]
-        expected = "given as epsilon, as epsilon and delta, or as rho alone"
-        raise InvalidArgument(mechanism, expected, ", ".join(names) or "nothing")
-
-
 def gaussian_for(epsilon: Fraction, delta: Fraction) -> GaussianNoise:
     """Gaussian noise by the largest ρ that is certified for an (ε, δ), which it must have."""
     certified = claim_rho(epsilon, delta)
@@ -101,23 +164,40 @@ def gaussian_for(epsilon: Fraction, delta: Fraction) -> GaussianNoise:
     return GaussianNoise(certified, (epsilon, delta))
 
 
-def noise_for(
-    mechanism: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
-) -> Noise:
-    """Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ."""
-    check_total(mechanism, epsilon, delta, rho)
-    if rho is not None:
-        return GaussianNoise(rho)
-    whole = epsilon or Fraction(0)
-    return gaussian_for(whole, delta) if delta else LaplaceNoise(whole)
+@frozen(repr=False, kw_only=True)
+class HasTotal:
+    """A mechanism that takes a total: a pure ε, an (ε, δ), or a ρ of zCDP."""
 
+    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
+    rho: Fraction | None = field(default=None, converter=rho_if_given)
 
-def describe_total(epsilon: Fraction | None, delta: Fraction, rho: Fraction | None) -> str:
-    """The arguments of a total, as they are written."""
-    if rho is not None:
-        return f"rho={float(rho):g}"
-    shown_epsilon = f"epsilon={float(epsilon or 0):g}"
-    return f"{shown_epsilon}, delta={float(delta):g}" if delta else shown_epsilon
+    def __attrs_post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
+            names = [name for name, value in self._given.items() if value is not None]
+            expected = "given as epsilon, as epsilon and delta, or as rho alone"
+            raise InvalidArgument(type(self).__name__, expected, ", ".join(names) or "nothing")
+
+    def _noise(self) -> Noise:
+        """Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ."""
+        if self.rho is not None:
+            return GaussianNoise(self.rho)
+        whole = self.epsilon or Fraction(0)
+        return gaussian_for(whole, self.delta) if self.delta else LaplaceNoise(whole)
+
+    @property
+    def _given(self) -> dict[str, Fraction | None]:
+        return {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
+
+    def _in_words(self) -> AbstractContextManager[None]:
+        """Put refusals of the kernel into these parameters."""
+        return in_words_of(**self._given)
+
+    @property
+    def _total(self) -> str:
+        """The total as it is written in code."""
+        given = [f"{name}={float(value):g}" for name, value in self._given.items() if value]
+        return ", ".join(given)
 
 
 def to_workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:

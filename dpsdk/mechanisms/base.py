@@ -346,10 +346,7 @@ def built_in(family: str, members: Mapping[str, object]) -> Callable[[M], M]:
 
 
 def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
-    """Return the form for which a mechanism quotes what a question costs.
-
-    A distribution answers models for nothing, so the counts of a model's labels tell that price.
-    """
+    """Return the form for which a mechanism quotes what a question costs."""
     if isinstance(mechanism, DistributionMechanism) and isinstance(form, forms.ConvexForm):
         labels = Identity(form.domain[form.label].size)
         return LinearForm(form.domain, (Kronecker.of(form.domain, {form.label: labels}),))

@@ -1,18 +1,24 @@
-"""Strategies that read answers off a public distribution."""
+"""Strategies that read answers off a public distribution, and how one is learnt in rounds."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.errors import PublicSizeRequired
+from dpsdk.errors import BudgetExceeded, PublicSizeRequired
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
-from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.arguments import check_linear
+from dpsdk.mechanisms.base import DistributionStrategy, Unfinished, WhyStopped
 from dpsdk.release import Measurement, NoAccuracy
 
-__all__ = ["Fitted", "modelled"]
+__all__ = ["Fitted", "Learner", "learn", "modelled"]
+
+S = TypeVar("S", bound=DistributionStrategy)
 
 _MODELLED = NoAccuracy(
     "the model was fitted on a public distribution, and never compared with the table",
@@ -61,3 +67,56 @@ def modelled(form: ConvexForm, distribution: Distribution) -> Measurement:
     """The θ that is best for a distribution, and after it the certified gap. Costs nothing."""
     theta, gap = form.minimise(distribution)
     return Measurement(np.append(theta, gap), _MODELLED, "hypothesis")
+
+
+class Learner(ABC, Generic[S]):
+    """The method by which a distribution is learnt. A round that fails leaves all as it was."""
+
+    begun = False
+    """True if anything was paid for."""
+
+    @property
+    @abstractmethod
+    def learnt(self) -> bool:
+        """True if anything was released to it."""
+
+    @property
+    def done(self) -> bool:
+        """True if further rounds are not worth their price."""
+        return False
+
+    @abstractmethod
+    def round(self, kernel: Kernel) -> None:
+        """Buy something, and learn it."""
+
+    @abstractmethod
+    def strategy(self, *, finished: bool) -> S:
+        """The strategy that answers now."""
+
+
+def learn(kernel: Kernel, rounds: int, learner: Learner[S], unit: str = "rounds") -> S:
+    """All rounds, unless somebody stops them; see `Unfinished`."""
+
+    def ended(why: WhyStopped) -> Unfinished:
+        return Unfinished(learner.strategy(finished=False), why)
+
+    try:
+        for done in range(rounds):
+            if kernel.progress(done, rounds, unit):
+                raise ended("stop")
+            # A refusal that the stop meets with questions of its own is for the caller.
+            try:
+                learner.round(kernel)
+            except BudgetExceeded:
+                if not learner.begun:
+                    raise
+                raise ended("budget") from None
+            if learner.done:
+                break
+        strategy = learner.strategy(finished=True)
+        kernel.progress(rounds, rounds, unit)
+    except KeyboardInterrupt:
+        if not learner.learnt:
+            raise
+        raise ended("interrupt") from None
+    return strategy

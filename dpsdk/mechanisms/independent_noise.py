@@ -14,13 +14,14 @@ from dpsdk.forms import LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import (
     MAYBE,
+    check_linear,
     epsilon_if_given,
     gaussian_for,
+    in_words,
     rho_if_given,
     to_epsilon,
 )
 from dpsdk.mechanisms.base import OneShot, Single, built_in
-from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Real
 

@@ -35,6 +35,7 @@ from dpsdk.codec import (
 )
 from dpsdk.errors import WireError
 from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.factors import Factor
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats, Ints
@@ -77,17 +78,7 @@ _TILTS: Floats = np.concatenate([_HALVES, 1 - _HALVES[-2::-1]])
 
 @frozen
 class Combination(Lasting):
-    """The weights of independent noises in some numbers, as far as bounds need them.
-
-    Parameters
-    ----------
-    squares
-        For each number the sum of the squares of its weights: with unit noise its variance.
-    peaks
-        The largest absolute weight.
-    counts
-        How many weights are not zero.
-    """
+    """The weights of independent noises in numbers: their squares in sum, the largest, how many."""
 
     squares: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
     peaks: Floats = field(converter=frozen_copy, eq=cmp_using(eq=np.array_equal), hash=False)
@@ -99,6 +90,12 @@ class Combination(Lasting):
         absolute = np.abs(weights)
         squares = np.einsum("rn,rn->r", weights, weights)
         return cls(squares, absolute.max(axis=1), (absolute > 0).sum(axis=1).astype(np.float64))
+
+    @classmethod
+    def of_factor(cls, factor: Factor) -> Combination:
+        """The combination of a factor on independent noises; ones are counted, not written."""
+        low, high = factor.extents()
+        return cls(factor.row_norms(2), np.maximum(-low, high), factor.row_norms(0))
 
     @classmethod
     def of_ones(cls, lengths: Floats) -> Combination:
@@ -413,10 +410,7 @@ def _gaussian(variance: Fraction, beta: float) -> float:
 
 
 def _laplace(law: DiscreteLaplace, ratios: Floats, counts: Floats, beta: float) -> Floats:
-    """The same for discrete Laplace noises whose largest weight is 1.
-
-    `ratios` are the sums of squared weights; where that is their number, all are 1.
-    """
+    """The same for discrete Laplace noises whose largest weight is 1."""
     scale = float(law.scale)
     unique, places = np.unique(ratios, return_inverse=True)
     radii = np.concatenate(
@@ -488,10 +482,7 @@ def summed_tail(scale: float, count: int) -> _SummedTail:
 
 
 def bernstein_length(law: NoiseLaw, step: float, count: int, beta: float) -> tuple[float, float]:
-    """With probability 1 - beta, the largest of so many noises, and the length of all of them.
-
-    By Bernstein's inequality where no number is too large; see docs/explanation/proofs/combined.md.
-    """
+    """With probability 1 - beta, the largest of so many noises, and the length of all of them."""
     largest = law.radius(beta / 2, count) * step
     variance = (law.standard_deviation() * step) ** 2
     level = math.log(2 / beta)

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Block
 from dpsdk.forms.narrow import narrowed
-from dpsdk.kernel import Kernel, Measure, Noise, Pricing, Request, Terms
+from dpsdk.kernel import Kernel, Measure, Noise, Request, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import noise_for
-from dpsdk.mechanisms.base import MeasuresOnce, Single, Strategy
+from dpsdk.mechanisms.arguments import HasTotal, check_linear
+from dpsdk.mechanisms.base import MeasuresOnce, Single
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
-from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.strategy_matrix import Cells, StrategyMatrix
-from dpsdk.release import Accuracy, Cost, Measurement, NoiseAccuracy, Quote
+from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = [
-    "CellEstimates",
-    "Estimates",
-    "Measured",
-    "LeastSquares",
-    "Part",
-    "Stack",
-    "narrow_form",
-]
+__all__ = ["Estimates", "LeastSquares", "Measured", "Part", "Stack", "narrow_form"]
 
-R = TypeVar("R")
-X = TypeVar("X")
-N = TypeVar("N", bound=Accuracy)
-N_co = TypeVar("N_co", bound=Accuracy, covariant=True)
-S = TypeVar("S", bound="_Answering")
+S = TypeVar("S", bound="Estimates")
 
 _LISTED = 8
 
@@ -51,6 +36,30 @@ def narrow_form(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
     if form.domain is not facts.domain and form.domain != facts.domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     return narrowed(form)
+
+
+class Measured(ABC):
+    """A measurement made once, and how answers follow from it."""
+
+    @abstractmethod
+    def request(self, noise: Noise, /) -> Request[Measurement[Any]]:
+        """The request to the kernel."""
+
+    @abstractmethod
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts, /) -> LinearForm:
+        """The form without attributes of one cell, if it follows from what is measured."""
+
+    @abstractmethod
+    def estimate(self, values: Floats, /) -> Any:
+        """The estimates, from the measured numbers."""
+
+    @abstractmethod
+    def answers(self, form: LinearForm, estimate: Any, /) -> Floats:
+        """The functions of a form, in rows."""
+
+    @abstractmethod
+    def accuracy(self, noise: Any, form: LinearForm, /) -> LinearAccuracy:
+        """The accuracy of the answers to a form, from that of the measured numbers."""
 
 
 @frozen
@@ -73,12 +82,8 @@ class Part:
 
 
 @frozen
-class Stack:
-    """Strategy matrices of several sets of attributes, measured as one batch.
-
-    Where several parts cover what a function depends on, their answers are averaged, by weights
-    that follow from its attributes alone: by how well each part knows a cell of these.
-    """
+class Stack(Measured):
+    """Strategy matrices of several sets of attributes, measured as one batch."""
 
     parts: tuple[Part, ...]
 
@@ -93,20 +98,13 @@ class Stack:
         domain = self.parts[0].measured.strategy.domain
         return LinearForm(domain, [block for part in self.parts for block in part.blocks])
 
-    def request(self, noise: Noise) -> Measure:
-        """The request to the kernel."""
+    def request(self, noise: Noise, /) -> Measure:
         return Measure(self.strategy, noise)
 
-    def price(self, noise: Noise, terms: Terms) -> Pricing:
-        """The price of the request."""
-        return self.request(noise).price(terms)
-
-    def accuracy(self, noise: NoiseAccuracy, form: LinearForm) -> LinearAccuracy:
-        """The accuracy of the answers to a form."""
+    def accuracy(self, noise: NoiseAccuracy, form: LinearForm, /) -> LinearAccuracy:
         return LinearAccuracy.of(noise.law, noise.step, self, form)
 
-    def estimate(self, values: Floats) -> tuple[Cells, ...]:
-        """The estimated cells of each part."""
+    def estimate(self, values: Floats, /) -> tuple[Cells, ...]:
         counts = [part.measured.strategy.rows for part in self.parts]
         pieces = np.split(values, np.cumsum(counts)[:-1])
         return tuple(
@@ -123,8 +121,7 @@ class Stack:
             place for place, part in enumerate(self.parts) if wanted.issubset(part.measured.names)
         ]
 
-    def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
-        """The form without attributes of one cell, if it follows from what is measured."""
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts, /) -> LinearForm:
         form = narrow_form(form, mechanism, facts)
         for names in dict.fromkeys([block.names for block in form.blocks]):
             if not self._covering(names):
@@ -151,8 +148,7 @@ class Stack:
         shares = 1 / known / float((1 / known).sum())
         return list(zip(places, shares.tolist(), strict=True))
 
-    def answers(self, form: LinearForm, estimate: Sequence[Cells]) -> Floats:
-        """The functions of a form, summed over the estimated cells."""
+    def answers(self, form: LinearForm, estimate: Sequence[Cells], /) -> Floats:
         values = np.empty(form.rows)
         shares: dict[tuple[str, ...], list[tuple[int, float]]] = {}
         for block, places in form.groups:
@@ -191,109 +187,61 @@ def _averaged(block: Block, shares: Sequence[tuple[int, float]], tables: Sequenc
     return result
 
 
-class Priced(Protocol[N_co]):
-    """The price of what is measured, and how far off its numbers will be."""
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-    @property
-    def accuracy(self) -> N_co: ...
-
-
-class Measured(Protocol[X, N]):
-    """A measurement made once: X are the estimates from it, N is the accuracy of its numbers."""
-
-    def request(self, noise: Noise, /) -> Request[Measurement[N]]:
-        """The request to the kernel."""
-        ...
-
-    def price(self, noise: Noise, terms: Terms, /) -> Priced[N]:
-        """The price of the request."""
-        ...
-
-    def answerable(self, form: LinearForm, mechanism: str, facts: Facts, /) -> LinearForm:
-        """The form without attributes of one cell, if it follows from what is measured."""
-        ...
-
-    def estimate(self, values: Floats, /) -> X:
-        """The estimates, from the measured numbers."""
-        ...
-
-    def answers(self, form: LinearForm, estimate: X, /) -> Floats:
-        """The functions of a form, in rows."""
-        ...
-
-    def accuracy(self, noise: N, form: LinearForm, /) -> LinearAccuracy:
-        """The accuracy of the answers to a form."""
-        ...
-
-
 @frozen(eq=False)
-class Estimates(Generic[X, N]):
+class Estimates:
     """Answers to linear forms from what was measured once. They cost nothing."""
 
-    mechanism: str
-    measured: Measured[X, N]
-    estimate: X
-    noise: N
+    mechanism: Any
+    measured: Measured
+    estimate: Any
+    noise: Any
     facts: Facts
 
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement[LinearAccuracy]:
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Answer in counts of rows."""
         del kernel
         return self.measurement(form)
 
-    def measurement(self, form: LinearForm) -> Measurement[LinearAccuracy]:
+    def measurement(self, form: LinearForm) -> Measurement:
         """Answer in counts of rows."""
-        form = self.measured.answerable(form, self.mechanism, self.facts)
+        return self._unbiased(form)
+
+    def _unbiased(self, form: LinearForm) -> Measurement[LinearAccuracy]:
+        form = self.measured.answerable(form, type(self.mechanism).__name__, self.facts)
         values = self.measured.answers(form, self.estimate)
         return Measurement(values, self.measured.accuracy(self.noise, form), "fitted")
 
 
-CellEstimates: TypeAlias = Estimates[tuple[Cells, ...], NoiseAccuracy]
-"""Estimates that follow from a stack of strategy matrices."""
-
-
-class _Answering(Strategy[LinearForm], Protocol):
-    """A strategy that answers without a kernel."""
-
-    def measurement(self, form: LinearForm, /) -> Measurement:
-        """Answer in counts of rows."""
-        ...
-
-
-class LeastSquares(MeasuresOnce[LinearForm], Generic[X, N, S]):
+class LeastSquares(MeasuresOnce[LinearForm], HasTotal, Generic[S]):
     """A mechanism that measures once for a total, when it is opened; all answers are free then."""
 
     __slots__ = ()
-    epsilon: Fraction | None
-    delta: Fraction
-    rho: Fraction | None
+    _strategy: ClassVar[type[Estimates]] = Estimates
+    """The strategy that answers from the estimates, which S is."""
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self._noise()
 
     @abstractmethod
-    def _measured(self, terms: Terms, /) -> Measured[X, N]:
+    def _measured(self, terms: Terms, /) -> Measured:
         """The measurement of a table on such terms."""
-
-    @abstractmethod
-    def _strategy(self, estimates: Estimates[X, N], /) -> S:
-        """The strategy that answers from the estimates."""
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         measured = self._measured(terms)
         form = measured.answerable(form, type(self).__name__, facts_of(terms))
-        pricing = self._guarded(lambda: measured.price(self._noise(), terms))
+        with self._in_words():
+            pricing = measured.request(self._noise()).price(terms)
         cost = Cost((pricing.guarantee,))
         return Quote(cost, cost, measured.accuracy(pricing.accuracy, form))
 
     def open(self, kernel: Kernel, /) -> S:
         measured = self._measured(kernel.terms)
-        found = self._guarded(lambda: kernel.run(measured.request(self._noise())))
+        with self._in_words():
+            found = kernel.run(measured.request(self._noise()))
         return self._started(measured, found, kernel.facts)
 
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[N]]:
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[Any]]:
         """The one run that an answer takes."""
         measured, facts = self._measured(terms), facts_of(terms)
         measured.answerable(form, type(self).__name__, facts)
@@ -302,19 +250,6 @@ class LeastSquares(MeasuresOnce[LinearForm], Generic[X, N, S]):
             request, lambda found: self._started(measured, found, facts).measurement(form)
         )
 
-    def _started(self, measured: Measured[X, N], found: Measurement[N], facts: Facts) -> S:
-        name, estimate = type(self).__name__, measured.estimate(found.values)
-        return self._strategy(Estimates(name, measured, estimate, found.accuracy, facts))
-
-    def _noise(self) -> Noise:
-        return noise_for(type(self).__name__, self.epsilon, self.delta, self.rho)
-
-    def _guarded(self, ask: Callable[[], R]) -> R:
-        """Ask the kernel, and put its refusals into the parameters of the mechanism."""
-        try:
-            return ask()
-        except InvalidArgument as error:
-            raise self._in_words(error) from None
-
-    def _in_words(self, error: InvalidArgument) -> InvalidArgument:
-        return in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+    def _started(self, measured: Measured, found: Measurement[Any], facts: Facts) -> S:
+        estimate = measured.estimate(found.values)
+        return cast("S", self._strategy(self, measured, estimate, found.accuracy, facts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -13,21 +12,14 @@ from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import SyntheticData
-from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel import Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    NO,
-    TOTAL,
-    describe_total,
-    epsilon_if_given,
-    rho_if_given,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import NO, TOTAL
 from dpsdk.mechanisms.base import DistributionMechanism, built_in
 from dpsdk.mechanisms.linear_accuracy import ConsistentAccuracy, LinearAccuracy, MovedAccuracy
-from dpsdk.mechanisms.measured_once import CellEstimates, LeastSquares, Stack
+from dpsdk.mechanisms.measured_once import Estimates, LeastSquares, Stack
 from dpsdk.mechanisms.strategy_matrix import Cells, Product
-from dpsdk.release import Measurement, NoiseAccuracy, Quote
+from dpsdk.release import Measurement, Quote
 from dpsdk.typing import Floats
 
 __all__ = ["HistogramStrategy", "NoisyHistogram"]
@@ -37,11 +29,7 @@ CELL_LIMIT = 2**24
 
 
 def nearest_possible(counts: Floats, facts: Facts) -> Floats:
-    """The nearest counts, by the sum of squares, that a table of these facts could have.
-
-    They are non-negative. Where the number of rows is public and no row lies outside the domain,
-    they sum to it; otherwise they sum to no more than it, or than the limit of rows.
-    """
+    """The nearest counts, by the sum of squares, that a table of these facts could have."""
     most = float(facts.row_limit if facts.rows is None else facts.rows)
     clipped: Floats = np.maximum(counts, 0.0)
     exactly = facts.rows is not None and not facts.outside
@@ -69,17 +57,13 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
     return SyntheticData.from_counts(domain, whole, outside_count=beyond)
 
 
-@frozen(eq=False)
-class HistogramStrategy:
+class HistogramStrategy(Estimates):
     """Answers as sums of noisy counts, or of the nearest possible ones."""
-
-    _estimates: CellEstimates
-    _consistent: bool
 
     @cached_property
     def _possible(self) -> Cells:
-        (cells,) = self._estimates.estimate
-        return Cells(cells.names, nearest_possible(cells.counts, self._estimates.facts))
+        (cells,) = self.estimate
+        return Cells(cells.names, nearest_possible(cells.counts, self.facts))
 
     @property
     def distribution(self) -> SyntheticData:
@@ -88,23 +72,15 @@ class HistogramStrategy:
 
     @cached_property
     def _synthetic(self) -> SyntheticData:
-        facts = self._estimates.facts
-        return _records(facts.domain, self._possible.counts, facts)
-
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Answer in counts of rows. Free."""
-        del kernel
-        return self.measurement(form)
+        return _records(self.facts.domain, self._possible.counts, self.facts)
 
     def measurement(self, form: LinearForm) -> Measurement:
-        """Answer in counts of rows. Free."""
-        measurement = self._estimates.measurement(form)
-        before = measurement.accuracy
-        if not self._consistent:
-            return measurement
+        found = self._unbiased(form)
+        if not self.mechanism.consistent:
+            return found
         values = self._possible.answers(form)
-        projection = ConsistentAccuracy.of(before, form, self._estimates.facts)
-        accuracy = MovedAccuracy(before, np.abs(values - measurement.values), projection)
+        projection = ConsistentAccuracy.of(found.accuracy, form, self.facts)
+        accuracy = MovedAccuracy(found.accuracy, np.abs(values - found.values), projection)
         return Measurement(values, accuracy, "fitted")
 
 
@@ -114,9 +90,7 @@ def _to_consistent(value: bool) -> bool:  # noqa: FBT001 - a reader of an argume
 
 @built_in("noisy-histogram", {**TOTAL, "consistent": NO})
 @frozen(repr=False, cache_hash=True, kw_only=True)
-class NoisyHistogram(
-    LeastSquares[tuple[Cells, ...], NoiseAccuracy, HistogramStrategy], DistributionMechanism
-):
+class NoisyHistogram(LeastSquares[HistogramStrategy], DistributionMechanism):
     """Noisy counts of all cells of the universe, measured when it is opened; then all is free.
 
     Every linear query is answered as the sum of noisy counts of the cells that it weighs, with a
@@ -155,10 +129,8 @@ class NoisyHistogram(
     """
 
     page = "explanation/proofs/combined.md"
+    _strategy = HistogramStrategy
 
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
-    rho: Fraction | None = field(default=None, converter=rho_if_given)
     consistent: bool = field(default=False, converter=_to_consistent)
 
     def _measured(self, terms: Terms, /) -> Stack:
@@ -175,9 +147,5 @@ class NoisyHistogram(
             return evolve(quote, accuracy=accuracy)
         return quote
 
-    def _strategy(self, estimates: CellEstimates, /) -> HistogramStrategy:
-        return HistogramStrategy(estimates, self.consistent)
-
     def __repr__(self) -> str:
-        total = describe_total(self.epsilon, self.delta, self.rho)
-        return f"NoisyHistogram({total}{', consistent=True' if self.consistent else ''})"
+        return f"NoisyHistogram({self._total}{', consistent=True' if self.consistent else ''})"

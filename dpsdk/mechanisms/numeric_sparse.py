@@ -33,9 +33,8 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import ZERO, to_epsilon, to_zero_delta
+from dpsdk.mechanisms.arguments import ZERO, check_gap, in_words, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import Mechanism, built_in
-from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
@@ -67,11 +66,7 @@ def law_of_count(noise: Noise, facts: Facts) -> NoiseLaw:
 
 
 def on_any_lattice(noise: Noise, facts: Facts) -> float:
-    """By how much more than a count a number may be off on a lattice of its own, in rows.
-
-    Of functions with `fine` weights. On a finer lattice noise reaches up to a row further. Rounded
-    weights add half a step a row: a thousandth of the deviation, where the lattice can be so fine.
-    """
+    """By how much more than a count a number may be off on a lattice of its own, in rows."""
     most = facts.row_limit * 2.0 ** -min(finest(math.inf) + 1, allowed_bits(facts.row_limit))
     return 1 + max(law_of_count(noise, facts).standard_deviation() / 1000, most)
 
@@ -137,10 +132,7 @@ def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:
 
 
 def equal_share(total: Fraction, parts: int = 1) -> Fraction:
-    """One of so many equal parts, rounded down, so that together they never exceed the total.
-
-    A filter rounds what it charges up, by far less than is cut off here.
-    """
+    """One of so many equal parts, rounded down, so that together they never exceed the total."""
     return Fraction(math.floor(total / parts * 10**40), 10**40)
 
 
@@ -176,11 +168,7 @@ class SparseSchedule:
 
 
 def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction) -> SparseSchedule:
-    """A schedule for so many tops within (ε, δ); `share` of it goes to measured numbers.
-
-    With δ = 0, one threshold for all tops, and numbers with Laplace noise. With δ > 0, a run and a
-    Gaussian number a top, which together cost no more ρ than (ε, δ) certifies.
-    """
+    """A schedule for so many tops within (ε, δ); `share` of it goes to measured numbers."""
     if not delta:
         numbers = epsilon * share
         noise = LaplaceNoise(numbers / tops) if share else None

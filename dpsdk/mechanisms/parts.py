@@ -17,9 +17,8 @@ from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import QUERY, to_workload
+from dpsdk.mechanisms.arguments import QUERY, check_linear, to_workload
 from dpsdk.mechanisms.base import MECHANISM, Mechanism, OneRun, OneShot, Single, built_in
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
 
@@ -211,10 +210,7 @@ Word: TypeAlias = tuple[bytes, ...]
 
 
 def locate_queries(form: LinearForm, queries: Sequence[LinearForm]) -> list[tuple[int, LinearForm]]:
-    """The questions that a form is made of, each once: the place of each among them, and its part.
-
-    Equal questions are met in the order that they are given in.
-    """
+    """Find each of the questions in a form once: the place among them, and the part of the form."""
     words = [_word(one) for one in queries]
     left: dict[Word, list[int]] = {}
     for place, word in enumerate(words):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -13,22 +12,14 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import SIZE, SIZES, NoiseAccuracy
 from dpsdk.codec import FLAG, NATURAL, POSITIVE, Member, Nested, OrNone, written
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import TooLarge
 from dpsdk.forms import Dense, Facts, FormBlock, Kronecker, LinearForm, Neighbors, sensitivity
 from dpsdk.forms.blocks import Block
-from dpsdk.kernel import Kernel, Measure, Noise, Terms
+from dpsdk.kernel import Kernel, Measure, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    TOTAL,
-    describe_total,
-    epsilon_if_given,
-    noise_for,
-    rho_if_given,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import TOTAL, HasTotal, check_linear
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.linear_accuracy import bernstein_length
-from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.strategy_matrix import Cells
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
@@ -44,10 +35,7 @@ _ROUND = 1 + 1e-9
 
 
 def widest(form: LinearForm, facts: Facts) -> float:
-    """The largest distance of two columns, that of rows which do not count included where such are.
-
-    Of one row, whatever neighbours are.
-    """
+    """The largest distance of two columns; rows that do not count have one where such may be."""
     beside = facts.outside or facts.rows is None
     of = evolve(facts, neighbors=Neighbors.REPLACE_ONE, outside=beside, unit_rows=1)
     return math.sqrt(sensitivity(form, of, power=2).l2_squared)
@@ -267,7 +255,7 @@ def _near(accuracy: ProjectionAccuracy) -> float:
 
 @built_in("projection", TOTAL)
 @frozen(repr=False, cache_hash=True, kw_only=True)
-class Projection(OneShot[LinearForm]):
+class Projection(OneShot[LinearForm], HasTotal):
     """Noisy answers, moved to the nearest ones that the rows of some table could have.
 
     All queries that are asked at once are measured as by `Gaussian` or `Laplace`, and the answers
@@ -312,11 +300,8 @@ class Projection(OneShot[LinearForm]):
     reusable = True
     page = "explanation/proofs/projection.md"
 
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
-    rho: Fraction | None = field(default=None, converter=rho_if_given)
-
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self._noise()
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
@@ -324,10 +309,8 @@ class Projection(OneShot[LinearForm]):
         facts = facts_of(terms)
         asked = _asked(form, facts)
         _Set.of(asked, facts)
-        try:
+        with self._in_words():
             pricing = Measure(asked, self._noise()).price(terms)
-        except InvalidArgument as error:
-            raise in_words(error, **self._given) from None
         noise, most = pricing.accuracy, facts.row_limit if facts.rows is None else facts.rows
         gap = _near(_accuracy(form, asked, facts, noise, most))
         accuracy = _accuracy(form, asked, facts, noise, most, gap)
@@ -343,10 +326,8 @@ class Projection(OneShot[LinearForm]):
         facts = kernel.facts
         asked = _asked(form, facts)
         possible = _Set.of(asked, facts)
-        try:
+        with self._in_words():
             found = kernel.measure(asked, self._noise())
-        except InvalidArgument as error:
-            raise in_words(error, **self._given) from None
         noise, count = found.accuracy, form.rows
         most = _most_rows(facts, found)
         deviation = noise.law.standard_deviation() * noise.step
@@ -363,12 +344,5 @@ class Projection(OneShot[LinearForm]):
             return Measurement(found.values[:count], as_measured, "fitted")
         return Measurement(values[:count], accuracy, "fitted")
 
-    def _noise(self) -> Noise:
-        return noise_for("Projection", self.epsilon, self.delta, self.rho)
-
-    @property
-    def _given(self) -> dict[str, Fraction | None]:
-        return {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
-
     def __repr__(self) -> str:
-        return f"Projection({describe_total(self.epsilon, self.delta, self.rho)})"
+        return f"Projection({self._total})"

@@ -23,10 +23,17 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.draw_database.bounds import theorem_alpha, theorem_rows, to_size
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import BETA, COUNT, MAYBE, QUERY, to_epsilon, to_workload
+from dpsdk.mechanisms.arguments import (
+    BETA,
+    COUNT,
+    MAYBE,
+    QUERY,
+    check_linear,
+    to_epsilon,
+    to_workload,
+)
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.fitted import Fitted
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Array, Real
 

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Range, Weights
-from dpsdk.forms.blocks import Block
+from dpsdk.forms.blocks import Block, every_cell
 from dpsdk.forms.factors import Factor, to_weights
 from dpsdk.forms.products import Products
+from dpsdk.forms.ranges import Ranges
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.typing import Floats
 
-__all__ = ["Cells", "Product", "StrategyMatrix", "Table", "combine_factor"]
+__all__ = [
+    "Cells",
+    "Join",
+    "Product",
+    "StrategyMatrix",
+    "Table",
+    "Tables",
+    "as_lines",
+    "columns_of",
+    "pieces",
+]
 
 _WRITTEN = 2**21
 """So many weights of functions are written out at a time."""
@@ -46,33 +58,69 @@ class StrategyMatrix(Protocol):
         ...
 
 
-@frozen
-class Cells:
-    """Estimated counts of the cells of some attributes, one axis a name."""
+class Tables:
+    """Estimated marginals, and sums of their cells."""
 
-    names: tuple[str, ...]
-    counts: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    __slots__ = ()
 
-    def table(self, names: Sequence[str]) -> Floats:
-        """Their sums over the attributes that are not named, one axis a name."""
-        others = tuple([axis for axis, name in enumerate(self.names) if name not in names])
-        left = [name for name in self.names if name in names]
-        table = np.asarray(self.counts.sum(axis=others) if others else self.counts)
-        result: Floats = table.transpose([left.index(name) for name in names])
-        return result
+    @abstractmethod
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """The marginal on some attributes, one axis a name."""
 
     def answers(self, form: LinearForm) -> Floats:
-        """The functions of a form, summed over the cells."""
+        """The functions of a form, summed over the tables that they depend on."""
         values = np.empty(form.rows)
         for block, places in form.groups:
             values[places] = block.answer(self.table(block.names))
         return values
 
 
-def combine_factor(factor: Factor) -> Combination:
-    """The weights of a factor on cells with independent noise; ones are counted, not written."""
-    low, high = factor.extents()
-    return Combination(factor.row_norms(2), np.maximum(-low, high), factor.row_norms(0))
+@frozen
+class Cells(Tables):
+    """Estimated counts of the cells of some attributes, one axis a name."""
+
+    names: tuple[str, ...]
+    counts: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        others = tuple([axis for axis, name in enumerate(self.names) if name not in names])
+        left = [name for name in self.names if name in names]
+        table = np.asarray(self.counts.sum(axis=others) if others else self.counts)
+        result: Floats = table.transpose([left.index(name) for name in names])
+        return result
+
+
+Join: TypeAlias = "Callable[[Combination, Combination], Combination]"
+
+
+def as_lines(block: Block) -> tuple[Join, Floats, Sequence[Factor]] | None:
+    """A block as products of functions along each attribute, how these are joined, and scales."""
+    if isinstance(block, Kronecker):
+        return Combination.outer, np.array([block.scale]), block.factors
+    if isinstance(block, Boxes):
+        pairs = zip(block.shape, block.counted, strict=True)
+        counted = [Ranges(size, np.zeros_like(stops), stops) for size, stops in pairs]
+        return Combination.times, block.scales, counted
+    if isinstance(block, Products):
+        return Combination.times, np.ones(1), [Weights(rows) for rows in block.matrices]
+    return None
+
+
+def pieces(block: FormBlock, most: int) -> Iterator[FormBlock]:
+    """A block in parts of at most so many functions."""
+    if block.rows <= most:
+        yield block
+        return
+    for start in range(0, block.rows, most):
+        yield from block.parts(start, min(start + most, block.rows))
+
+
+def columns_of(block: Block, domain: Domain, names: Sequence[str]) -> Floats:
+    """The weights of the functions of a block on the cells of these attributes together."""
+    shape = tuple([domain[name].size for name in names])
+    codes = dict(zip(names, every_cell(shape), strict=True))
+    weights = block.columns([codes[name] for name in block.names])
+    return np.broadcast_to(weights, (len(weights), math.prod(shape)))
 
 
 def inverted(weights: Floats) -> Floats | None:
@@ -89,35 +137,21 @@ def _on_steps(weights: Floats, bits: int) -> Floats:
 
 @frozen
 class Table:
-    """Weighted sums of the cells of a few attributes together.
-
-    Parameters
-    ----------
-    domain, names
-        The attributes, in the order of the domain.
-    weights
-        Integers, shape (sums, cells), of full column rank.
-    inverse
-        Their least-squares inverse; among cells of a known sum where that is known.
-    offset
-        What is added to the cells then, so that they have this sum; else zeros.
-    """
+    """Weighted sums of the cells of a few attributes together."""
 
     domain: Domain
     names: tuple[str, ...]
     weights: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    """Integers, shape (sums, cells), of full column rank."""
     inverse: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
     offset: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    """What is added to the cells where their sum is known, so that they have it."""
 
     @classmethod
     def of(
         cls, domain: Domain, names: Sequence[str], strategy: Floats, bits: int, total: int | None
     ) -> Table | None:
-        """A strategy in steps of 2^-bits, for cells of a known sum if `total` says it.
-
-        It is the rounded strategy that is measured and inverted. None where floats do not show that
-        it can be inverted.
-        """
+        """A strategy in steps of 2^-bits, for cells of a known sum if `total` says it."""
         weights = _on_steps(strategy, bits)
         inverse = inverted(weights)
         if inverse is None:
@@ -151,48 +185,23 @@ class Table:
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of the measured sums in the answers to a form."""
-        cells = math.prod(self.shape)
-        codes = np.indices(self.shape).reshape(len(self.names), cells)
-        known = dict(zip(self.names, codes, strict=True))
-        parts: list[Combination] = []
-        for block in _in_pieces(form, cells):
-            weights = block.columns([known[name] for name in block.names])
-            whole = np.broadcast_to(weights, (len(weights), cells))
-            parts.append(Combination.of(whole @ self.inverse))
-        return Combination.stack(parts)
-
-
-def _in_pieces(form: LinearForm, cells: int) -> Iterator[FormBlock]:
-    """The blocks of a form, in parts where they have many functions."""
-    for block in form.blocks:
-        if block.rows * cells <= _WRITTEN:
-            yield block
-        elif isinstance(block, Boxes):
-            step = max(1, _WRITTEN // cells)
-            for start in range(0, block.rows, step):
-                yield block.part(start, min(start + step, block.rows))
-        else:
-            yield from map(block.row, range(block.rows))
+        most = max(1, _WRITTEN // math.prod(self.shape))
+        return Combination.stack(
+            Combination.of(columns_of(piece, self.domain, self.names) @ self.inverse)
+            for block in form.blocks
+            for piece in pieces(block, most)
+        )
 
 
 @frozen
 class Product:
-    """Weighted sums of cells along each attribute, and products of these.
-
-    Parameters
-    ----------
-    domain, names
-        The attributes, in the order of the domain.
-    factors
-        Integer weights along each, of full column rank.
-    inverses
-        Their least-squares inverses; None where a factor is the identity.
-    """
+    """Weighted sums of cells along each attribute, and products of these."""
 
     domain: Domain
     names: tuple[str, ...]
     factors: tuple[Factor, ...]
     inverses: tuple[Floats | None, ...] = field(eq=False)
+    """Their least-squares inverses; None where a factor is the identity."""
 
     @classmethod
     def of(
@@ -242,23 +251,15 @@ class Product:
         return Combination(squares, peaks, counts)
 
     def _combined(self, block: Block) -> Combination:
-        if isinstance(block, Dense):
-            inside = self._of_dense(block)
-        elif isinstance(block, Products):
-            inside = self._of_rows(block)
-        elif isinstance(block, Boxes):
-            if all(self._inverse(name) is None for name in block.names):
-                counted = block.counted.astype(np.float64)
-                inside = reduce(Combination.times, map(Combination.of_ones, counted))
-                inside = inside.scaled(block.scales)
-            else:
-                inside = Combination.stack(map(self._of_rows, block.products()))
-        elif isinstance(block, Kronecker):
-            lines = map(self._along, block.names, block.factors)
-            one = Combination.of_ones(np.ones(1))
-            inside = reduce(Combination.outer, lines, one).scaled(block.scale)
+        if isinstance(block, Boxes) and any(self._inverse(n) is not None for n in block.names):
+            return Combination.stack(map(self._combined, block.products()))
+        lines = as_lines(block)
+        if lines is None:
+            inside = self._of_dense(block.written())
         else:
-            raise TypeError(type(block).__name__)
+            join, scales, factors = lines
+            one = Combination.of_ones(np.ones(1))
+            inside = reduce(join, map(self._along, block.names, factors), one).scaled(scales)
         for name in self.names:
             if name not in block.names:
                 size = self.domain[name].size
@@ -272,15 +273,8 @@ class Product:
         """The weights of the sums along one attribute in the functions of a factor."""
         inverse = self._inverse(name)
         if inverse is None:
-            return combine_factor(factor)
+            return Combination.of_factor(factor)
         return Combination.of(factor.matrix() @ inverse)
-
-    def _of_rows(self, block: Products) -> Combination:
-        lines: list[Combination] = []
-        for name, rows in zip(block.names, block.matrices, strict=True):
-            inverse = self._inverse(name)
-            lines.append(Combination.of(rows if inverse is None else rows @ inverse))
-        return reduce(Combination.times, lines)
 
     def _of_dense(self, block: Dense) -> Combination:
         width = math.prod(self.factors[self.names.index(name)].rows for name in block.names)

@@ -8,16 +8,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._records import define, field, frozen
+from dpsdk._records import field, frozen
 from dpsdk.codec import NAME
-from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Groups, Kronecker, LinearForm, Neighbors
 from dpsdk.kernel import GaussianNoise, Noise
 from dpsdk.mechanisms.arguments import COUNT, TOTAL
 from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.linear_accuracy import Combination
-from dpsdk.mechanisms.one_attribute import OneAttribute, combined_over
+from dpsdk.mechanisms.one_attribute import Line, OneAttribute
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Hierarchy", "Tree", "branching_for", "whole_of"]
@@ -30,11 +29,7 @@ Whole: TypeAlias = Literal["known", "measured", "unknown"]
 
 
 def whole_of(facts: Facts) -> tuple[Whole, int | None]:
-    """The public knowledge of the count of rows inside the domain, and the count if known.
-
-    Under replace-one two records inside the domain do not move it, and a record that leaves it
-    moves as much as one of them, so that measuring it costs nothing.
-    """
+    """The public knowledge of the count of rows inside the domain, and the count if known."""
     if facts.neighbors is not Neighbors.REPLACE_ONE:
         return "unknown", None
     return ("measured", None) if facts.outside else ("known", facts.rows)
@@ -56,17 +51,13 @@ def branching_for(size: int, noise: Noise) -> int:
 
 
 @frozen
-class Hierarchy:
+class Hierarchy(Line):
     """Counts of nested groups of cells, level by level, and their least-squares estimates.
 
-    All measured counts have noise of one law, so that least squares weigh them alike (Hay, Rastogi,
-    Miklau and Suciu 2010): estimates go up the tree, each the average of a node's own count and
-    the sum of its children by their variances, and down again, what a parent knows better being
-    shared out to its children by theirs. `total` is what the whole is known to be, where it is.
+    All counts have noise of one law (Hay, Rastogi, Miklau and Suciu 2010): estimates go up the
+    tree, and down again. `total` is what the whole is known to be, where it is.
     """
 
-    domain: Domain
-    attribute: str
     branching: int
     whole: Whole
     total: int | None
@@ -82,22 +73,17 @@ class Hierarchy:
         return cls(facts.domain, attribute, children, *whole_of(facts))
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The attribute."""
-        return (self.attribute,)
-
-    @property
     def widths(self) -> tuple[int, ...]:
         """How many cells the nodes of each level have, from the leaves up; without the root."""
         widths = [1]
-        while widths[-1] * self.branching < self.domain[self.attribute].size:
+        while widths[-1] * self.branching < self.size:
             widths.append(widths[-1] * self.branching)
         return tuple(widths)
 
     @property
     def strategy(self) -> LinearForm:
         """The counts of all nodes, from the leaves up; of the root only where that is free."""
-        size = self.domain[self.attribute].size
+        size = self.size
         blocks = [Kronecker((self.attribute,), (Groups(size, width),)) for width in self.widths]
         if self.whole == "measured":
             blocks.append(Kronecker((self.attribute,), (Groups(size, size),)))
@@ -106,8 +92,7 @@ class Hierarchy:
     @property
     def _nodes(self) -> tuple[int, ...]:
         """The number of nodes of each level, the root at last."""
-        size = self.domain[self.attribute].size
-        return (*(-(-size // width) for width in self.widths), 1)
+        return (*(-(-self.size // width) for width in self.widths), 1)
 
     @property
     def _shapes(self) -> tuple[tuple[Ints, Ints, Floats, Floats], ...]:
@@ -153,14 +138,48 @@ class Hierarchy:
             levels[level - 1] = levels[level - 1] + shares * change
         return levels[0]
 
-    def combine(self, form: LinearForm) -> Combination:
-        """The weights of all measured counts in the answers to a form."""
-        return combined_over(self, form, self.domain[self.attribute].size)
-
     def runs(self, starts: Ints, stops: Ints) -> Combination:
-        """Those in the counts of runs of leaves, in time that grows with the number of levels."""
+        """The weights of all counts in the counts of runs of leaves.
+
+        The steps of the estimate, transposed: what a run weighs of each node goes up the tree, and
+        what is left of it comes down. Nodes that lie in the run, or beside it, all have the same,
+        so that a run takes time in proportion to the number of levels.
+        """
         levels = _levels_of(self._nodes, self.branching, measured_root=self.whole == "measured")
-        return combine_runs(levels, starts, stops, known_root=self.whole == "known")
+        cuts = _rise(levels, starts, stops)
+        squares, peaks, counts = np.zeros((3, len(starts)))
+
+        def add(variances: Floats, largest: Floats, number: Floats, comes: Floats) -> None:
+            """Weights below some nodes in sum, by what comes down to them."""
+            nonlocal squares, peaks, counts
+            squares += variances * comes**2
+            peaks = np.maximum(peaks, largest * np.abs(comes))
+            counts += number * (comes != 0)
+
+        one = np.ones(len(starts))
+        come_left = come_right = 0 * one if self.whole == "known" else cuts[-1].up_left
+        for number in range(len(levels) - 1, 0, -1):
+            level, below = levels[number], levels[number - 1]
+            cut, next_ = cuts[number], cuts[number - 1]
+            split = cut.left != cut.right
+            share_left, share_right = (level.of(_SHARE, places) for places in (cut.left, cut.right))
+            add(one, one, one, share_left * come_left)
+            add(one, one, one, np.where(split, share_right * come_right, 0.0))
+            down_left = (1 - share_left) * come_left - cut.up_left
+            down_right = np.where(split, (1 - share_right) * come_right - cut.up_right, down_left)
+            ends = level.ends(below, cut.left)
+            first = np.where(split, cut.right * level.each, next_.right)
+            # What is left of the run among the children of its ends, in it, and right of it.
+            add(*below.between(cut.left * level.each, next_.left), down_left)
+            inner = np.where(split, ends, next_.right)
+            add(*below.between(next_.left + 1, inner), 1 + down_left)
+            add(*below.between(first, next_.right), 1 + down_right)
+            add(*below.between(next_.right + 1, level.ends(below, cut.right)), down_right)
+            come_left = next_.up_left + down_left
+            come_right = next_.up_right + down_right
+        add(one, one, one, come_left)
+        add(one, one, one, np.where(cuts[0].left != cuts[0].right, come_right, 0.0))
+        return Combination(squares, peaks, counts)
 
     def adjoint(self, weights: Floats) -> Floats:
         """The transposed reconstruction: weights of measured counts, from those of the leaves."""
@@ -181,21 +200,13 @@ class Hierarchy:
         return np.concatenate(found if self.whole == "measured" else found[:-1], axis=1)
 
 
-@frozen
-class _Kind:
-    """A node with all that is below it: the weights inside, for one that comes down to it."""
-
-    variance: float
-    """The variance of its estimate from below, and the sum of the squared weights inside."""
-    share: float
-    """The part of its own count in that estimate."""
-    peak: float
-    """The largest weight inside."""
-    count: float
-    """How many weights there are."""
+_VARIANCE, _SHARE, _PEAK, _COUNT = range(4)
+"""Of a node with all that is below it, for one that comes down to it: the variance of its estimate
+from below, and so the sum of the squared weights inside; the part of its own count in that
+estimate; the largest weight inside, and how many there are."""
 
 
-@frozen
+@frozen(eq=False)
 class _Level:
     """The nodes of one level, of which all are alike but for the last, which may have less."""
 
@@ -204,19 +215,12 @@ class _Level:
     """How many leaves a node has."""
     each: int
     """How many children a node has."""
-    _all: _Kind
-    _last: _Kind
+    alike: Sequence[float]
+    last: Sequence[float]
 
-    def variances(self, places: Ints) -> Floats:
-        """The variance of each of these nodes, from below."""
-        return self._of(places, self._all.variance, self._last.variance)
-
-    def shares(self, places: Ints) -> Floats:
-        """The share of its own count in that, of each of these nodes."""
-        return self._of(places, self._all.share, self._last.share)
-
-    def _of(self, places: Ints, alike: float, last: float) -> Floats:
-        found: Floats = np.where(places == self.nodes - 1, last, alike)
+    def of(self, what: int, places: Ints) -> Floats:
+        """The variance, or the share, of each of these nodes."""
+        found: Floats = np.where(places == self.nodes - 1, self.last[what], self.alike[what])
         return found
 
     def between(self, first: Ints, end: Ints) -> tuple[Floats, Floats, Floats]:
@@ -224,9 +228,9 @@ class _Level:
         many = np.maximum(end - first, 0)
         last = (many > 0) & (end == self.nodes)
         alike = many - last
-        variances = alike * self._all.variance + last * self._last.variance
-        peaks = np.maximum((alike > 0) * self._all.peak, last * self._last.peak)
-        return variances, peaks, alike * self._all.count + last * self._last.count
+        sums = [alike * self.alike[what] + last * self.last[what] for what in (_VARIANCE, _COUNT)]
+        peaks = np.maximum((alike > 0) * self.alike[_PEAK], last * self.last[_PEAK])
+        return sums[0], peaks, sums[1]
 
     def sums(self, below: _Level, places: Ints) -> Floats:
         """The sum of the variances of the children of each node."""
@@ -240,98 +244,34 @@ class _Level:
 
 def _levels_of(nodes: Sequence[int], branching: int, *, measured_root: bool) -> tuple[_Level, ...]:
     """The levels of a tree with so many nodes on each, from the leaves to the root."""
-    leaf = _Kind(1.0, 1.0, 1.0, 1.0)
-    levels = [_Level(nodes[0], 1, 1, leaf, leaf)]
+    levels = [_Level(nodes[0], 1, 1, [1.0] * 4, [1.0] * 4)]
     top = len(nodes) - 1
     for number in range(1, top + 1):
         below = levels[-1]
         each = below.nodes if number == top else branching
         left = below.nodes - (nodes[number] - 1) * each
-        measured = number < top or measured_root
-        kinds = [
-            _kind(*(float(x[0]) for x in below.between(*ends)), measured=measured)
-            for ends in (
-                (np.array([0]), np.array([min(each, below.nodes - 1)])),
-                (np.array([below.nodes - left]), np.array([below.nodes])),
-            )
-        ]
+        kinds: list[Sequence[float]] = []
+        for first, end in ((0, min(each, below.nodes - 1)), (below.nodes - left, below.nodes)):
+            found = below.between(np.array([first]), np.array([end]))
+            variances, peak, count = (float(one[0]) for one in found)
+            if number == top and not measured_root:
+                kinds.append([variances, 0.0, peak, count])
+            else:
+                share = variances / (variances + 1)
+                kinds.append([share, share, max(share, (1 - share) * peak), count + 1])
         width = nodes[0] if number == top else below.width * each
         levels.append(_Level(nodes[number], width, each, *kinds))
     return tuple(levels)
 
 
-def _kind(variances: float, peak: float, count: float, *, measured: bool) -> _Kind:
-    if not measured:
-        return _Kind(variances, 0.0, peak, count)
-    share = variances / (variances + 1)
-    return _Kind(share, share, max(share, (1 - share) * peak), count + 1)
-
-
-@define
-class _Gathered:
-    """Squares, peaks and numbers of weights, gathered piece by piece."""
-
-    squares: Floats
-    peaks: Floats
-    counts: Floats
-
-    def one(self, weights: Floats) -> None:
-        """One weight for each run."""
-        self.squares += weights**2
-        self.peaks = np.maximum(self.peaks, np.abs(weights))
-        self.counts += weights != 0
-
-    def row(self, level: _Level, first: Ints, end: Ints, comes: Floats) -> None:
-        """A row of whole nodes, each with all below it, by what comes down to them."""
-        variances, peaks, counts = level.between(first, end)
-        self.squares += variances * comes**2
-        self.peaks = np.maximum(self.peaks, peaks * np.abs(comes))
-        self.counts += counts * (comes != 0)
-
-
-@frozen
+@frozen(eq=False)
 class _Cut:
     """A level as runs see it: the nodes of their first and last leaf, and what these weigh."""
 
     left: Ints
     right: Ints
-    up_left: Floats = field(eq=False)
-    up_right: Floats = field(eq=False)
-
-
-def combine_runs(
-    levels: Sequence[_Level], starts: Ints, stops: Ints, *, known_root: bool
-) -> Combination:
-    """The weights of all counts in the estimated counts of runs of leaves, none of them empty.
-
-    The steps of the estimate, transposed: what a run weighs of each node goes up the tree, and what
-    is left of it comes down. Nodes that lie in the run, or beside it, all have the same, so that a
-    run takes time in proportion to the number of levels.
-    """
-    cuts = _rise(levels, starts, stops)
-    shape = np.zeros(len(starts))
-    found = _Gathered(*np.zeros((3, len(starts))))
-    come_left = come_right = shape.copy() if known_root else cuts[-1].up_left
-    for number in range(len(levels) - 1, 0, -1):
-        level, below = levels[number], levels[number - 1]
-        cut, next_ = cuts[number], cuts[number - 1]
-        split = cut.left != cut.right
-        share_left, share_right = (level.shares(p) for p in (cut.left, cut.right))
-        found.one(share_left * come_left)
-        found.one(np.where(split, share_right * come_right, 0.0))
-        down_left = (1 - share_left) * come_left - cut.up_left
-        down_right = np.where(split, (1 - share_right) * come_right - cut.up_right, down_left)
-        ends = level.ends(below, cut.left)
-        found.row(below, cut.left * level.each, next_.left, down_left)
-        found.row(below, next_.left + 1, np.where(split, ends, next_.right), 1 + down_left)
-        first = np.where(split, cut.right * level.each, next_.right)
-        found.row(below, first, next_.right, 1 + down_right)
-        found.row(below, next_.right + 1, level.ends(below, cut.right), down_right)
-        come_left = next_.up_left + down_left
-        come_right = next_.up_right + down_right
-    found.one(come_left)
-    found.one(np.where(cuts[0].left != cuts[0].right, come_right, 0.0))
-    return Combination(found.squares, found.peaks, found.counts)
+    up_left: Floats
+    up_right: Floats
 
 
 def _rise(levels: Sequence[_Level], starts: Ints, stops: Ints) -> list[_Cut]:
@@ -343,8 +283,8 @@ def _rise(levels: Sequence[_Level], starts: Ints, stops: Ints) -> list[_Cut]:
         level, below, cut = levels[number], levels[number - 1], cuts[-1]
         left, right = cut.left // level.each, cut.right // level.each
         split = left != right
-        own_left = below.variances(cut.left) * cut.up_left
-        own_right = below.variances(cut.right) * cut.up_right
+        own_left = below.of(_VARIANCE, cut.left) * cut.up_left
+        own_right = below.of(_VARIANCE, cut.right) * cut.up_right
         ends = np.where(split, level.ends(below, left), cut.right)
         inside = own_left + below.between(cut.left + 1, ends)[0]
         inside += np.where(~split & (cut.left != cut.right), own_right, 0.0)

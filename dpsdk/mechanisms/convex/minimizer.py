@@ -11,11 +11,10 @@ from dpsdk.codec import AMOUNT, Nested
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.arguments import ZERO, to_epsilon, to_zero_delta
+from dpsdk.mechanisms.arguments import ZERO, check_convex, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
-from dpsdk.mechanisms.refusals import check_convex
 from dpsdk.release import Measurement, Quote
 
 __all__ = ["PrivateMinimizer"]

@@ -20,9 +20,9 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.mechanisms.arguments import in_words
 from dpsdk.mechanisms.convex.excess import CertifiedExcess, Rows, certified, shares
 from dpsdk.mechanisms.convex.moments import CoefficientSet, least_squares
-from dpsdk.mechanisms.refusals import in_words
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
 

@@ -10,23 +10,22 @@ from functools import partial
 import numpy as np
 
 from dpsdk._records import evolve, frozen
-from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
 from dpsdk.forms.residuals import centred
 from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
-from dpsdk.mechanisms.base import Unfinished, WhyStopped
 from dpsdk.mechanisms.certificate import Certificate
-from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
-from dpsdk.mechanisms.local_marginals.spending import (
+from dpsdk.mechanisms.fitted import Learner
+from dpsdk.mechanisms.local_marginals.sets import (
+    Attributes,
+    Lattice,
     Spending,
     counted,
     first_deviations,
     prices,
     request_for,
 )
-from dpsdk.mechanisms.local_marginals.strategy import Certified, LocalStrategy
-from dpsdk.mechanisms.local_marginals.tables import Look, Residual, Tables
+from dpsdk.mechanisms.local_marginals.tables import Certified, LocalStrategy, Look, Residual, Tables
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
@@ -63,7 +62,7 @@ class _LearningState:
     certified: Certified | None = None
 
 
-class Learning:
+class Learning(Learner[LocalStrategy]):
     """One opening of LocalMarginals at work. Not safe for use by several threads at once."""
 
     def __init__(
@@ -77,34 +76,6 @@ class Learning:
         self._beta = beta
         # One field, so that an interrupt finds all of a step or nothing.
         self._state = _LearningState(self._tables(float(facts.rows or 0), {}))
-
-    def learn(self, kernel: Kernel) -> LocalStrategy:
-        """All steps, unless somebody stops them; see `Unfinished`."""
-        steps = self._steps()
-
-        def ended(why: WhyStopped) -> Unfinished:
-            return Unfinished(self._strategy(), why)
-
-        try:
-            for done, step in enumerate(steps):
-                if kernel.progress(done, len(steps), "steps"):
-                    raise ended("stop")
-                # A refusal that the stop meets with questions of its own is for the caller.
-                try:
-                    self._state = evolve(step(kernel), done=done + 1)
-                except BudgetExceeded:
-                    if not self._state.done:
-                        raise
-                    raise ended("budget") from None
-            kernel.progress(len(steps), len(steps), "steps")
-        except KeyboardInterrupt:
-            if not self._state.done:
-                raise
-            raise ended("interrupt") from None
-        return self._strategy()
-
-    def _steps(self) -> list[Callable[[Kernel], _LearningState]]:
-        spending = self._spending
         steps: list[Callable[[Kernel], _LearningState]] = [self._begin]
         if spending.look is not None:
             steps.append(partial(self._look, spending.look))
@@ -113,9 +84,22 @@ class Learning:
         steps.append(self._fit)
         if spending.certify is not None:
             steps.append(partial(self._certify, spending.certify))
-        return steps
+        self.steps = steps
 
-    def _strategy(self) -> LocalStrategy:
+    @property
+    def learnt(self) -> bool:
+        return bool(self._state.done)
+
+    @property
+    def begun(self) -> bool:  # type: ignore[override]  # derived here, a variable elsewhere
+        return self.learnt
+
+    def round(self, kernel: Kernel) -> None:
+        done = self._state.done
+        self._state = evolve(self.steps[done](kernel), done=done + 1)
+
+    def strategy(self, *, finished: bool) -> LocalStrategy:
+        del finished
         state = self._state
         return LocalStrategy(state.tables, self._facts, self._components, state.certified)
 

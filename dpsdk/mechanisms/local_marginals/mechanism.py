@@ -20,19 +20,16 @@ from dpsdk.mechanisms.arguments import (
     MAYBE,
     QUERY,
     TOTAL,
-    describe_total,
-    epsilon_if_given,
+    HasTotal,
+    check_linear,
     forms_of,
-    rho_if_given,
     to_workload,
-    to_zero_delta,
 )
 from dpsdk.mechanisms.base import MeasuresOnce, TablesMechanism, built_in
+from dpsdk.mechanisms.fitted import learn
 from dpsdk.mechanisms.local_marginals.learning import Learning
-from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
-from dpsdk.mechanisms.local_marginals.spending import Shares, Spending
-from dpsdk.mechanisms.local_marginals.strategy import LocalStrategy
-from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, Spending
+from dpsdk.mechanisms.local_marginals.tables import LocalStrategy
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -79,7 +76,7 @@ def _certify(value: Real | None) -> Fraction | None:
     },
 )
 @frozen(repr=False)
-class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
+class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
     """Marginals of a domain of whatever size, each fitted by itself, and paid for together.
 
     For workloads of many marginals over domains that nobody could write down. When the channel
@@ -145,9 +142,6 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
     page = "explanation/proofs/local-marginals.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     first: Fraction = field(default=_FIRST, converter=_first, kw_only=True)
     look: Fraction = field(default=_LOOK, converter=_look, kw_only=True)
     certify: Fraction | None = field(default=None, converter=_certify, kw_only=True)
@@ -155,9 +149,7 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
     components: int = field(default=_COMPONENTS, converter=_to_components, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
-            expected = "given as epsilon and delta, or as rho alone"
-            raise InvalidArgument("LocalMarginals", expected, repr(self))
+        super().__attrs_post_init__()
         if self.rho is None and not self.delta:
             raise InvalidArgument("delta", _PURE, "0")
         if self.first + self.look + (self.certify or 0) >= 1:
@@ -174,17 +166,25 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
         lattice = self._lattice(facts)
         spending = self._spending(lattice, terms)
         learning = Learning(lattice, facts, spending, components=self.components, beta=self.beta)
-        return learning.learn(kernel)
+        return learn(kernel, len(learning.steps), learning, "steps")
 
     def _spending(self, lattice: Lattice, terms: Terms) -> Spending:
-        shares = Shares(self.first, self.look, self.certify)
-        total = Budget(self.epsilon or 0, self.delta) if self.rho is None else self.rho
+        facts = terms.facts
+
+        def split(rho: Fraction) -> Spending:
+            return Spending.of(rho, lattice, facts, self.first, self.look, self.certify)
+
+        with self._in_words():
+            rho = self.rho
+            if rho is None:
+                total = Budget(self.epsilon or 0, self.delta)
+                rho = terms.calibrate(lambda rho: split(rho).cost.guarantees, total)
+                if not rho:
+                    expected = "large enough that the steps fit by the composition of the session"
+                    raise InvalidArgument("epsilon and delta", expected, str(total))
+            spending = split(rho)
         try:
-            spending = Spending.within(shares, total, lattice, terms)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
-        try:
-            spending.check(lattice, terms.facts)
+            spending.check(lattice, facts)
         except InvalidArgument as error:
             given = "rho" if self.rho is not None else "epsilon and delta"
             raise InvalidArgument(given, error.expected, error.got) from None
@@ -200,7 +200,7 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm]):
                 yield tuple(sorted(domain.position(name) for name in block.names))
 
     def __repr__(self) -> str:
-        given = [shown(self.workload), describe_total(self.epsilon, self.delta, self.rho)]
+        given = [shown(self.workload), self._total]
         if self.certify is not None:
             given.append(f"certify={float(self.certify):g}, beta={self.beta:g}")
         parts = (("first", self.first, _FIRST), ("look", self.look, _LOOK))

@@ -1,20 +1,35 @@
-"""Sets of attributes: which a workload asks for, which lie below them, and which are alike."""
+"""Sets of attributes: which a workload asks for, and what is bought of them for which price."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.errors import TooLarge
+from dpsdk.accounting.numbers import truncated
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Facts
+from dpsdk.kernel import GaussianNoise, MeasureResiduals
+from dpsdk.release import Cost
 from dpsdk.typing import Floats
 
-__all__ = ["Attributes", "Lattice", "Stack", "below"]
+__all__ = [
+    "Attributes",
+    "Lattice",
+    "Spending",
+    "Stack",
+    "below",
+    "counted",
+    "first_deviations",
+    "prices",
+    "request_for",
+]
 
 Attributes: TypeAlias = tuple[int, ...]
 """The positions of some attributes in their domain, rising."""
@@ -92,12 +107,7 @@ class Lattice:
 
     @cached_property
     def measurable(self) -> frozenset[Attributes]:
-        """The sets of two attributes or more that are looked at, and may be measured.
-
-        Narrow and small ones first, as many as have 2^23 cells together; of three attributes or
-        more those of up to 2^15 cells; none whose cells times rows might not fit 53 bits. What has
-        an attribute of one cell says nothing of its own.
-        """
+        """The sets of two attributes or more that are looked at, and may be measured."""
         room, found = _MEASURED, set[Attributes]()
         wide = [chosen for chosen in self.closed if len(chosen) > 1]
         for chosen in sorted(wide, key=lambda one: (len(one), self.cells(one), one)):
@@ -160,10 +170,7 @@ class Lattice:
         return _cells(self.sizes, chosen)
 
     def worths(self, sets: Iterable[Attributes]) -> Floats:
-        """By how much errors of sets count: 1 if asked for, and a half for each attribute beyond.
-
-        A set that was asked for counts also at all sets below it, whose tables are its margins.
-        """
+        """By how much errors of sets count: 1 if asked for, a half for each attribute beyond."""
         found: dict[Attributes, float] = dict.fromkeys(self.closed, 0.0)
         for chosen in self.wanted:
             for width in range(1, len(chosen) + 1):
@@ -193,3 +200,142 @@ def _check(sizes: tuple[int, ...], chosen: Attributes) -> None:
 def _too_many(count: int) -> TooLarge:
     advice = "ask for fewer marginals, or narrower ones"
     return TooLarge("LocalMarginals", count, SET_LIMIT, "sets of attributes", advice)
+
+
+_FINE = 2.0**10
+"""Scales are whole numbers: the smallest of a request is about this."""
+
+_ROOM = 2.0**60
+_WIDEST = 2.0**54
+"""In steps of its request, no noise has a larger deviation."""
+
+_LONGEST = 2.0**122
+_NOISE_ROOM = 2.0**9
+"""The variance of noise is at least 64 steps, and less than four times that where it is not more
+anyway: for a ρ, squared lengths of 512 ρ do."""
+
+_LOOK_STEP = 2.0**13
+"""By how much a row may move a look that is in steps of 2^-12 rows."""
+
+_DIGITS = 15
+
+
+@frozen
+class Spending:
+    """The noise of each step, None for a step that is left out."""
+
+    first: GaussianNoise | None
+    look: GaussianNoise | None
+    rest: GaussianNoise | None
+    certify: GaussianNoise | None
+
+    @classmethod
+    def of(
+        cls, rho: Fraction, lattice: Lattice, facts: Facts, first: Fraction, look: Fraction,
+        certify: Fraction | None,
+    ) -> Spending:  # fmt: skip
+        """How so much ρ is spent, by the shares of steps; what they plan to buy has the rest."""
+        single = any(lattice.sizes[chosen[0]] > 1 for chosen in lattice.singles)
+        if not single and counted(facts):
+            return cls(None, None, None, None)
+        if not single:
+            return cls(_noise(rho), None, None, None)
+        look = look if lattice.measurable else Fraction(0)
+        rest = 1 - first - look - (certify or 0)
+        return cls(
+            _noise(rho * first),
+            _noise(rho * look) if look else None,
+            _noise(rho * rest),
+            None if certify is None else _noise(rho * certify),
+        )
+
+    def check(self, lattice: Lattice, facts: Facts) -> None:
+        """Refuse beforehand what would be refused in the middle, whatever plan comes out."""
+        bought = [noise for noise in (self.first, self.rest) if noise is not None]
+        looked = [noise for noise in (self.look, self.certify) if noise is not None]
+        least = min([float(noise.rho) for noise in bought + looked], default=1.0)
+        room = _WIDEST * math.sqrt(2 * least)
+        sets, rows = [*lattice.singles, *lattice.measurable], max(facts.row_limit, 1)
+        longest = _length(len(sets), facts) * max(map(lattice.cells, sets), default=1)
+        if looked:
+            longest = max(longest, _LOOK_STEP * _length(len(lattice.closed), facts))
+        if longest > room:
+            expected = "larger, since its noise might not fit 64 bits"
+            raise InvalidArgument("rho", expected, f"{least:g} for a step")
+        most = max([float(noise.rho) for noise in bought], default=0.0)
+        widest = max(map(len, sets), default=0)
+        if most * _NOISE_ROOM * 2.0**widest * float(rows) ** 2 >= _LONGEST:
+            expected = "smaller, since counts of so many rows might not fit 64 bits"
+            raise InvalidArgument("rho", expected, f"{most:g} for a step, and up to {rows:,} rows")
+
+    @property
+    def steps(self) -> tuple[GaussianNoise, ...]:
+        """The noise of the steps that are taken, in their order."""
+        steps = (self.first, self.look, self.rest, self.certify)
+        return tuple([noise for noise in steps if noise is not None])
+
+    @property
+    def cost(self) -> Cost:
+        """The most that the steps cost."""
+        return Cost([noise.cover for noise in self.steps])
+
+
+def _length(count: int, facts: Facts) -> float:
+    """How far a person moves so many residuals, of one step each, at the most."""
+    return math.sqrt(2 * (count + 1)) * facts.unit_rows
+
+
+def counted(facts: Facts) -> bool:
+    """True if the number of rows inside the domain is public."""
+    return facts.rows is not None and not facts.outside
+
+
+def _noise(rho: Fraction) -> GaussianNoise:
+    """Noise of so much ρ, in few digits and rounded down, so that what follows is quick."""
+    return GaussianNoise(truncated(rho, _DIGITS))
+
+
+def prices(sets: Sequence[Attributes], sizes: Sequence[int], *, replaced: bool) -> Floats:
+    """The price of the residual of each set in ρ at a standard deviation of one row."""
+    found = np.empty(len(sets))
+    for place, chosen in enumerate(sets):
+        shape = [sizes[one] for one in chosen]
+        if replaced and shape:
+            least = min(shape)
+            shape.remove(least)
+            found[place] = 2 * math.prod(1 - 1 / size for size in shape)
+        else:
+            found[place] = math.prod(1 - 1 / size for size in shape)
+    return found / 2
+
+
+def first_deviations(lattice: Lattice, sets: Sequence[Attributes], *, replaced: bool) -> Floats:
+    """The noise of the first purchase, up to a factor, for the least sum of absolute errors."""
+    worths = [
+        max(1.0, float(len(lattice.wanted))) if not chosen else worth
+        for chosen, worth in zip(sets, lattice.worths(sets), strict=True)
+    ]
+    cells = [lattice.cells(chosen) for chosen in sets]
+    price = prices(sets, lattice.sizes, replaced=replaced)
+    deviations: Floats = (price / (np.array(worths) * np.array(cells))) ** (1 / 3)
+    return deviations
+
+
+def request_for(
+    deviations: Mapping[Attributes, float], lattice: Lattice, facts: Facts, noise: GaussianNoise
+) -> MeasureResiduals:
+    """Residuals that are bought together, with noise in given proportions."""
+    sets = list(deviations)
+    wanted = np.array([deviations[chosen] for chosen in sets])
+    cells = np.array([float(lattice.cells(chosen)) for chosen in sets])
+    # A scale is inverse to the noise of N_T residuals; they are as fine as 64 bits have room, both
+    # for all rows and for the noise.
+    room = _WIDEST / 2 * math.sqrt(2 * float(noise.rho)) / _length(len(sets), facts)
+    unit = min(
+        _FINE * float((wanted * cells).max()),
+        min(_ROOM / max(facts.row_limit, 1), room) * float(wanted.min()),
+    )
+    scales = [max(1, round(scale)) for scale in (unit / (wanted * cells)).tolist()]
+    names = facts.domain.names
+    named = [tuple(names[place] for place in chosen) for chosen in sets]
+    return MeasureResiduals(named, scales, noise)

@@ -12,8 +12,8 @@ from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.blocks import numbered
 from dpsdk.forms.factors import Factor
+from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT
-from dpsdk.mechanisms.strategy_matrix import combine_factor
 from dpsdk.typing import Floats
 
 __all__ = ["Batch", "batches_of", "evenly", "gram_of", "written_on"]
@@ -78,10 +78,7 @@ class Batch:
 def batches_of(
     blocks: Iterable[FormBlock], names: Sequence[str], domain: Domain
 ) -> list[Batch] | None:
-    """Blocks on some of these attributes as products of lines.
-
-    None if one is written out on several attributes, and so is no product.
-    """
+    """Blocks on some of these attributes as products of lines."""
     many: list[Batch] = []
     single: dict[tuple[str, ...], list[Kronecker]] = {}
     groups: list[tuple[list[Kronecker], float]] = []
@@ -137,7 +134,7 @@ def _line(factor: Factor | None, size: int) -> Line:
     if factor is None:
         gram = np.ones((size, size)) if size <= DESIGN_LIMIT else None
         return Line(np.asarray(float(size)), gram)
-    squares = np.asarray(combine_factor(factor).squares.sum())
+    squares = np.asarray(Combination.of_factor(factor).squares.sum())
     if size > DESIGN_LIMIT:
         return Line(squares)
     weights = factor.matrix()
@@ -146,7 +143,7 @@ def _line(factor: Factor | None, size: int) -> Line:
 
 def _rows(factors: Sequence[Factor], size: int) -> Line:
     if size > DESIGN_LIMIT:
-        return Line(np.concatenate([combine_factor(factor).squares for factor in factors]))
+        return Line(np.concatenate([Combination.of_factor(factor).squares for factor in factors]))
     weights = np.concatenate([factor.matrix() for factor in factors])
     return Line((weights**2).sum(axis=1), None, weights)
 

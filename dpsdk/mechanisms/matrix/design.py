@@ -19,8 +19,8 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of, written_on
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace
 from dpsdk.mechanisms.measured_once import Part, Stack
-from dpsdk.mechanisms.square_root import SIZE_LIMIT as ROOT_LIMIT
-from dpsdk.mechanisms.square_root import Root
+from dpsdk.mechanisms.one_attribute import SIZE_LIMIT as ROOT_LIMIT
+from dpsdk.mechanisms.one_attribute import Root
 from dpsdk.mechanisms.strategy_matrix import Product, StrategyMatrix, Table
 from dpsdk.mechanisms.tree import Hierarchy, whole_of
 from dpsdk.typing import Floats

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any
-
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    QUERY,
-    TOTAL,
-    describe_total,
-    epsilon_if_given,
-    rho_if_given,
-    to_workload,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import QUERY, TOTAL, check_linear, to_workload
 from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.matrix.design import designed
 from dpsdk.mechanisms.measured_once import Estimates, LeastSquares, Measured
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.mechanisms.residual_planner import ResidualPlanner
 
 __all__ = ["Matrix"]
@@ -35,7 +23,7 @@ def _plain(form: LinearForm) -> bool:
 
 @built_in("matrix", {"workload": QUERY, **TOTAL})
 @frozen(repr=False)
-class Matrix(LeastSquares[Any, Any, Estimates[Any, Any]]):
+class Matrix(LeastSquares[Estimates]):
     """Measure the best strategy for a workload once; every answer is a sum of it, free.
 
     The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015): a strategy is chosen for a
@@ -84,19 +72,13 @@ class Matrix(LeastSquares[Any, Any, Estimates[Any, Any]]):
     page = "explanation/proofs/matrix.md"
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
 
-    def _measured(self, terms: Terms, /) -> Measured[Any, Any]:
+    def _measured(self, terms: Terms, /) -> Measured:
         facts = facts_of(terms)
         form = self.workload.lower(facts.domain)
         check_linear(form, "Matrix")
         planner = self._planner(form)
         return designed(form, facts, self._noise()) if planner is None else planner.plan(terms)
-
-    def _strategy(self, estimates: Estimates[Any, Any], /) -> Estimates[Any, Any]:
-        return estimates
 
     def _planner(self, form: LinearForm) -> ResidualPlanner | None:
         """The residual basis, which is best for plain marginals and Gaussian noise."""
@@ -112,5 +94,4 @@ class Matrix(LeastSquares[Any, Any, Estimates[Any, Any]]):
         )
 
     def __repr__(self) -> str:
-        total = describe_total(self.epsilon, self.delta, self.rho)
-        return f"Matrix({shown(self.workload)}, {total})"
+        return f"Matrix({shown(self.workload)}, {self._total})"

@@ -75,11 +75,7 @@ def best_for_gaussian(gram: Floats) -> Floats:
 
 
 def best_for_laplace(gram: Floats) -> Floats:
-    """A good strategy with columns of absolute sum 1, of all cells and a few free rows of weights.
-
-    These are found by descent from two starts (the p-identity strategies of McKenna, Miklau, Hay
-    and Machanavajjhala 2018); where none is better, it is the cells alone.
-    """
+    """A p-identity strategy: all cells and a few free rows, with columns of absolute sum 1."""
     size, whole = len(gram), float(np.trace(gram))
     if not whole > 0:
         return np.eye(size)

@@ -6,34 +6,32 @@ A round that fails leaves what was learnt before it as it was.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from dpsdk._records import evolve, field, frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
-from dpsdk.errors import BudgetExceeded, TooLarge
+from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Distribution
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
 from dpsdk.learning import EntropicFit, step_towards
-from dpsdk.mechanisms.base import Unfinished, WhyStopped
+from dpsdk.mechanisms.arguments import check_linear
+from dpsdk.mechanisms.fitted import Learner
 from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
 __all__ = [
     "Certifying",
-    "Learner",
     "MWEMStrategy",
     "Marginals",
     "OneByOne",
     "Promised",
-    "learn",
     "one_way",
 ]
 
@@ -60,17 +58,15 @@ class Promised:
     workload: LinearForm
     error: float
     beta: float
-    _known: list[frozenset[bytes]] = field(factory=list[frozenset[bytes]], repr=False)
+
+    @cached_property
+    def _known(self) -> frozenset[bytes]:
+        return frozenset(self.workload.row_identities())
 
     def covers(self, form: LinearForm) -> bool:
-        """True if all functions of a form are known to be in the workload.
-
-        Lines of so many cells that nobody could write them out are not known to be.
-        """
+        """True if all functions of a form are known to be in the workload."""
         try:
-            if not self._known:
-                self._known.append(frozenset(self.workload.row_identities()))
-            return self._known[0].issuperset(form.row_identities())
+            return self._known.issuperset(form.row_identities())
         except TooLarge:
             return False
 
@@ -83,20 +79,7 @@ class Promised:
 
 @frozen(eq=False)
 class MWEMStrategy:
-    """Answers every linear form from the distribution that was learnt. Costs nothing.
-
-    Parameters
-    ----------
-    distribution
-        What was learnt.
-    rows
-        How many rows its shares are shares of: the public number of rows, or a paid estimate.
-    chosen
-        Which option each round chose: the number of a block of the workload, or of a function. Of
-        n functions, option n + i is the negation of the i-th.
-    promise
-        What is proven of the answers to the workload, None where nothing is.
-    """
+    """Answers every linear form from the distribution that was learnt. Costs nothing."""
 
     distribution: Distribution
     rows: float
@@ -111,59 +94,6 @@ class MWEMStrategy:
         if self.promise is not None:
             accuracy = self.promise.accuracy(form, NoAccuracy(*_BESIDE))
         return Measurement(self.distribution.answers(form) * self.rows, accuracy, "fitted")
-
-
-class Learner(ABC):
-    """The method by which a batch is learnt, round by round."""
-
-    begun = False
-    """True if anything was paid for."""
-
-    @property
-    @abstractmethod
-    def learnt(self) -> bool:
-        """True if anything was released to it."""
-
-    @property
-    def done(self) -> bool:
-        """True if further rounds are not worth their price."""
-        return False
-
-    @abstractmethod
-    def round(self, kernel: Kernel) -> None:
-        """Choose, measure and learn."""
-
-    @abstractmethod
-    def strategy(self, *, finished: bool) -> MWEMStrategy:
-        """The strategy that answers now."""
-
-
-def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
-    """All rounds, unless somebody stops them."""
-
-    def ended(why: WhyStopped) -> Unfinished:
-        return Unfinished(learner.strategy(finished=False), why)
-
-    try:
-        for done in range(rounds):
-            if kernel.progress(done, rounds, "rounds"):
-                raise ended("stop")
-            # A refusal that the stop meets with questions of its own is for the caller.
-            try:
-                learner.round(kernel)
-            except BudgetExceeded:
-                if not learner.begun:
-                    raise
-                raise ended("budget") from None
-            if learner.done:
-                break
-        strategy = learner.strategy(finished=True)
-        kernel.progress(rounds, rounds, "rounds")
-    except KeyboardInterrupt:
-        if not learner.learnt:
-            raise
-        raise ended("interrupt") from None
-    return strategy
 
 
 def one_way(form: LinearForm) -> LinearForm:
@@ -184,7 +114,7 @@ class _Fitted:
     started: bool = False
 
 
-class Marginals(Learner):
+class Marginals(Learner[MWEMStrategy]):
     """Choose whole blocks, such as marginals, measure them, and fit all that was released."""
 
     def __init__(
@@ -283,7 +213,7 @@ class _LearningState:
     certified: bool = False
 
 
-class _Functions(Learner):
+class _Functions(Learner[MWEMStrategy]):
     """Choose one function a round, the one that is off the most, as far as noise tells."""
 
     def __init__(self, form: LinearForm, facts: Facts) -> None:

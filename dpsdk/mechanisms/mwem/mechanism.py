@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from contextlib import contextmanager
-from fractions import Fraction
 
 import numpy as np
 
@@ -17,28 +14,18 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Select, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    COUNT,
-    NO,
-    QUERY,
-    TOTAL,
-    epsilon_if_given,
-    rho_if_given,
-    to_workload,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import COUNT, NO, QUERY, TOTAL, HasTotal, check_shares, to_workload
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
+from dpsdk.mechanisms.fitted import learn
 from dpsdk.mechanisms.mwem.learners import (
     Marginals,
     MWEMStrategy,
     OneByOne,
     Promised,
-    learn,
     one_way,
 )
-from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
+from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, planned
 from dpsdk.mechanisms.pmw.schedule import number_radius
-from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -70,14 +57,11 @@ def _steps(value: int) -> int:
 BESIDE = NoAccuracy("the promise is about the functions of the workload alone")
 
 
-class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm]):
+@frozen(repr=False)
+class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
     """A mechanism that learns a workload while it is opened, for a total."""
 
-    __slots__ = ()
-    workload: Lowers[LinearForm]
-    epsilon: Fraction | None
-    delta: Fraction
-    rho: Fraction | None
+    workload: Lowers[LinearForm] = field(converter=to_workload)
 
     def _form(self, terms: Terms) -> LinearForm:
         """The form of the workload, of weights from 0 to 1."""
@@ -92,14 +76,6 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm]):
             reason = "its promise is about shares of the rows, so it needs their number"
             raise PublicSizeRequired(repr(self), reason)
         return form
-
-    @contextmanager
-    def _given(self) -> Generator[None]:
-        """Put refusals of the kernel into the parameters of the mechanism."""
-        try:
-            yield
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
 
 
 @built_in(
@@ -155,20 +131,11 @@ class MWEM(LearnsWorkload):
 
     page = "explanation/proofs/mwem.md"
 
-    workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
     average: bool = field(default=False, converter=_to_average, kw_only=True)
     steps: int = field(default=40, converter=_steps, kw_only=True)
     _rule: Rule = field(default="tuned", kw_only=True, alias="_rule")
     _beta: float = field(default=0.05, converter=to_beta, kw_only=True, alias="_beta")
-
-    def __attrs_post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
-            expected = "given as epsilon, or epsilon and delta, or as rho alone"
-            raise InvalidArgument("MWEM", expected, repr(self))
 
     @classmethod
     def textbook(
@@ -257,9 +224,8 @@ class MWEM(LearnsWorkload):
         return self._form(terms).apart()
 
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
-        total = Total(self.epsilon, self.delta, self.rho)
-        with self._given():
-            plan = planned(self._rule, total, self.rounds, form, self._beta, _parts(form, terms))
+        with self._in_words():
+            plan = planned(self._rule, self, self.rounds, form, self._beta, _parts(form, terms))
             return plan if self._rule == "tuned" else _promising(plan, form, self._beta, terms)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
@@ -276,18 +242,14 @@ class MWEM(LearnsWorkload):
         terms = kernel.terms
         form = self._lowered(terms)
         plan = self._planned(form, terms)
-        with self._given():
+        with self._in_words():
             if plan.rule == "tuned":
                 parts = Marginals(form, plan, terms, steps=self.steps, average=self.average)
                 return learn(kernel, plan.rounds, parts)
             return learn(kernel, plan.rounds, OneByOne(form, plan, terms.facts))
 
     def __repr__(self) -> str:
-        given = [shown(self.workload)]
-        for name in ("epsilon", "delta", "rho"):
-            value = getattr(self, name)
-            if value:
-                given.append(f"{name}={float(value):g}")
+        given = [shown(self.workload), self._total]
         if self.rounds is not None:
             given.append(f"rounds={self.rounds}")
         if self.average:

@@ -9,34 +9,24 @@ import numpy as np
 
 from dpsdk._checks import shown, to_beta
 from dpsdk._records import field, frozen
-from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
+from dpsdk.forms import Boxes, Facts, GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
-from dpsdk.mechanisms.arguments import (
-    BETA,
-    QUERY,
-    TOTAL,
-    check_total,
-    describe_total,
-    epsilon_if_given,
-    rho_if_given,
-    to_workload,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import BETA, QUERY, TOTAL, HasTotal, check_shares
 from dpsdk.mechanisms.base import built_in
-from dpsdk.mechanisms.mwem.learners import Certifying, MWEMStrategy, Promised, learn
+from dpsdk.mechanisms.fitted import learn
+from dpsdk.mechanisms.mwem.learners import Certifying, MWEMStrategy, Promised
 from dpsdk.mechanisms.mwem.mechanism import BESIDE, LearnsWorkload
 from dpsdk.mechanisms.mwem.plan import (
     OfflinePlan,
     Parts,
     Plan,
-    Total,
+    concentrated,
     concentrated_choice,
     fitted,
     share_of,
     short,
 )
 from dpsdk.mechanisms.pmw.schedule import number_radius
-from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import Cost, Quote
 
 __all__ = ["OfflinePMW"]
@@ -78,14 +68,7 @@ class OfflinePMW(LearnsWorkload):
 
     page = "explanation/proofs/mwem.md"
 
-    workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        check_total("OfflinePMW", self.epsilon, self.delta, self.rho)
 
     def plan(self, terms: Terms) -> OfflinePlan:
         """How a channel on such terms would spend, and what it promises. Public, spends nothing.
@@ -105,16 +88,15 @@ class OfflinePMW(LearnsWorkload):
         facts = terms.facts
         rows = float(facts.rows or 1)
         potential = math.log(facts.domain.size + facts.outside)
-        total = Total(self.epsilon, self.delta, self.rho)
         counts = sorted({round(1.05**power) for power in range(190)})
         rounds = min(
             [count for count in counts if count <= _MOST_FITTED or not self.delta],
-            key=lambda count: _rough(total, count, form, self.beta, facts, potential),
+            key=lambda count: _rough(self, count, form, self.beta, facts, potential),
         )
         # So that this many moves would use up more than all of the potential.
         gap = rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
-        with self._given():
-            plan, cost = _spent(total, rounds, form, self.beta, terms)
+        with self._in_words():
+            plan, cost = _spent(self, rounds, form, self.beta, terms)
             noise = plan.noise or LaplaceNoise(plan.choice)
             gaps = GapForm.around(form, np.full(form.rows, 0.5))
             choice = Select(gaps, plan.choice).price(terms).accuracy
@@ -137,18 +119,17 @@ class OfflinePMW(LearnsWorkload):
         return learn(kernel, plan.rounds, Certifying(form, plan, terms.facts))
 
     def __repr__(self) -> str:
-        total = describe_total(self.epsilon, self.delta, self.rho)
-        return f"OfflinePMW({shown(self.workload)}, {total})"
+        return f"OfflinePMW({shown(self.workload)}, {self._total})"
 
 
 def _rough(
-    total: Total, rounds: int, form: LinearForm, beta: float, facts: Facts, potential: float
+    total: HasTotal, rounds: int, form: LinearForm, beta: float, facts: Facts, potential: float
 ) -> float:
     """About what may be promised for so many rounds, in rows."""
     learning = float(facts.rows or 1) * math.sqrt(potential / (2 * rounds))
     options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
-    if total.concentrated:
-        choice, number = _errors(total.concentrated / rounds, options, numbers)
+    if concentrated(total):
+        choice, number = _errors(concentrated(total) / rounds, options, numbers)
         share = _choice_share(choice, number)
         noisy = choice / math.sqrt(share) + number / math.sqrt(1 - share)
     else:
@@ -167,7 +148,7 @@ def _choice_share(choice: float, number: float) -> float:
 
 
 def _spent(
-    total: Total, rounds: int, form: LinearForm, beta: float, terms: Terms
+    total: HasTotal, rounds: int, form: LinearForm, beta: float, terms: Terms
 ) -> tuple[Plan, Cost]:
     """How a round is paid, and what all of them cost at the most."""
     parts = Parts(None, _alike(form, terms.facts), terms)

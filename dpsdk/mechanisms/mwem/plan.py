@@ -16,6 +16,7 @@ from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.mechanisms.arguments import HasTotal
 from dpsdk.mechanisms.numeric_sparse import equal_share
 from dpsdk.release import Cost
 
@@ -24,7 +25,7 @@ __all__ = [
     "Parts",
     "Plan",
     "Rule",
-    "Total",
+    "concentrated",
     "concentrated_choice",
     "fitted",
     "planned",
@@ -52,32 +53,22 @@ _PURE_CHOICE_SHARE = Fraction(1, 4)
 _DIGITS = 10**15
 
 
-@frozen
-class Total:
-    """The cost of all rounds together: a pure ε, an (ε, δ), or a ρ of zCDP."""
-
-    epsilon: Fraction | None
-    delta: Fraction
-    rho: Fraction | None
-
-    @property
-    def concentrated(self) -> float:
-        """The ρ of zCDP that it is worth, roughly; 0 where it is pure."""
-        if self.rho is not None:
-            return float(self.rho)
-        if not self.delta or self.epsilon is None:
-            return 0.0
-        return float(zcdp_start(self.epsilon, self.delta))
+def concentrated(total: HasTotal) -> float:
+    """The ρ of zCDP that a total is worth, roughly; 0 where it is pure."""
+    if total.rho is not None:
+        return float(total.rho)
+    if not total.delta or total.epsilon is None:
+        return 0.0
+    return float(zcdp_start(total.epsilon, total.delta))
 
 
 @frozen
 class Plan:
     """The plan of an opening, all of it public.
 
-    `rounds` choices at `choice` of bounded range each, and as many measurements with `noise`, none
-    where that is None; before them the one-way marginals with `start`, if that is not None. With
-    probability 1 - `beta` no number of the workload is off by more than `error` rows, where these
-    are not None.
+    `rounds` choices at `choice` of bounded range each, and as many measurements with `noise`, if
+    any; before them the one-way marginals with `start`, if any. With probability 1 - `beta` no
+    number of the workload is off by more than `error` rows, where these are not None.
     """
 
     rule: Rule
@@ -103,10 +94,9 @@ class Plan:
 class OfflinePlan:
     """The plan of an opening, all of it public.
 
-    At most `rounds`, each a choice at `choice` of ε and a number with `noise`. A number within
-    `threshold` rows of the distribution ends them. Where it is not, the distribution is off by
-    `gap` rows at least, for numbers are within `radius` rows. Then no number is off by more than
-    `error` rows. All of this holds with probability 1 - `beta`.
+    A number within `threshold` rows of the distribution ends the rounds. Where it is not, the
+    distribution is off by `gap` rows at least, for numbers are within `radius` rows. Then no number
+    is off by more than `error` rows. All of this holds with probability 1 - `beta`.
     """
 
     rounds: int
@@ -177,15 +167,12 @@ class Parts:
         return Measure(form, noise).price(self.terms).guarantee
 
 
-def fitted(split: Callable[[Fraction], Plan], total: Total, parts: Parts) -> Plan:
-    """The largest plan that fits an (ε, δ) by the composition of the session, to nine digits.
-
-    `split` gives the plan for an amount, which costs more for a larger one.
-    """
+def fitted(split: Callable[[Fraction], Plan], total: HasTotal, parts: Parts) -> Plan:
+    """The largest plan that fits an (ε, δ) by the composition of the session, to nine digits."""
     budget = Budget(total.epsilon or 0, total.delta)
     composition = parts.terms.composition
     begun = composition.begin(budget)
-    guess = Fraction(total.concentrated) or Fraction(1)
+    guess = Fraction(concentrated(total)) or Fraction(1)
 
     def within(cost: Callable[[Plan], Cost]) -> Plan | None:
         def fits(scale: Fraction) -> bool:
@@ -209,7 +196,7 @@ def fitted(split: Callable[[Fraction], Plan], total: Total, parts: Parts) -> Pla
 
 
 def planned(
-    rule: Rule, total: Total, rounds: int | None, form: LinearForm, beta: float, parts: Parts
+    rule: Rule, total: HasTotal, rounds: int | None, form: LinearForm, beta: float, parts: Parts
 ) -> Plan:
     """The plan of a workload, without the promise of its error."""
     count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
@@ -272,13 +259,13 @@ def concentrated_choice(rho: Fraction) -> Fraction:
     return Fraction(math.isqrt(math.floor(8 * rho * scale**2)), scale)
 
 
-def _rounds(rule: Rule, total: Total, form: LinearForm, beta: float, facts: Facts) -> int:
+def _rounds(rule: Rule, total: HasTotal, form: LinearForm, beta: float, facts: Facts) -> int:
     """How many rounds suit a total, from public facts."""
     rows = float(max(facts.rows or facts.row_limit, 1)) / facts.unit_rows
     if rule == "tuned":
         # Measured on Adult by tests/bench/bench_mwem.py: 20 rounds at 48,842 rows and (1, 1e-9), 8
         # at (0.1, 1e-9).
-        strength = rows * (math.sqrt(total.concentrated) or float(total.epsilon or 0) / 30)
+        strength = rows * (math.sqrt(concentrated(total)) or float(total.epsilon or 0) / 30)
         wanted = _ROUNDS if facts.rows is None else round(0.64 * math.pow(strength, 0.4))
         return max(1, min(_MOST_ROUNDS, 4 * len(form.blocks), wanted))
     potential = math.log(facts.domain.size + facts.outside)
@@ -289,7 +276,13 @@ def _rounds(rule: Rule, total: Total, form: LinearForm, beta: float, facts: Fact
 
 
 def _bound(
-    rule: Rule, total: Total, rounds: int, options: int, potential: float, rows: float, beta: float
+    rule: Rule,
+    total: HasTotal,
+    rounds: int,
+    options: int,
+    potential: float,
+    rows: float,
+    beta: float,
 ) -> float:
     """The error, as a share, that may be promised for so many rounds, up to rounding."""
     if rule == "textbook":
@@ -297,7 +290,7 @@ def _bound(
         choice = 2 * scale * math.log(2 * options * rounds / beta) / rows
         number = scale * math.log(2 * rounds / beta) / rows
         return choice + math.sqrt(4 * potential / rounds + number**2)
-    rho = total.concentrated
+    rho = concentrated(total)
     epsilon = math.sqrt(8 * rho / rounds) if rho else float(total.epsilon or 1) / rounds
     choice = 2 * math.log(2 * options * rounds / beta) / (epsilon * rows)
     return choice + math.sqrt(potential / (2 * rounds))

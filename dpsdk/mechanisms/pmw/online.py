@@ -22,8 +22,10 @@ from dpsdk.mechanisms.arguments import (
     WHEN_SPENT,
     ZERO,
     WhenSpent,
+    check_shares,
     check_when_spent,
     count_if_given,
+    in_words,
     share_if_given,
     threshold_if_given,
     to_epsilon,
@@ -35,7 +37,6 @@ from dpsdk.mechanisms.base import HypothesisMechanism, built_in
 from dpsdk.mechanisms.numeric_sparse import drift_of, price_any
 from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
-from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 

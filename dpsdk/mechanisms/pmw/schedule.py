@@ -29,6 +29,7 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
+from dpsdk.mechanisms.arguments import in_words
 from dpsdk.mechanisms.numeric_sparse import (
     equal_share,
     law_of_count,
@@ -36,7 +37,6 @@ from dpsdk.mechanisms.numeric_sparse import (
     split_pure,
     split_watch,
 )
-from dpsdk.mechanisms.refusals import in_words
 from dpsdk.release import Cost
 
 __all__ = [
@@ -102,11 +102,7 @@ def practical(
     epsilon: Fraction, delta: Fraction, updates: int, queries: int, facts: Facts, *,
     threshold: float | None, share: Fraction, prepaid: bool, numbers: Fraction = _NUMBER_SHARE,
 ) -> Schedule:  # fmt: skip
-    """A schedule for so many updates, without a promise of accuracy.
-
-    `share` is what part of the budget the start takes, and `numbers` what part of a round goes to
-    what is measured.
-    """
+    """A schedule for so many updates, without a promise of accuracy."""
     start: Noise | None = None
     if delta:
         whole, rho = epsilon, zcdp_start(epsilon, delta)

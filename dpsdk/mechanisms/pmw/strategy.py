@@ -15,9 +15,9 @@ from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Watching
 from dpsdk.learning import PotentialMeter, Replay, near_side_target, step_towards, textbook_step
+from dpsdk.mechanisms.arguments import check_shares
 from dpsdk.mechanisms.numeric_sparse import drift_of, fine, on_any_lattice
 from dpsdk.mechanisms.pmw.schedule import Schedule
-from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats, Ints
 
@@ -133,10 +133,7 @@ class StreamAccuracy(HalfWidths):
 
 
 class Stream:
-    """A public hypothesis, and the kernel's watch that finds where a table disagrees with it.
-
-    Calls take turns. Runs of the watch come out of `allowance` first, if one is given.
-    """
+    """A public hypothesis, and the kernel's watch that finds where a table disagrees with it."""
 
     def __init__(
         self,
@@ -179,12 +176,7 @@ class _Answers:
 
 
 class OnlineStrategy(Stream):
-    """Answers from a public hypothesis while it is close to the rows, and improves it where not.
-
-    Each number of a form is compared with the hypothesis by the kernel's `watch`. A gap called
-    below the threshold is answered by the hypothesis, free; the first one above is measured, and
-    the hypothesis learns it. Calls take turns. Runs come out of `allowance` first, if one is given.
-    """
+    """Answers from a public hypothesis while it is close to the rows, and improves it where not."""
 
     def __init__(
         self,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -16,26 +16,19 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.forms.narrow import narrowed
-from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
+from dpsdk.kernel import GaussianNoise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import (
-    NO,
-    QUERY,
-    TOTAL,
-    describe_total,
-    epsilon_if_given,
-    forms_of,
-    noise_for,
-    rho_if_given,
-    to_workload,
-    to_zero_delta,
-)
+from dpsdk.mechanisms.arguments import NO, QUERY, TOTAL, forms_of, to_workload
 from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.linear_accuracy import MovedAccuracy
 from dpsdk.mechanisms.measured_once import Estimates, LeastSquares
 from dpsdk.mechanisms.residual_planner.plan import Objective, check_weights, planned, wanted_sets
-from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
-from dpsdk.mechanisms.residual_planner.residuals import ResidualPlan, Residuals
+from dpsdk.mechanisms.residual_planner.residuals import (
+    ResidualPlan,
+    Residuals,
+    check_fits,
+    possible,
+)
 from dpsdk.release import Measurement, NoAccuracy, Quote
 
 __all__ = ["ResidualPlanner", "ResidualStrategy"]
@@ -83,35 +76,23 @@ def _to_nonnegative(value: bool) -> bool:  # noqa: FBT001 - a reader of an argum
     return to_flag("nonnegative", value)
 
 
-@frozen(eq=False)
-class ResidualStrategy:
+class ResidualStrategy(Estimates):
     """Answers read off residuals that were measured once. They cost nothing."""
-
-    _estimates: Estimates[Residuals, ResidualAccuracy]
-    _nonnegative: bool
 
     @property
     def plan(self) -> ResidualPlan:
         """The plan that was measured."""
-        return self._estimates.estimate.plan
+        return cast("ResidualPlan", self.measured)
 
     @cached_property
     def _possible(self) -> Residuals:
-        estimates = self._estimates
-        facts = estimates.facts
+        facts = self.facts
         most = float(facts.row_limit if facts.rows is None else facts.rows)
-        exact_total = not estimates.noise.steps[0]
-        return possible(estimates.estimate, exact_total=exact_total, most=most)
-
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        """Answer in counts of rows. Free."""
-        del kernel
-        return self.measurement(form)
+        return possible(self.estimate, exact_total=not self.noise.steps[0], most=most)
 
     def measurement(self, form: LinearForm) -> Measurement:
-        """Answer in counts of rows. Free."""
-        found = self._estimates.measurement(form)
-        if not self._nonnegative:
+        found = self._unbiased(form)
+        if not self.mechanism.nonnegative:
             return found
         moved = self._possible.answers(narrowed(form))
         accuracy = MovedAccuracy(found.accuracy, np.abs(moved - found.values))
@@ -129,7 +110,7 @@ class ResidualStrategy:
     },
 )
 @frozen(repr=False)
-class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy]):
+class ResidualPlanner(LeastSquares[ResidualStrategy]):
     """Unbiased tables of any domain, from the best plan that does not look at data.
 
     A table is a sum of residuals: of what the marginals on the subsets of its attributes say beyond
@@ -180,20 +161,12 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
     """
 
     page = "explanation/proofs/residuals.md"
+    _strategy = ResidualStrategy
 
     workload: tuple[Lowers[LinearForm], ...] = field(converter=_to_workloads)
-    epsilon: Fraction | None = field(default=None, converter=epsilon_if_given, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=rho_if_given, kw_only=True)
     objective: Objective = field(default="sum", converter=_to_objective, kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, converter=_to_weights, kw_only=True)
     nonnegative: bool = field(default=False, converter=_to_nonnegative, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        if self.epsilon is not None and self.rho is None and not self.delta:
-            expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
-            raise InvalidArgument("delta", expected, "0")
-        super().__attrs_post_init__()
 
     def plan(self, terms: Terms) -> ResidualPlan:
         """The plan of a channel on such terms. Public, spends nothing.
@@ -234,23 +207,26 @@ class ResidualPlanner(LeastSquares[Residuals, ResidualAccuracy, ResidualStrategy
     def _measured(self, terms: Terms, /) -> ResidualPlan:
         return self.plan(terms)
 
-    def _strategy(self, estimates: Estimates[Residuals, ResidualAccuracy], /) -> ResidualStrategy:
-        return ResidualStrategy(estimates, self.nonnegative)
-
-    def _in_words(self, error: InvalidArgument) -> InvalidArgument:
-        if error.parameter in ("sets", "scales"):
-            return InvalidArgument("workload", error.expected, error.got)
-        return super()._in_words(error)
+    @contextmanager
+    def _in_words(self) -> Generator[None]:
+        try:
+            with super()._in_words():
+                yield
+        except InvalidArgument as error:
+            if error.parameter not in ("sets", "scales"):
+                raise
+            raise InvalidArgument("workload", error.expected, error.got) from None
 
     def _noise(self) -> GaussianNoise:
-        noise = noise_for("ResidualPlanner", self.epsilon, self.delta, self.rho)
+        noise = super()._noise()
         if not isinstance(noise, GaussianNoise):
-            raise InvalidArgument("delta", "more than 0", "0")
+            expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
+            raise InvalidArgument("delta", expected, "0")
         return noise
 
     def __repr__(self) -> str:
         asked = self.workload[0] if len(self.workload) == 1 else list(self.workload)
-        given = [shown(asked), describe_total(self.epsilon, self.delta, self.rho)]
+        given = [shown(asked), self._total]
         if self.objective != "sum":
             given.append(f"objective={self.objective!r}")
         if self.weights is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -47,10 +48,7 @@ _WIDEST = 2.0**50
 
 
 def wanted_sets(forms: Iterable[LinearForm]) -> tuple[list[Names], list[int]]:
-    """The attributes of each table of a workload, each set once, and the set of each block.
-
-    A function is read off the table of the attributes that it depends on.
-    """
+    """The attributes of each table of a workload, each set once, and the set of each block."""
     found: dict[Names, int] = {}
     places: list[int] = []
     for form in forms:
@@ -60,42 +58,58 @@ def wanted_sets(forms: Iterable[LinearForm]) -> tuple[list[Names], list[int]]:
     return list(found), places
 
 
-def _check_small(sets: Sequence[Names], sizes: Mapping[str, int]) -> None:
-    advice = "ask for fewer tables, or for tables of fewer attributes"
-    for names in sets:
+_ADVICE = "ask for fewer tables, or for tables of fewer attributes"
+
+
+@frozen(eq=False)
+class _Layout:
+    """The part of a plan that no amount changes."""
+
+    sets: tuple[Names, ...]
+    """Residuals of one shape lie side by side, so that they can be worked on at once."""
+    cells: Floats
+    squares: Floats
+    """σ² of each residual at a ρ of 1."""
+    gap: float
+    sizes: tuple[tuple[str, int], ...]
+
+
+@lru_cache(8)
+def _layout(
+    tables: tuple[Names, ...], weights: tuple[float, ...], objective: Objective, facts: Facts
+) -> _Layout:
+    """The layout for tables of such attributes. Their many residuals are planned once."""
+    sizes = {name: facts.domain[name].size for names in tables for name in names}
+    for names in tables:
         # The residuals of all subsets of one table.
-        numbers = math.prod([1 + sizes[name] for name in names])
-        if numbers > NUMBER_LIMIT:
-            raise TooLarge("ResidualPlanner", numbers, NUMBER_LIMIT, "numbers", advice)
-    parts = sum([2 ** len(names) for names in sets])
-    if parts > _SUBSET_LIMIT:
-        raise TooLarge("ResidualPlanner", parts, _SUBSET_LIMIT, "parts of tables", advice)
+        _check("numbers", math.prod([1 + sizes[name] for name in names]), NUMBER_LIMIT)
+    _check("parts of tables", sum([2 ** len(names) for names in tables]), _SUBSET_LIMIT)
+    sets = sorted(closure(tables), key=lambda names: (len(names), [sizes[n] for n in names]))
+    cells = [math.prod([sizes[name] for name in names]) for names in sets]
+    _check("numbers", sum(cells), NUMBER_LIMIT)
+    problem = Problem.of(tables, sets, sizes, replace=facts.replaced, outside=bool(facts.outside))
+    costs, gap = np.array(weights), 0.0
+    if objective == "sum":
+        squares = least_sum(problem, costs)
+    else:
+        squares, gap = least_largest(problem, costs)
+    ordered = tuple([(name, sizes[name]) for name in facts.domain.names if name in sizes])
+    return _Layout(tuple(sets), np.array(cells, dtype=np.float64), squares, gap, ordered)
+
+
+def _check(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise TooLarge("ResidualPlanner", count, most, what, _ADVICE)
 
 
 def planned(
-    sets: Sequence[Names], weights: Floats, objective: Objective, facts: Facts, rho: float
+    tables: Sequence[Names], weights: Floats, objective: Objective, facts: Facts, rho: float
 ) -> ResidualPlan:
     """The plan for tables of such attributes."""
-    sizes = {name: facts.domain[name].size for names in sets for name in names}
-    _check_small(sets, sizes)
-    # Residuals of one shape lie side by side, so that they can be worked on at once.
-    shaped = sorted(closure(sets), key=lambda names: (len(names), [sizes[n] for n in names]))
-    numbers = sum([math.prod([sizes[name] for name in names]) for names in shaped])
-    if numbers > NUMBER_LIMIT:
-        advice = "ask for fewer tables, or for tables of fewer attributes"
-        raise TooLarge("ResidualPlanner", numbers, NUMBER_LIMIT, "numbers", advice)
-    replace = facts.replaced
-    problem = Problem.of(sets, shaped, sizes, replace=replace, outside=bool(facts.outside))
-    squares, gap = (
-        (least_sum(problem, weights), 0.0)
-        if objective == "sum"
-        else least_largest(problem, weights)
-    )
-    deviations = np.sqrt(squares / rho) * facts.unit_rows
-    cells = [math.prod([sizes[name] for name in names]) for names in shaped]
-    scales = _scales(deviations, np.array(cells, dtype=np.float64), facts)
-    ordered = tuple([(name, sizes[name]) for name in facts.domain.names if name in sizes])
-    return ResidualPlan(tuple(shaped), scales, tuple(sets), gap, ordered)
+    layout = _layout(tuple(tables), tuple(weights.tolist()), objective, facts)
+    deviations = np.sqrt(layout.squares / rho) * facts.unit_rows
+    scales = _scales(deviations, layout.cells, facts)
+    return ResidualPlan(layout.sets, scales, tuple(tables), layout.gap, layout.sizes)
 
 
 def _scales(deviations: Floats, cells: Floats, facts: Facts) -> tuple[int, ...]:
@@ -157,24 +171,22 @@ class Problem:
     ) -> Problem:
         """That of sets of attributes; `measured` has all subsets of the wanted ones."""
         places = {names: place for place, names in enumerate(measured)}
-        weights = np.array([_projection(names, sizes) for names in measured])
+        shares = [[1 - 1 / sizes[name] for name in names] for names in measured]
+        weights = np.array([math.prod(each) for each in shares])
         prices = weights.copy()
         if replace:
             for place, names in enumerate(measured):
                 # Two rows that differ in one attribute only, that of the fewest cells.
                 least = min([sizes[name] for name in names], default=0)
                 prices[place] *= 2 / (1 - 1 / least) if least > 1 else float(outside and not names)
-        rows: list[int] = []
-        columns: list[int] = []
-        shares: list[float] = []
-        for row, names in enumerate(wanted):
-            cells = math.prod([sizes[name] for name in names])
-            for part in subsets(names):
-                rows.append(row)
-                columns.append(places[part])
-                shares.append((math.prod([sizes[name] for name in part]) / cells) ** 2)
-        marginals, residuals = np.array(rows), np.array(columns)
-        return cls(prices, weights, marginals, residuals, np.array(shares), len(wanted))
+        cells = {names: math.prod([sizes[name] for name in names]) for names in measured}
+        triples = [
+            (row, places[part], (cells[part] / cells[names]) ** 2)
+            for row, names in enumerate(wanted)
+            for part in subsets(names)
+        ]
+        rows, columns, parts = map(np.array, zip(*triples, strict=True))
+        return cls(prices, weights, rows, columns, parts, len(wanted))
 
     def variances(self, squares: Floats) -> Floats:
         """The variance of a cell of each marginal, from σ² of each residual."""
@@ -186,10 +198,6 @@ class Problem:
         terms = costs[self.marginals] * self.shares
         found = np.bincount(self.residuals, terms, len(self.prices))
         return found.astype(np.float64, copy=False)
-
-
-def _projection(names: Names, sizes: Mapping[str, int]) -> float:
-    return math.prod([1 - 1 / sizes[name] for name in names])
 
 
 def least_sum(problem: Problem, costs: Floats) -> Floats:

@@ -423,7 +423,7 @@ def test_rounds_make_the_promise_the_smallest():
 def test_the_formula_for_rounds_has_no_square_root_of_the_rows():
     # m = 2^10, n = 10^5, k = 1000, C = 5: what is printed gives 139 rounds and a bound of .48.
     rho = 1 / (8 * 5**2)
-    total = type("Total", (), {"concentrated": rho, "epsilon": None})
+    total = type("Total", (), {"rho": rho, "delta": 0, "epsilon": None})
     potential = 10 * math.log(2)
 
     def bound(rounds):

@@ -16,7 +16,7 @@ from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix, Residual, Toeplitz
 from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
-from dpsdk.mechanisms.residual_planner import possible as possible_module
+from dpsdk.mechanisms.residual_planner import residuals as possible_module
 from dpsdk.mechanisms.residual_planner.plan import GAP, Problem, least_largest, least_sum
 from dpsdk.mechanisms.residual_planner.residuals import Residuals, _Combining
 from dpsdk.queries import (
@@ -99,7 +99,7 @@ def session(data=None, seed=7):
 def test_answers_and_variances_are_those_of_a_dense_solve(neighbors, outside, objective):
     data = table(neighbors, outside)
     strategy, kernel, _ = opened(ResidualPlanner(TABLES, rho=1, objective=objective), data)
-    plan, noise = strategy.plan, strategy._estimates.noise
+    plan, noise = strategy.plan, strategy.noise
     variance = float(noise.law.standard_deviation() ** 2)
     cells = math.prod(CUBE.shape)
     grid = list(np.indices(CUBE.shape).reshape(len(SIZES), -1))
@@ -148,7 +148,7 @@ def kernel_values(plan, data):
 def test_variances_to_twelve_digits():
     """By hand, in exact fractions: the sum of σ² p / n² over the subsets of a table."""
     strategy, kernel, _ = opened(ResidualPlanner(TABLES, rho=1))
-    plan, law = strategy.plan, strategy._estimates.noise.law
+    plan, law = strategy.plan, strategy.noise.law
     variance = law.standard_deviation() ** 2
     for names in plan.tables:
         exact = Fraction(0)
@@ -270,7 +270,7 @@ def test_all_of_the_budget_is_spent_and_no_more(neighbors, outside, unit_rows):
     assert isinstance(guarantee, DiscreteGaussianGuarantee)
     assert guarantee.rho == Fraction(3, 10)
     # What it comes to, set by set: no less than the exact joint law, no more than the sum.
-    noise = strategy._estimates.noise
+    noise = strategy.noise
     squares = np.array(noise.deviations) ** 2 / unit_rows**2
     replace = neighbors is Neighbors.REPLACE_ONE
     given = Problem.of(

@@ -13,7 +13,7 @@ from dpsdk.forms import Groups, Kronecker, LinearForm, Prefix, Range, Toeplitz, 
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import SquareRoot, Tree
 from dpsdk.mechanisms.linear_accuracy import Combination
-from dpsdk.mechanisms.square_root import Root, _coefficients
+from dpsdk.mechanisms.one_attribute import Root, _coefficients
 from dpsdk.mechanisms.tree import Hierarchy, branching_for
 from dpsdk.queries import (
     Above,

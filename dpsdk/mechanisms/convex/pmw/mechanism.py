@@ -21,7 +21,9 @@ from dpsdk.mechanisms.arguments import (
     WHEN_SPENT,
     ZERO,
     WhenSpent,
+    check_linear,
     check_when_spent,
+    in_words,
     threshold_if_given,
     to_epsilon,
     to_prepaid,
@@ -35,7 +37,6 @@ from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import SketchedProblem
 from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical
-from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 

@@ -23,13 +23,13 @@ from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, Kronecker, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
+from dpsdk.mechanisms.arguments import check_linear
 from dpsdk.mechanisms.convex.correction import PredictedExcess, correct, smooth
 from dpsdk.mechanisms.convex.descent import scale_gradient
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.pmw.strategy import Stream
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats, Ints

@@ -25,7 +25,13 @@ from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import WHEN_SPENT, WhenSpent, check_when_spent, to_epsilon
+from dpsdk.mechanisms.arguments import (
+    WHEN_SPENT,
+    WhenSpent,
+    check_linear,
+    check_when_spent,
+    to_epsilon,
+)
 from dpsdk.mechanisms.base import ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_gradient, descend, noise_within
 from dpsdk.mechanisms.convex.descent_bounds import Problem
@@ -44,7 +50,6 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
     printed_rows,
 )
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
-from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 

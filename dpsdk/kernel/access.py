@@ -9,7 +9,6 @@ from typing import NoReturn, TypeVar, final
 
 import numpy as np
 
-from dpsdk._records import field, frozen
 from dpsdk.accounting import Dataset, Guarantee, Odometer, Trusted
 from dpsdk.accounting.filters.composition import Runs, counted
 from dpsdk.accounting.guarantee import check_guarantee
@@ -25,41 +24,20 @@ from dpsdk.errors import (
     Redacted,
     ReleaseFailed,
 )
-from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.primitive import check_not_lent
 from dpsdk.kernel.question import Question, behind_wall, event_context
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import NOBODY, Trust, naming
-from dpsdk.noise import NoiseSource, PublicGenerator
+from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "HasAccess", "access_of", "dataset_of"]
+__all__ = ["Access", "access_of", "dataset_of"]
 
 R = TypeVar("R")
 
 _FORKED = "a kernel in a forked process"
-
-
-@frozen(eq=False)
-class _Shared:
-    """State that all accesses of one channel share."""
-
-    root: object
-    """Tells them from those of another. Allowances show it, so that it must tell nothing else."""
-    data: PrivateData
-    odometer: Odometer
-    noise: NoiseSource
-    mechanism: str
-    observer: Observer | None
-    process: int
-    trust: Trust
-    terms: Terms
-    paid: set[int] = field(factory=set[int])
-    """The numbers of the questions that something was charged for."""
-    relied: set[str] = field(factory=set[str])
-    """The names of trusted classes whose runs were paid for."""
 
 
 @final
@@ -69,7 +47,8 @@ class Access:
     It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
     """
 
-    __slots__ = ("_question", "_shared")
+    question: Question | None = None
+    """The question that is worked on, where there is one."""
 
     def __init__(
         self,
@@ -81,79 +60,47 @@ class Access:
         trust: Trust = NOBODY,
     ) -> None:
         public_facts(data)  # refuses what is no table, or was closed
-        terms = Terms(data.facts, odometer.composition, trust.names)
-        self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, os.getpid(), trust, terms
-        )
-        self._question: Question | None = None
+        self.root = object()
+        """Shared by all accesses of one channel. Allowances show it, so it must tell nothing."""
+        self.data = data
+        self.facts = data.facts
+        self.terms = Terms(data.facts, odometer.composition, trust.names)
+        self.mechanism = mechanism
+        self.trust = trust
+        self.noise = noise
+        self._odometer = odometer
+        self._observer = observer
+        self._process = os.getpid()
+        self._paid = set[int]()
+        self._relied = set[str]()
 
     def on(self, question: Question) -> Access:
         """The same access, for one question: its charges name it and end with it."""
         other = object.__new__(Access)
-        other._shared = self._shared
-        other._question = question
+        other.__dict__.update(self.__dict__, question=question)
         return other
 
     def check_same(self, parameter: str, root: object) -> None:
         """Refuse what was paid for, or opened, on another table or by another payer."""
-        if root is not self._shared.root:
+        if root is not self.root:
             raise InvalidArgument(parameter, "of the same channel", "one of another channel")
-
-    @property
-    def question(self) -> Question | None:
-        """The question that is worked on, where there is one."""
-        return self._question
 
     @property
     def paid(self) -> frozenset[int]:
         """The numbers of the questions to the channel that something was charged for."""
-        return frozenset(tuple(self._shared.paid))
-
-    @property
-    def mechanism(self) -> str:
-        """The name of the mechanism in the history."""
-        return self._shared.mechanism
-
-    @property
-    def root(self) -> object:
-        """The access that all accesses of one channel come from."""
-        return self._shared.root
-
-    @property
-    def data(self) -> PrivateData:
-        """The table, which shows nothing."""
-        return self._shared.data
-
-    @property
-    def facts(self) -> Facts:
-        """The public facts of the table."""
-        return self._shared.terms.facts
-
-    @property
-    def terms(self) -> Terms:
-        """The public facts and noise by which requests are priced."""
-        return self._shared.terms
-
-    def public_generator(self) -> PublicGenerator:
-        """A new generator for what is public, of the session's source."""
-        return self._shared.noise.public_generator()
-
-    @property
-    def trust(self) -> Trust:
-        """The classes of other authors that may run."""
-        return self._shared.trust
+        return frozenset(tuple(self._paid))
 
     @property
     def relied(self) -> tuple[Trusted, ...]:
         """The trusted classes whose runs were paid for, and which answers may rest on."""
-        relied = self._shared.relied
-        names = self._shared.trust.names
-        return tuple([one for one in names if one.name in relied]) if relied else ()
+        if not self._relied:
+            return ()
+        return tuple([one for one in self.trust.names if one.name in self._relied])
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up."""
         runs = tuple(map(check_guarantee, guarantees))
-        return Allowance.of(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+        return Allowance.of(self.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number."""
@@ -170,12 +117,12 @@ class Access:
         """Refuse what is no allowance of this channel. Raises as `check_same` does."""
         if not isinstance(allowance, Allowance):
             raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
-        allowance.check(self._shared.root)
+        allowance.check(self.root)
 
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole."""
         self._ready()
-        odometer, question = self._shared.odometer, self._question
+        odometer, question = self._odometer, self.question
         try:
             odometer.check_all(runs)
         except BudgetExceeded:
@@ -199,73 +146,68 @@ class Access:
         self._ready()
         if not guarantees:
             return ()
-        shared, question, mechanism = self._shared, self._question, self._shared.mechanism
-        asked = question.asked if question is not None else self._unasked()
-        if question is not None:
+        question, witness, request = self.question, None, None
+        if question is None:
+            asked = Asked("", self.mechanism, scope=self._odometer.scope)
+        else:
+            asked, witness, request = question.asked, question.charged, question.request
             # Before it is charged, so that no interrupt leaves a charge out.
-            shared.paid.add(asked.number)
+            self._paid.add(asked.number)
         if trusted:
-            mechanism = naming(mechanism, trusted)
-            asked = asked._replace(mechanism=mechanism)
-        request = None if question is None else question.request
-        witness = None if question is None else question.charged
+            asked = asked._replace(mechanism=naming(self.mechanism, trusted))
         try:
-            numbers = shared.odometer.charge_all(guarantees, asked, witness, request_id=request)
+            numbers = self._odometer.charge_all(guarantees, asked, witness, request_id=request)
         except BudgetExceeded:
             self._refused(asked, guarantees[0])
             raise
         if question is not None:
             question.request = None
-        shared.relied.update(trusted)
-        if shared.observer is not None if question is None else question.observed:
+        self._relied.update(trusted)
+        if self._observer is not None if question is None else question.observed:
             scope, name, now = event_context(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
-                what = number, asked.query, mechanism, guarantee
+                what = number, asked.query, asked.mechanism, guarantee
                 self._tell(Charged(*what, scope=scope, request_id=name, at=now))
         return numbers
 
     def _refused(self, asked: Asked, guarantee: Guarantee) -> None:
         """Tell the observer of what did not fit."""
-        question, observer = self._question, self._shared.observer
-        if observer is not None if question is None else question.observed:
+        question = self.question
+        if self._observer is not None if question is None else question.observed:
             scope, request, now = event_context(asked)
             what = asked.query, asked.mechanism, guarantee
             self._tell(Refused(*what, scope=scope, request_id=request, at=now))
 
-    def _unasked(self) -> Asked:
-        """Context of a charge outside any question."""
-        return Asked("", self._shared.mechanism, scope=self._shared.odometer.scope)
-
     def check(self) -> None:
         """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
-        if self._question is not None:
-            self._question.check()
+        if self.question is not None:
+            self.question.check()
 
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge."""
-        if os.getpid() != self._shared.process:
+        if os.getpid() != self._process:
             raise Closed(_FORKED)
         check_not_lent()
-        if self._question is not None:
-            self._question.check()
+        if self.question is not None:
+            self.question.check()
 
     def _tell(self, event: Event) -> None:
         """Keep an event until the question is over, when no lock is held; else tell it now."""
-        if self._question is not None:
-            self._question.events.append(event)
-        elif self._shared.observer is not None:
+        if self.question is not None:
+            self.question.events.append(event)
+        elif self._observer is not None:
             if isinstance(event, Refused):
-                self._shared.observer(event)
+                self._observer(event)
             else:
                 with suppress(Exception):  # what was paid for must not be lost
-                    self._shared.observer(event)
+                    self._observer(event)
 
     def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram."""
         result, stop = self._attempt(work)
         # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
         # may be another.
-        if os.getpid() != self._shared.process:
+        if os.getpid() != self._process:
             raise Closed(_FORKED)
         if stop is not None:
             raise stop
@@ -281,7 +223,7 @@ class Access:
             # Whatever numpy was told to do about errors: that one occurred might depend on data.
             behind_wall.on = True
             with np.errstate(all="ignore"):
-                return (work(self._shared.noise, lambda: open_histogram(self._shared.data)),), None
+                return (work(self.noise, lambda: open_histogram(self.data)),), None
         except KeyboardInterrupt:
             return None, KeyboardInterrupt()
         except SystemExit:
@@ -295,15 +237,7 @@ class Access:
         raise Redacted("pickling or copying")
 
 
-class HasAccess:
-    """Anything made over an access, as kernels are."""
-
-    __slots__ = ("_access",)
-
-    _access: Access
-
-
-def access_of(kernel: HasAccess) -> Access:
+def access_of(kernel: object) -> Access:
     """The access under a kernel."""
     access: object = getattr(kernel, "_access", None)
     if not isinstance(access, Access):

@@ -12,7 +12,7 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel.access import Access, HasAccess
+from dpsdk.kernel.access import Access
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Measure, Noise
 from dpsdk.kernel.primitive import Primitive, Request, TrustedRun, price_trusted
@@ -42,7 +42,7 @@ _PACKAGE = f"{__package__}."
 
 @shows_half_made
 @final
-class Kernel(HasAccess):
+class Kernel:
     """Primitives on one private table, paid from one odometer.
 
     A strategy holds a kernel and asks its primitives. Each computes its cost from public
@@ -69,8 +69,9 @@ class Kernel(HasAccess):
         with its proof; see `Session`.
     """
 
-    __slots__ = ("_randomness",)
+    __slots__ = ("_access", "_randomness")
 
+    _access: Access
     _randomness: PublicGenerator
 
     def __init__(
@@ -109,7 +110,7 @@ class Kernel(HasAccess):
         known = getattr(self, "_randomness", None)
         if known is None:
             # Threads that come here at once may each have one for a moment.
-            known = self._randomness = self._access.public_generator()
+            known = self._randomness = self._access.noise.public_generator()
         return known
 
     def progress(self, done: int, total: int | None = None, unit: str = "steps") -> bool:

@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_array, to_integer, to_name
@@ -48,18 +47,15 @@ _CELL_LIMIT = 2**27
 """The most cells that the tables of one request have together."""
 
 
-_Whole: TypeAlias = npt.NDArray[np.int32 | np.int64]
-
 Table: TypeAlias = Array | Sequence[float] | Sequence[Sequence[float]] | float
 
 
 def _to_names(names: Sequence[str]) -> tuple[str, ...]:
-    expected = "a sequence of the names of different attributes"
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidArgument("names", expected, shown(names))
-    own = tuple([to_name("names", name) for name in names])
-    if len(set(own)) != len(own):
-        raise InvalidArgument("names", expected, shown(own))
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    own = tuple([to_name("names", name) for name in names]) if listed else ()
+    if not listed or len(set(own)) != len(own):
+        expected = "a sequence of the names of different attributes"
+        raise InvalidArgument("names", expected, shown(own or names))
     return own
 
 
@@ -229,8 +225,8 @@ class LookPricing:
     law: NoiseLaw
     guarantee: Guarantee
     _names: tuple[tuple[str, ...], ...] = field(repr=False)
-    _tables: tuple[_Whole, ...] = field(repr=False)
-    """In whole steps, flat; the same for all tables that are neighbours."""
+    _tables: tuple[Ints, ...] = field(repr=False)
+    """In whole steps, flat."""
     _rows: int | None = field(repr=False)
     """The number of rows, where it is public and all that there is to tell."""
 
@@ -244,28 +240,22 @@ class LookPricing:
     ) -> Measurement[NoiseAccuracy]:
         """Draw the noise, read, and compare cell by cell, in integers."""
         if self._rows is not None:
-            counts = np.array([self._rows], dtype=np.int64)
-            distances = [self._distance(counts, table) for table in self._tables]
-            noisy = np.array(distances, dtype=np.int64)
+            drawn: Ints = np.zeros(len(self._tables), dtype=np.int64)
+            counts = iter([np.array([self._rows])] * len(self._tables))
         else:
             drawn = noise.draw(self.law, len(self._tables))
             histogram = opened()
-            distances = [
-                self._distance(histogram.counted(names).reshape(-1).astype(np.int64), table)
-                for names, table in zip(self._names, self._tables, strict=True)
-            ]
-            noisy = np.clip(np.array(distances, dtype=np.int64) + drawn, -_SATURATION, _SATURATION)
+            counts = (histogram.counted(names).reshape(-1) for names in self._names)
+        distances: list[int] = []
+        for count, table in zip(counts, self._tables, strict=True):
+            gaps = (count.astype(np.int64) << self.bits) - table
+            distances.append(int(np.abs(gaps, out=gaps).sum()))
+        noisy = np.clip(np.array(distances, dtype=np.int64) + drawn, -_SATURATION, _SATURATION)
         values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
         return Measurement(values, self.accuracy)
 
-    def _distance(self, counts: Ints, table: _Whole) -> int:
-        gaps = (counts << self.bits) - table
-        return int(np.abs(gaps, out=gaps).sum())
 
-
-def _whole_tables(
-    references: tuple[Reference, ...], bits: int, setting: Facts
-) -> tuple[_Whole, ...]:
+def _whole_tables(references: tuple[Reference, ...], bits: int, setting: Facts) -> tuple[Ints, ...]:
     """The tables in whole steps."""
     if len(references) > ROW_LIMIT:
         advice = "look at fewer at once"
@@ -277,24 +267,16 @@ def _whole_tables(
     flat = np.concatenate([reference.table.reshape(-1) for reference in references])
     steps = _to_grid(flat, bits)
     _check(steps)
-    largest = float(steps.max())
     # In floats first, since integers might not hold it.
-    if not largest < _FARTHEST:
-        raise _beyond(bits)
-    # Half the memory, where that holds them.
-    whole: _Whole = steps.astype(np.int32 if largest < 2**31 else np.int64)
-    tables = tuple(np.split(whole, np.cumsum(sizes)[:-1]))
-    total = max([_total(table) for table in tables])
-    if (max(setting.row_limit, 1) << bits) + total >= _FARTHEST:
-        raise _beyond(bits)
-    return tables
-
-
-def _total(table: _Whole) -> int:
-    """The sum of whole steps, exactly: upper and lower halves of so many cells fit 64 bits each."""
-    if table.dtype == np.int32:
-        return int(table.sum(dtype=np.int64))
-    return (int((table >> 32).sum()) << 32) + int((table & (2**32 - 1)).sum())
+    if float(steps.max()) < _FARTHEST:
+        tables = tuple(np.split(steps.astype(np.int64), np.cumsum(sizes)[:-1]))
+        # Upper and lower halves of so many cells fit 64 bits each.
+        halves = [(int((table >> 32).sum()), int((table & (2**32 - 1)).sum())) for table in tables]
+        total = max([(upper << 32) + lower for upper, lower in halves])
+        if (max(setting.row_limit, 1) << bits) + total < _FARTHEST:
+            return tables
+    expected = "few enough that distances of tables and of all rows stay within 2^61 steps"
+    raise InvalidArgument("bits", expected, f"{bits}")
 
 
 def _cells_of(names: tuple[str, ...], table: Floats, setting: Facts) -> int:
@@ -306,11 +288,6 @@ def _cells_of(names: tuple[str, ...], table: Floats, setting: Facts) -> int:
         expected = f"of shape {sizes}, as the attributes {shown(names)} are"
         raise InvalidArgument("references", expected, f"shape {table.shape}")
     return math.prod(sizes)
-
-
-def _beyond(bits: int) -> InvalidArgument:
-    expected = "few enough that distances of tables and of all rows stay within 2^61 steps"
-    return InvalidArgument("bits", expected, f"{bits}")
 
 
 def _move(sizes: Sequence[int], bits: int, setting: Facts) -> Sensitivity:

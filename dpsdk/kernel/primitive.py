@@ -7,11 +7,9 @@ the run is over.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
-from typing import Generic, NoReturn, Protocol, TypeVar, final
-
-import numpy as np
+from typing import Generic, NoReturn, Protocol, TypeVar, cast, final
 
 from dpsdk._checks import shown
 from dpsdk._locks import ThreadMark
@@ -24,7 +22,6 @@ from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import Trust
 from dpsdk.noise import NoiseSource
 from dpsdk.release import Accuracy
-from dpsdk.typing import Floats, Ints
 
 __all__ = ["Primitive", "Request", "TrustedRun", "check_not_lent", "price_trusted"]
 
@@ -100,9 +97,13 @@ class TrustedRun(Generic[R_co]):
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
         """Do what was paid for, on what is lent for as long as it goes on."""
         going = Lock()
-        loan = _Loan(opened, going)
+
+        def lend() -> Counts:
+            _check_going(going)
+            return cast("Counts", _LentCounts(opened(), going))
+
         with going:  # no interrupt leaves it locked
-            return _lent.run(lambda: self._run(noise, loan.open))
+            return _lent.run(lambda: self._run(noise, lend))
 
 
 def price_trusted(request: Request[R], trust: Trust, terms: Terms) -> TrustedRun[R]:
@@ -130,64 +131,31 @@ def check_not_lent() -> None:
 
 
 @final
-class _Loan:
-    """The table that one run reads. Nothing can be read through it once the run is over."""
+class _LentCounts:
+    """What one run reads of the table. Nothing can be read through it once the run is over."""
 
-    __slots__ = ("_going", "_opened")
+    __slots__ = ("_counts", "_going")
 
-    def __init__(self, opened: Callable[[], Counts], going: Lock) -> None:
-        self._opened = opened
+    def __init__(self, counts: Counts, going: Lock) -> None:
+        self._counts = counts
         self._going = going
 
-    def open(self) -> Counts:
-        """The histogram of the table."""
-        self.check()
-        return _LentCounts(self, self._opened())
-
-    def check(self) -> None:
-        """Refuse once the run is over."""
-        if not self._going.locked():
-            raise Closed("a table that was lent to a run")
-
-
-@final
-class _LentCounts:
-    """Copies of counts, as long as they are lent."""
-
-    __slots__ = ("_counts", "_loan")
-
-    def __init__(self, loan: _Loan, counts: Counts) -> None:
-        self._loan = loan
-        self._counts = counts
-
-    @property
-    def _open(self) -> Counts:
-        self._loan.check()
-        return self._counts
-
-    @property
-    def process(self) -> int | None:
-        return self._open.process
-
-    @property
-    def rows(self) -> int:
-        return self._open.rows
-
-    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
-        codes, counts = self._open.records(names)
-        return [np.array(code) for code in codes], np.array(counts)
-
-    def table(self, names: tuple[str, ...]) -> Floats:
-        return np.array(self._open.table(names))
-
-    def counted(self, names: tuple[str, ...]) -> Floats:
-        return np.array(self._open.counted(names))
+    def __getattr__(self, name: str) -> object:
+        _check_going(self._going)
+        return getattr(self._counts, name)
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Counts:
-        return _LentCounts(self._loan, self._open.only(name, cell, keep_rows=keep_rows))
+        _check_going(self._going)
+        part = self._counts.only(name, cell, keep_rows=keep_rows)
+        return cast("Counts", _LentCounts(part, self._going))
 
     def __repr__(self) -> str:
         return "Counts(private)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying")
+
+
+def _check_going(going: Lock) -> None:
+    if not going.locked():
+        raise Closed("a table that was lent to a run")

@@ -61,10 +61,9 @@ def _to_sets(value: Iterable[Iterable[str]]) -> tuple[Names, ...]:
     sets: list[Names] = []
     for one in _items("sets", value, _SETS):
         names = _items("sets", one, _SETS)
-        plain = tuple([str.__str__(name) for name in names if isinstance(name, str)])
-        if len(plain) != len(names) or len(set(plain)) != len(plain):
+        if not all(isinstance(name, str) for name in names) or len({*names}) != len(names):
             raise InvalidArgument("sets", _SETS, shown(one))
-        sets.append(plain)
+        sets.append(tuple([str(name) for name in names]))
     if not 0 < len(sets) <= _SET_LIMIT:
         expected = f"from one to {_SET_LIMIT:,} sets of attributes"
         raise InvalidArgument("sets", expected, f"{len(sets):,}")
@@ -236,24 +235,21 @@ class ResidualPricing:
         What no row changes is not read, nor is there noise on it.
         """
         values = np.zeros(sum(self._cells))
-        noisy = [place for place, known in enumerate(self._constants) if known is None]
-        if noisy:
-            drawn = noise.draw(self.law, sum([self._cells[place] for place in noisy]))
-            histogram, start = opened(), 0
-            places = np.concatenate([[0], np.cumsum(self._cells)]).tolist()
-            for place in noisy:
-                stop = start + self._cells[place]
-                sums = exact(self._integers(place, histogram)) * self.scales[place]
-                sums += drawn[start:stop]
-                np.clip(sums, -_SATURATION, _SATURATION, out=sums)
-                part = values[places[place] : places[place + 1]]
-                np.divide(sums, float(self.scales[place] * self._cells[place]), out=part)
-                start = stop
-        if len(noisy) < len(self._constants):
-            starts = np.cumsum([0, *self._cells[:-1]]).tolist()
-            for at, known in zip(starts, self._constants, strict=True):
-                if known:  # the count of all rows, which is one number
-                    values[at] = known
+        parts = list(zip(self._cells, self._constants, strict=True))
+        noisy = sum([cells for cells, known in parts if known is None])
+        drawn = noise.draw(self.law, noisy) if noisy else np.zeros(0, dtype=np.int64)
+        at = 0
+        for place, (cells, known) in enumerate(parts):
+            part = values[at : at + cells]
+            at += cells
+            if known is not None:
+                part[:] = known
+                continue
+            sums = exact(self._integers(place, opened())) * self.scales[place]
+            sums += drawn[:cells]
+            drawn = drawn[cells:]
+            np.clip(sums, -_SATURATION, _SATURATION, out=sums)
+            np.divide(sums, float(self.scales[place] * cells), out=part)
         return Measurement(values, self.accuracy)
 
     def _integers(self, place: int, histogram: Counts) -> Floats:

@@ -16,7 +16,7 @@ import math
 import numbers
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NoReturn, TypeVar, final
+from typing import TYPE_CHECKING, NoReturn, TypeVar, final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Gap, ProximalGapForm
-from dpsdk.kernel.access import Access, HasAccess, access_of
+from dpsdk.kernel.access import Access, access_of
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.gaps import (
     FARTHEST,
@@ -43,6 +43,9 @@ from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Bools, Floats, Ints, Real
+
+if TYPE_CHECKING:
+    from dpsdk.kernel.kernel import Kernel
 
 __all__ = ["RunPricing", "Top", "Watch", "Watching", "run_share"]
 
@@ -329,7 +332,7 @@ class Watch:
         _secrets[self].level = _unbounded(noise, self._laws[0])
 
     def first_above(
-        self, gap: Gap, threshold: float, start: int = 0, *, kernel: HasAccess | None = None
+        self, gap: Gap, threshold: float, start: int = 0, *, kernel: Kernel | None = None
     ) -> Top | None:
         """The first gap, from number `start` on, that is above a threshold in rows; or None.
 

@@ -115,4 +115,4 @@ def by_import(form: LinearForm, kernel: Kernel) -> Floats:
 
 def by_names(kernel: Kernel) -> PrivateData:
     """The table under a kernel, by names that begin with an underscore."""
-    return kernel._access._shared.data  # pyright: ignore[reportPrivateUsage]  # the cheat
+    return kernel._access.data  # pyright: ignore[reportPrivateUsage]  # the cheat

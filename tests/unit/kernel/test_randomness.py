@@ -29,7 +29,7 @@ def test_drawing_it_does_not_shift_the_noise_of_a_seed():
     plain, mixed = kernel(seeded(4)), kernel(seeded(4))
     for _ in range(5):
         mixed.randomness.random(1000)
-        kernel(mixed._access._shared.noise).randomness.integers(7)
+        kernel(mixed._access.noise).randomness.integers(7)
         one, two = plain.measure(FORM, LaplaceNoise(1)), mixed.measure(FORM, LaplaceNoise(1))
         assert (one.values == two.values).all()
 

@@ -184,7 +184,8 @@ def test_what_a_run_hands_out_is_no_view_of_the_table():
     data = table()
     asked, _ = kernel(DOING, data=data)
     for array in asked.run(Doing(hand_out)):
-        array[...] = 0
+        if array.flags.writeable:
+            array[...] = 0
     arrays = asked.run(Doing(hand_out))
     assert [int(array.sum()) for array in arrays[2:]] == [8, 8, 8]
     assert int(arrays[0].sum()) == sum(AGES)

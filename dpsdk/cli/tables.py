@@ -14,7 +14,7 @@ from dpsdk.domain.columns import label_columns
 from dpsdk.errors import MissingExtra
 from dpsdk.publication import file_names as csv_names
 from dpsdk.publication import guarded
-from dpsdk.publication.cells import label_cells, quoted, spellings
+from dpsdk.publication.files import label_cells, quoted, spellings
 from dpsdk.queries import MarginalTable
 
 __all__ = [

@@ -8,9 +8,8 @@ left out is listed, and can be added by an `About`.
 
 from dpsdk._frames import spelled
 from dpsdk.publication.about import About
-from dpsdk.publication.cells import guarded
 from dpsdk.publication.described import Described
-from dpsdk.publication.files import TableFile, file_names
+from dpsdk.publication.files import TableFile, file_names, guarded
 from dpsdk.publication.metadata import Metadata
 from dpsdk.publication.tables import Column, PublishedTable
 

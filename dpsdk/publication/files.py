@@ -1,16 +1,32 @@
-"""Files of tables: what they are called, and what their columns hold."""
+"""Files of tables: what they are called, what their columns hold, and how cells are spelled."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, cast
 
-from dpsdk._checks import shown, to_flag, to_name
+import numpy as np
+
+from dpsdk._checks import read_decimal, shown, to_flag, to_name
+from dpsdk._frames import spelled
+from dpsdk._records import Attribute as Field
 from dpsdk._records import field, frozen
+from dpsdk.domain import Attribute, Integer
 from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Floats
 
-__all__ = ["Number", "TableFile", "file_names"]
+__all__ = [
+    "Number",
+    "TableFile",
+    "file_names",
+    "guarded",
+    "label_cells",
+    "quoted",
+    "spellings",
+    "texts_of",
+]
 
 Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error", "moved"]
 """The meaning of a column of numbers; `TableFile` explains each."""
@@ -32,12 +48,10 @@ def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
 def _to_numbers(value: Iterable[Number] | None) -> tuple[Number, ...] | None:
     if value is None:
         return None
-    expected = f"some of {', '.join(_NUMBERS)}, each once"
     kept = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
-    # Of texts alone, whose hashes and equality nobody else has written.
-    if not kept or any(type(one) is not str for one in kept):
-        raise InvalidArgument("numbers", expected, shown(value))
-    if len(set(kept)) < len(kept) or not set(kept) <= set(_NUMBERS):
+    known = [one for one in _NUMBERS if one in kept]
+    if not kept or len(known) < len(kept):
+        expected = f"some of {', '.join(_NUMBERS)}, each once"
         raise InvalidArgument("numbers", expected, shown(value))
     return kept
 
@@ -62,12 +76,8 @@ def _to_path(value: str) -> str:
     return path
 
 
-def _to_guards(value: bool) -> bool:  # noqa: FBT001  # a reader of a parameter
-    return to_flag("guards", value)
-
-
-def _to_joint(value: bool) -> bool:  # noqa: FBT001  # a reader of a parameter
-    return to_flag("joint", value)
+def _is_flag(_: object, of: Field[bool], value: bool) -> None:  # noqa: FBT001  # read
+    to_flag(of.name, value)
 
 
 def _to_delimiter(value: str) -> str:
@@ -110,10 +120,55 @@ class TableFile:
     numbers: tuple[Number, ...] | None = field(default=None, converter=_to_numbers)
     header: tuple[str, ...] | None = field(default=None, converter=_to_header)
     delimiter: str = field(default=",", converter=_to_delimiter)
-    guards: bool = field(default=True, converter=_to_guards)
-    joint: bool = field(default=True, converter=_to_joint)
+    guards: bool = field(default=True, validator=_is_flag)
+    joint: bool = field(default=True, validator=_is_flag)
 
     @property
     def parquet(self) -> bool:
         """True if it is a file of Apache Parquet, by its name. Otherwise it is CSV."""
         return self.path.lower().endswith(".parquet")
+
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a text begins that some spreadsheet runs, full-width signs included."""
+
+
+def guarded(label: str) -> str:
+    """Return a label as a spreadsheet may show it, without running it as a formula.
+
+    One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
+    one that starts with an apostrophe: who drops one leading apostrophe has the label again.
+    """
+    if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
+        return f"'{label}"
+    return label
+
+
+def spellings(values: Floats, spell: Callable[[float], str] = spelled) -> list[str]:
+    """Spell each of many numbers."""
+    # Noise is on a lattice: of a million numbers few differ. By bits, as a nought may be -0.0.
+    bits, places = np.unique(values.view(np.int64), return_inverse=True)
+    texts = np.array(list(map(spell, bits.view(np.float64).tolist())), dtype=object)
+    return cast("list[str]", texts[places].tolist())
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, in which neither a semicolon nor a line break ends it."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def label_cells(attributes: Sequence[Attribute]) -> Iterator[str]:
+    """Return the labels of all cells in C order, as they are written in a file."""
+    return map(",".join, itertools.product(*map(_own_cells, attributes)))
+
+
+def _own_cells(attribute: Attribute) -> list[str]:
+    if isinstance(attribute, Integer) and attribute.low >= 0:
+        # There may be very many of them, and none begins like a formula.
+        return [f'"{label}"' for label in range(attribute.low, attribute.high + 1)]
+    return [quoted(guarded(text)) for text in texts_of(attribute)]
+
+
+def texts_of(attribute: Attribute) -> list[str]:
+    """Return all labels of an attribute as texts."""
+    return [attribute.text(index) for index in range(attribute.size)]

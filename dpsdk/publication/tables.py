@@ -9,18 +9,24 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from dpsdk._frames import ColumnKind, kind_of, spelled
+from dpsdk._frames import ColumnKind, Rows, kind_of, rows_of, spelled
 from dpsdk._records import evolve, frozen
 from dpsdk.accounting.numbers import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound
-from dpsdk.publication.cells import guarded, label_cells, quoted, spellings, texts_of
-from dpsdk.publication.files import Number, TableFile
-from dpsdk.queries import Answers, MarginalTable
+from dpsdk.publication.files import (
+    Number,
+    TableFile,
+    guarded,
+    label_cells,
+    quoted,
+    spellings,
+    texts_of,
+)
+from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.release import Release
-from dpsdk.typing import Array, Floats
-from dpsdk.wire import ReleasedAnswer
+from dpsdk.typing import Floats
 
 __all__ = ["Column", "PublishedTable", "tables_of"]
 
@@ -33,7 +39,8 @@ _OWN_KINDS: dict[Number, ColumnKind] = {
 
 Holds: TypeAlias = Literal["label", Number]
 
-_Numbers: TypeAlias = Floats | tuple[object, ...]
+_Ends: TypeAlias = tuple[Sequence[object], Sequence[object]]
+"""Lower and upper ends of values."""
 
 _LONGEST_TITLE = 300
 """Of a thousand weights the first are shown."""
@@ -91,8 +98,8 @@ class PublishedTable:
     words: tuple[str, ...]
     _labels: tuple[Column, ...]
     _rows: Callable[[], Iterator[str]]
-    _values: _Numbers
-    _bounds: tuple[_Numbers, _Numbers] | None
+    _values: Sequence[object]
+    _bounds: _Ends | None
     _beta: float
     _moved: float
     _of: ColumnKind
@@ -181,8 +188,10 @@ class PublishedTable:
         return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
 
 
-def _cells(numbers: _Numbers) -> list[str]:
-    return spellings(numbers) if isinstance(numbers, np.ndarray) else list(map(spelled, numbers))
+def _cells(values: Sequence[object]) -> list[str]:
+    if kind_of(values) == "number" and None not in values:
+        return spellings(np.array(values, dtype=np.float64))
+    return list(map(spelled, values))
 
 
 def _guarded(column: Column) -> Column:
@@ -196,14 +205,13 @@ class _Leaf:
 
     title: str
     value: object
-    plain: ReleasedAnswer
-    values: _Numbers
-    bounds: tuple[_Numbers, _Numbers] | None
+    rows: Rows
+    bounds: _Ends | None
 
     @property
     def scalar(self) -> bool:
         """True if it is one number, truth or day, or none."""
-        return self.plain.stands_for in ("number", "truth", "day", "nothing")
+        return not self.rows.own and not self.rows.labels
 
 
 def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ...]:
@@ -228,10 +236,8 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
 
 def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
-        plain = ReleasedAnswer.of(value, raw)
-        ends = _end(plain, low, raw), _end(plain, high, raw)
-        bounds = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
-        yield _Leaf(title, value, plain, _values(value, plain), bounds)
+        rows = _rows(value, raw)
+        yield _Leaf(title, value, rows, _bounds(value, rows, low, high, raw))
         return
     answers = cast("Answers[object]", value)
     asked: Sequence[object] = answers.queries or [None] * len(answers)
@@ -249,41 +255,34 @@ def _inner(end: object, count: int) -> Sequence[object]:
     return [None] * count
 
 
-def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> _Numbers | None:
-    """Return the numbers of an end of an interval, if it is one of such an answer."""
-    if end is None or plain.stands_for in ("model", "other"):
+def _rows(value: object, raw: Floats) -> Rows:
+    """Return a value as rows; of another author's class, the raw numbers it was made of."""
+    try:
+        return rows_of(value)
+    except InvalidArgument:
+        return rows_of(raw)
+
+
+def _bounds(value: object, rows: Rows, low: object, high: object, raw: Floats) -> _Ends | None:
+    """Return the rows of the ends of an interval, where they are of answers like this one."""
+    if low is None or high is None or isinstance(value, Model):
         return None
-    found = ReleasedAnswer.of(end, raw)
-    alike = (found.stands_for, found.shape) == (plain.stands_for, plain.shape)
-    if plain.stands_for == "nothing":  # of a median that is nowhere it is known where it may be
-        alike = found.stands_for in ("number", "truth", "day")
-    return _values(end, found) if alike else None
-
-
-def _values(value: object, plain: ReleasedAnswer) -> _Numbers:
-    match plain.stands_for:
-        case "nothing":
-            return (None,)
-        case "day":
-            return (value,)
-        case "truth":
-            return (bool(plain.numbers[0]),)
-        case "number":
-            return (float(plain.numbers[0]),)
-        case "numbers" if cast("Array", value).dtype.kind == "b":
-            return tuple(map(bool, plain.numbers.tolist()))
-        case "model":  # after the coefficients and the intercept is what is known of its excess
-            return plain.numbers[:-1]
-        case _:
-            return plain.numbers
+    below, above = _rows(low, raw), _rows(high, raw)
+    for end in (below, above):
+        if end.own.keys() != rows.own.keys() or len(end.values) != len(rows.values):
+            return None
+        if not (rows.own or rows.labels) and kind_of(rows.values, end.values) == "text":
+            return None
+    return below.values, above.values
 
 
 def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
-    columns, rows, words = _labelled(leaf)
+    columns, cells, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
-    names, values = words or (title,), leaf.values
-    kind = "number" if isinstance(values, np.ndarray) else kind_of(values)
-    return PublishedTable(title, names, columns, rows, values, leaf.bounds, beta, moved, kind)
+    values = leaf.rows.values
+    return PublishedTable(
+        title, words or (title,), columns, cells, values, leaf.bounds, beta, moved, kind_of(values)
+    )
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
@@ -298,17 +297,15 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
         cells.append([quoted(guarded(name)) for name in titles])
-    values = tuple([leaf.values[0] for leaf in leaves])
-    known = [leaf.bounds for leaf in leaves]
+    values = tuple([leaf.rows.values[0] for leaf in leaves])
     bounds = None
-    if any(one is not None for one in known):
-        ends = [((None,), (None,)) if one is None else one for one in known]
+    if any(leaf.bounds is not None for leaf in leaves):
+        ends = [leaf.bounds or ((None,), (None,)) for leaf in leaves]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
     kind = kind_of(values, *(bounds or ()))
-    texts = list(map(",".join, zip(*cells, strict=True)))
-    rows = partial(iter, texts)
+    texts = partial(iter, list(map(",".join, zip(*cells, strict=True))))
     words = (title,) if len(leaves) == 1 else ("answers",)
-    return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, moved, kind)
+    return PublishedTable(title, words, tuple(columns), texts, values, bounds, beta, moved, kind)
 
 
 _Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tuple[str, ...]]
@@ -316,16 +313,16 @@ _Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tu
 
 def _labelled(leaf: _Leaf) -> _Labelled:
     """Return the columns of labels of an answer, their cells by row, and names of what it is of."""
-    value, plain = leaf.value, leaf.plain
+    value, rows = leaf.value, leaf.rows
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
         return columns, partial(label_cells, value.attributes), value.names
-    if plain.stands_for == "model":
-        names = (*plain.names, "intercept")
+    if "coefficient" in rows.own:
+        names = tuple(map(str, rows.own["coefficient"].values))
         says = "Whose coefficient it is, or that it is the intercept."
         named = Column("coefficient", "label", "text", says, labels=names)
         return (named,), partial(iter, [quoted(guarded(one)) for one in names]), ()
-    count = len(plain.numbers)
+    count = len(rows.values)
     says = "Which entry it is, from 0, in C order."
     entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
     return (entry,), partial(map, str, range(count)), ()

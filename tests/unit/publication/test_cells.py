@@ -10,7 +10,7 @@ from dpsdk import Binned, Budget, Categorical, Domain, Integer, Neighbors, Priva
 from dpsdk.domain.columns import label_columns
 from dpsdk.mechanisms import Laplace
 from dpsdk.publication import guarded, spelled
-from dpsdk.publication.cells import label_cells, quoted, spellings
+from dpsdk.publication.files import label_cells, quoted, spellings
 from dpsdk.queries import Marginal
 from dpsdk.testing import seeded
 

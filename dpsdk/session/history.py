@@ -153,10 +153,12 @@ class History:
     __slots__ = (
         "_asked",
         "_bars",
+        "_known",
         "_numbers",
         "_observer",
         "_odometer",
         "_rules",
+        "_whole",
         "observed",
         "working",
     )
@@ -176,6 +178,8 @@ class History:
         self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
+        self._known: dict[tuple[int, int], tuple[tuple[int, bool], Receipt]] = {}
+        self._whole: tuple[tuple[int, int], Receipts] = (0, 0), Receipts()
 
     def ask(
         self,
@@ -270,39 +274,51 @@ class History:
         """One for each question that was answered or charged, in order of asking."""
         # What was asked is read first: a charge that comes later has its question in there, or
         # makes a receipt of its own.
-        mine = self._odometer.session
-        asked = dict(self._asked)
-        found: dict[tuple[int, int], tuple[Asked, bool | None]] = {
-            (mine, number): (question.asked, question.answered)
-            for number, question in asked.items()
-            if question.answered
-        }
-        costs: dict[tuple[int, int], list[Guarantee]] = {}
-        first: dict[tuple[int, int], datetime | None] = {}
-        trusted: dict[tuple[int, int], set[str]] = {}
-        for charge in self._odometer.charges:
-            key = charge.session, charge.question
-            costs.setdefault(key, []).append(charge.guarantee)
-            first.setdefault(key, charge.at)
-            by, names = named(charge.mechanism)
-            if names and not (key in found and found[key][0].mechanism == charge.mechanism):
-                trusted.setdefault(key, set()).update(names)
-            if key not in found:
-                told = Asked(charge.label, by, charge.question)
-                told = told._replace(scope=charge.scope, request=charge.request_id)
-                found[key] = told, False if charge.session == mine else None
-        return Receipts(
-            Receipt(
-                told.query,
-                naming(told.mechanism, trusted.get(key, ())),
-                Cost(tuple(costs.get(key, ()))),
-                answered,
-                told.scope,
-                told.request or "",
-                first.get(key),
-            )
-            for key, (told, answered) in sorted(found.items(), key=lambda one: one[0])
-        )
+        mine, asked = self._odometer.session, dict(self._asked)
+        answered = {(mine, number) for number, question in asked.items() if question.answered}
+        charges = self._odometer.charges
+        state, whole = self._whole
+        if state == (len(charges), len(answered)):
+            return whole
+        paid: dict[tuple[int, int], list[Charge]] = {}
+        for charge in charges:
+            paid.setdefault((charge.session, charge.question), []).append(charge)
+        receipts: list[Receipt] = []
+        for key in sorted({*answered, *paid}):
+            question = asked[key[1]].asked if key in answered else None
+            own = paid.get(key, [])
+            # Charges are only appended, so that the same number of them are the same.
+            how, receipt = self._known.get(key, (None, None))
+            if receipt is None or how != (len(own), question is None):
+                receipt = _receipt_of(question, own, mine)
+                self._known[key] = (len(own), question is None), receipt
+            receipts.append(receipt)
+        found = Receipts(receipts)
+        self._whole = (len(charges), len(answered)), found
+        return found
 
     def _paid(self, question: Question) -> tuple[Guarantee, ...]:
         return self._odometer.cost_of(question.asked.number, question.since)
+
+
+def _receipt_of(asked: Asked | None, charges: list[Charge], mine: int) -> Receipt:
+    """Return the receipt of one question, None where it was not answered here, and its charges."""
+    told, answered, trusted = asked, asked is not None or None, set[str]()
+    for charge in charges:
+        by, names = named(charge.mechanism)
+        if asked is None or asked.mechanism != charge.mechanism:
+            trusted.update(names)
+        if told is None:
+            answered = False if charge.session == mine else None
+            told = Asked(charge.label, by, charge.question)
+            told = told._replace(scope=charge.scope, request=charge.request_id)
+    assert told is not None  # noqa: S101  # it was answered or charged
+    return Receipt(
+        told.query,
+        naming(told.mechanism, trusted),
+        Cost(tuple([charge.guarantee for charge in charges])),
+        answered,
+        told.scope,
+        told.request or "",
+        charges[0].at if charges else None,
+    )

@@ -409,6 +409,11 @@ class Lifting(ABC, Generic[A_co]):
         """How many raw numbers one number of the answer rests on, at the most."""
         return 1
 
+    @property
+    def advice(self) -> str:
+        """What to ask instead where a bound says nothing, in words; empty if nothing is known."""
+        return ""
+
     def presumed(
         self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:

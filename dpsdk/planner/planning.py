@@ -23,6 +23,7 @@ from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.task import Task, to_error
 from dpsdk.planner.trial import Trial, Trials, error_in_rows
 from dpsdk.planner.work import check_work
+from dpsdk.queries.base import lifting
 from dpsdk.release import Cost
 from dpsdk.release.release import Reason
 
@@ -248,6 +249,9 @@ def to_plan(
         because.append(reason("extrapolated"))
     if needs is not None and needs.seconds >= _SLOW:
         because.append(reason("slow-to-open", seconds=f"{needs.seconds:.2g}"))
+    lift = lifting(task.query)
+    if lift is not None and lift.advice and trial.bound is not None and trial.bound.vacuous:
+        because.append(reason("ask-otherwise", advice=lift.advice))
     frees = trials.family.frees
     if frees and feasible:
         because.append(reason("answers-more", frees=frees))

@@ -22,6 +22,7 @@ SENTENCES = MappingProxyType({
     " than {span}",
     "needs-assumption": "a bound beforehand depends on the table: say what you believe of it by"
     " assume={{{keys}}}",
+    "ask-otherwise": "{advice}",
     "loose-alpha": "no two answers differ by more than {span}, so that a guess would do",
     "no-bound": "{why}",
     "refused": "{why}",

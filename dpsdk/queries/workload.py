@@ -254,6 +254,26 @@ class Workload(LinearQuery[Answers[A_co]]):
         object.__setattr__(self, "_linear", linear)
 
     @property
+    def advice(self) -> str:
+        """Of means of groups: that sums and counts are bounded whatever the groups hold."""
+        from dpsdk.queries.totals import Mean  # noqa: PLC0415  # which most workloads do without
+
+        conditions = {
+            None if not isinstance(query, Mean) or query.where is None
+            # The names of the attributes of a condition.
+            else tuple([name for name, _ in query.where.conditions])
+            for query in cast("tuple[object, ...]", self.queries)
+        }  # fmt: skip
+        (names, *others) = conditions
+        if len(self.queries) < 2 or others or names is None or len(names) > 1:
+            return ""
+        return (
+            "a mean of few rows may be anything, and errors(beta) of a release bounds each by "
+            f"itself; sums of all groups, with Sum(..., where=), and Marginal({names[0]!r}) have "
+            "bounds beforehand, and one Workload of them costs one price"
+        )
+
+    @property
     def _lifted(self) -> tuple[LinearQuery[A_co], ...]:
         """The queries, each able to say what its raw numbers are worth."""
         if self._linear:

@@ -365,6 +365,8 @@ class Release(Lasting, Generic[A_co]):
         if self.reused:
             told.append(("reused", "given before, and free this time"))
         told += [(reason.label, reason.text) for reason in self.because[:1]]
+        if bound.vacuous and self._lifting is not None and self._lifting.advice:
+            told.append(("note", self._lifting.advice))
         return page(
             f"Release of {self.query}",
             warning(private=self.private),
@@ -377,6 +379,8 @@ class Release(Lasting, Generic[A_co]):
         bound = self.bound(0.05)
         again = ", reused" if self.reused else ""
         why = f", {self.because[0].label}: {self.because[0].text}" if self.because else ""
+        if bound.vacuous and self._lifting is not None and self._lifting.advice:
+            why = f"{why}, note: {self._lifting.advice}"
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         # Of a whole number, such as a count of rows, no more digits than it has.
         value: object = self.value

@@ -303,7 +303,8 @@ class History:
 
 def _receipt_of(asked: Asked | None, charges: list[Charge], mine: int) -> Receipt:
     """Return the receipt of one question, None where it was not answered here, and its charges."""
-    told, answered, trusted = asked, asked is not None or None, set[str]()
+    told, trusted = asked, set[str]()
+    answered: bool | None = True
     for charge in charges:
         by, names = named(charge.mechanism)
         if asked is None or asked.mechanism != charge.mechanism:

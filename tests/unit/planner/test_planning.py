@@ -31,6 +31,7 @@ from dpsdk.accounting import (
     SQLiteLedger,
     ZCDPComposition,
 )
+from dpsdk.accounting.prices.run import pure_epsilon
 from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.errors import InvalidArgument, NoMechanism, UnsupportedGuarantee
 from dpsdk.kernel import Limits
@@ -41,7 +42,7 @@ from dpsdk.planner.families import families
 from dpsdk.planner.reasons import SENTENCES
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trials
-from dpsdk.queries import Count, LinearQuery, Marginal, Mean, Threshold
+from dpsdk.queries import Count, LinearQuery, Marginal, Mean, Sum, Threshold, Workload
 from dpsdk.release import Cost
 from dpsdk.testing import seeded
 
@@ -436,3 +437,24 @@ def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():
             assert trial.promised == (alone if alone.proven else None)
             shared += isinstance(trial.quote.accuracy, LinearAccuracy)
     assert shared >= 6
+
+
+def test_means_of_groups_are_told_of_sums_and_counts_that_cost_one_price():
+    own = session(budget=Budget(4, "1e-6"))
+    means = Workload(Mean("age", where={"b": value}) for value in (True, False))
+    hint = "Marginal('b') have bounds beforehand"
+    plans = own.plan(means, budget=Budget(1, "1e-6"))
+    vacuous = [plan for plan in plans if plan.promised is not None and plan.promised.vacuous]
+    assert vacuous
+    assert all(any(hint in one.text for one in plan.because) for plan in vacuous)
+    release = own.release(means, using=Laplace(epsilon="0.001"))
+    assert release.bound().vacuous
+    assert hint in repr(release)
+    assert "Marginal(&#x27;b&#x27;) have bounds" in release._repr_html_()
+    sums = Workload(Sum("age", where={"b": value}) for value in (True, False))
+    together = Workload([sums, Marginal("b")])
+    (run,) = own.quote(together, using=Laplace(epsilon="0.1")).at_most.guarantees
+    assert pure_epsilon(run) == Fraction(1, 10)
+    assert not own.quote(together, using=Laplace(epsilon="0.1")).bound().vacuous
+    for other in (Workload([Mean("age"), Mean("age")]), Mean("age", where={"b": True})):
+        assert "have bounds beforehand" not in repr(own.release(other, using=Laplace("0.001")))

@@ -275,6 +275,16 @@ def test_the_history_has_every_release_in_order():
     assert total == session.spent.epsilon
 
 
+def test_receipts_stay_what_they_are_while_others_come():
+    session = opened()
+    session.answer(Count(), using=Laplace("0.1"))
+    first = session.history
+    assert session.history is first
+    session.answer(Count(), using=Laplace("0.2"))
+    assert session.history[0] is first[0]
+    assert [str(one.cost.epsilon) for one in session.history] == ["1/10", "1/5"]
+
+
 def test_a_charge_that_came_to_nothing_stays_in_the_history(monkeypatch):
     session = opened(1)
 

@@ -328,18 +328,6 @@ def weighed(first: float, *, bounded: bool) -> Program:
     return run
 
 
-def emptied(*, copied: bool) -> Program:
-    """A law that its owner empties after it was priced."""
-
-    def run(data: PrivateData, noise: NoiseSource) -> int:
-        handed = DiscreteLaplace(1)
-        own = DiscreteLaplace(handed.scale) if copied else handed
-        object.__setattr__(handed, "scale", Fraction(0))
-        return count(data) + int(noise.draw(own, 1)[0])
-
-    return run
-
-
 # What only a trace shows: the outcome keeps its claim, the rest of the run does not.
 
 
@@ -542,12 +530,6 @@ TWINS = (
         weighed(sys.float_info.max / 1.5, bounded=True),
         ONE,
         {"product not bounded on the way": weighed(sys.float_info.max / 1.5, bounded=False)},
-    ),
-    Twin(
-        "law that was priced",
-        emptied(copied=True),
-        ONE,
-        {"law emptied by who was handed it": emptied(copied=False)},
     ),
     Twin("charge kept after a failure", budgeted(), THREE, {"refunded": budgeted(refund=True)}),
     Twin(

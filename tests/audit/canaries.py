@@ -11,9 +11,10 @@ import math
 import sys
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pytest
 from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData
@@ -26,7 +27,7 @@ from dpsdk.hypothesis import Hypothesis, Pairs
 from dpsdk.kernel import Kernel, LaplaceNoise
 from dpsdk.learning import EntropicFit
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
-from dpsdk.testing.audit import Program, neighbours, program
+from dpsdk.testing.audit import Program, audit, neighbours, program, replay
 from vouched import TRUST, CountDistinct, Distinct, ForOneRow, Halved, ShortOfNoise
 
 BIT = Domain(Boolean("bit"))
@@ -67,8 +68,47 @@ class Twin:
     relation: Neighbors = Neighbors.REPLACE_ONE
     unit_rows: int = 1
 
+    exact: object = None
+    """The worst case about, where it meets the claim."""
+
     def pairs(self) -> Iterator[tuple[PrivateData, PrivateData]]:
         return neighbours(BIT, self.rows, self.relation, unit_rows=self.unit_rows)
+
+    def check_correct(self) -> None:
+        """Fail unless the correct program passes, and meets its claim where that is exact."""
+        if self.layer == "G":
+            assert all(replay(self.program, one, other)[0] is None for one, other in self.pairs())
+            return
+        report = audit(self.program, self.pairs(), self.claim)
+        assert report.passed, report
+        if self.exact is not None:
+            assert report.figure == self.exact
+
+    def check_caught(self, broken: Program) -> None:
+        """Fail unless a broken program is caught."""
+        if self.layer == "G":
+            assert any(replay(broken, one, other)[0] for one, other in self.pairs())
+            return
+        report = audit(broken, self.pairs(), self.claim)
+        assert not report.passed, report
+
+
+def by_name(twins: tuple[Twin, ...]) -> list[Any]:
+    return [pytest.param(twin, id=twin.name) for twin in twins]
+
+
+def canaries(twins: tuple[Twin, ...], slow: tuple[str, ...] = ()) -> list[Any]:
+    """Give all canaries, of which every run looks at the first of each kind."""
+    return [
+        pytest.param(
+            twin,
+            broken,
+            id=f"{twin.name}: {name}",
+            marks=pytest.mark.thorough if turn or twin.name in slow else (),
+        )
+        for twin in twins
+        for turn, (name, broken) in enumerate(twin.canaries.items())
+    ]
 
 
 def opened_pairs(epsilon: Fraction | int | None) -> Program:

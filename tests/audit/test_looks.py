@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 import pytest
-from canaries import BIT, Twin, cells, laplace
+from canaries import BIT, Twin, by_name, canaries, cells, laplace
 
 from dpsdk import Budget, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
@@ -16,7 +16,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Kernel, LaplaceNoise, Reference
 from dpsdk.noise import NoiseSource
 from dpsdk.testing import seeded
-from dpsdk.testing.audit import Program, audit, enumerate_law, tables
+from dpsdk.testing.audit import Program, enumerate_law, tables
 
 pytestmark = pytest.mark.thorough
 
@@ -61,34 +61,26 @@ TWINS = (
             "a negative table and occupied cells": looked(RIGHT, TABLES[0], (-3, 5)),
         },
         relation=Neighbors.ADD_REMOVE,
+        exact=pytest.approx(6),
     ),
     Twin(
         "a look at exchanged rows",
         looked(RIGHT, TABLES[0]),
         SIX,
         {"a distance that moves once": looked(RIGHT / 2, TABLES[0])},
+        exact=pytest.approx(6),
     ),
 )
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+@pytest.mark.parametrize("twin", by_name(TWINS))
 def test_the_correct_twin_passes(twin):
-    report = audit(twin.program, twin.pairs(), twin.claim)
-    assert report.passed, report
-    assert report.figure == pytest.approx(6)
+    twin.check_correct()
 
 
-@pytest.mark.parametrize(
-    ("twin", "broken"),
-    [
-        pytest.param(twin, broken, id=name)
-        for twin in TWINS
-        for name, broken in twin.canaries.items()
-    ],
-)
+@pytest.mark.parametrize(("twin", "broken"), canaries(TWINS))
 def test_the_canary_is_caught(twin, broken):
-    report = audit(broken, twin.pairs(), twin.claim)
-    assert not report.passed, report
+    twin.check_caught(broken)
 
 
 def asked(data: PrivateData, noise: NoiseSource) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpsdk import Domain, Integer
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.hypothesis import DenseHypothesis
 from worlds import weights
 
 GRID = Domain(Integer("a", 0, 4), Integer("b", 0, 2), Integer("c", 0, 0), Integer("d", 0, 6))
@@ -93,3 +94,9 @@ def random_workload(rng, domain):
     blocks.append(Dense(domain.names, shape, rng.normal(size=(3, domain.size))))
     order = rng.permutation(len(blocks))
     return LinearForm(domain, [blocks[place] for place in order])
+
+
+def pair(seed, outside, kind=DenseHypothesis):
+    """A hypothesis of random weights, and what it is compared with."""
+    cells = np.random.default_rng(seed).random(GRID.size)
+    return kind.from_weights(GRID, cells, outside), Reference(cells, outside)

@@ -3,7 +3,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from reference import GRID, Reference, one, random_function, random_workload, seen, written
+from reference import GRID, Reference, one, pair, random_function, random_workload, seen, written
 
 from dpsdk import Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
@@ -15,11 +15,6 @@ from worlds import weights
 pytestmark = pytest.mark.thorough
 
 OUTSIDE = (None, 0.0, 0.2)
-
-
-def pair(seed, outside):
-    cells = np.random.default_rng(seed).random(GRID.size)
-    return DenseHypothesis.from_weights(GRID, cells, outside), Reference(cells, outside)
 
 
 def kept_apart(hypothesis):
@@ -194,39 +189,6 @@ def test_the_step_of_a_zero_one_function_is_a_difference_of_log_odds():
     hypothesis = DenseHypothesis.uniform(GRID)
     step = hypothesis.move_to(one(GRID, a=Range(5, 0, 1)), 0.7)
     assert step == pytest.approx(math.log(0.7 / 0.3) - math.log(0.2 / 0.8), abs=1e-14)
-
-
-@pytest.mark.parametrize("real", [False, True])
-def test_an_unreachable_target_is_approached_and_never_left(real):
-    values = np.linspace(0, 1, GRID.size) if real else np.arange(GRID.size) % 3 == 0
-    form = written(GRID, values)
-    for target in (1.0, 7.0, 0.0, -3.0):
-        hypothesis, _ = pair(10, None)
-        first = hypothesis.move_to(form, target)
-        reached = hypothesis.answer(form)
-        assert 0 < abs(reached - min(max(target, 0.0), 1.0)) < 1e-11
-        assert 0.0 < abs(first) < math.inf
-        hypothesis.move_to(form, target)
-        assert abs(hypothesis.answer(form) - reached) < 1e-14
-
-
-def test_a_move_works_from_where_hardly_any_weight_is_left():
-    for real in (False, True):
-        values = np.arange(GRID.size) % 3 == 0
-        form = written(GRID, values * np.linspace(0.5, 1, GRID.size) if real else values)
-        for push in (-40.0, 40.0, -500.0, 500.0, -2000.0, 2000.0):
-            hypothesis, _ = pair(11, 0.2)
-            hypothesis.shift(form, push)
-            hypothesis.move_to(form, 0.3)
-            assert hypothesis.answer(form) == pytest.approx(0.3, abs=1e-11)
-
-
-def test_a_move_minds_values_that_have_no_weight():
-    domain = Domain(Integer("x", 0, 2))
-    hypothesis = DenseHypothesis.from_weights(domain, [1.0, 1e-280, 0.0])
-    form = written(domain, [0.0, 0.5, 1.0])
-    assert hypothesis.move_to(form, 0.25) == pytest.approx(2 * 280 * math.log(10), rel=1e-9)
-    assert hypothesis.answer(form) == pytest.approx(0.25, abs=1e-12)
 
 
 def test_a_constant_function_cannot_be_moved():

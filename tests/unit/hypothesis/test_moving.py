@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from reference import GRID, Reference, one, random_function, seen, written
+from reference import GRID, Reference, one, pair, random_function, seen, written
 
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument
@@ -15,11 +15,6 @@ from worlds import weights
 pytestmark = pytest.mark.thorough
 
 LINE = Domain(Integer("x", 0, 39))
-
-
-def pair(seed, outside):
-    cells = np.random.default_rng(seed).random(GRID.size)
-    return DenseHypothesis.from_weights(GRID, cells, outside), Reference(cells, outside)
 
 
 def log_normaliser(reference, form, step):
@@ -126,41 +121,49 @@ def test_the_search_for_a_step_finds_what_the_closed_forms_say(outside):
         assert step == pytest.approx(wanted, rel=1e-7, abs=1e-9)
 
 
+both_kinds = pytest.mark.parametrize("kind", [Tried, DenseHypothesis])
+
+
+@both_kinds
 @pytest.mark.parametrize("real", [False, True])
-def test_the_search_approaches_what_cannot_be_reached_and_never_leaves_it(real):
+def test_an_unreachable_target_is_approached_and_never_left(kind, real):
     values = np.linspace(0, 1, GRID.size) if real else np.arange(GRID.size) % 3 == 0
     form = written(GRID, values)
     for target in (1.0, 7.0, 0.0, -3.0):
-        tried, _ = both(8, None)
-        step = tried.move_to(form, target)
-        reached = tried.answer(form)
-        assert abs(reached - min(max(target, 0.0), 1.0)) < 1e-11
+        hypothesis, _ = pair(8, None, kind)
+        step = hypothesis.move_to(form, target)
+        reached = hypothesis.answer(form)
+        assert 0 < abs(reached - min(max(target, 0.0), 1.0)) < 1e-11
         assert 0.0 < abs(step) < math.inf
-        assert abs(tried.move_to(form, target)) < 1e-3
-        assert abs(tried.answer(form) - reached) < 1e-13
+        hypothesis.move_to(form, target)
+        assert abs(hypothesis.answer(form) - reached) < 1e-13
 
 
-def test_the_search_minds_values_that_have_no_weight():
-    domain = Domain(Integer("x", 0, 3))
-    form = written(domain, [0.0, 0.5, 0.7, 1.0])
-    tried = Tried.from_weights(domain, [1.0, 1.0, 0.0, 0.0])
-    assert tried.move_to(form, 0.9) > 0.0
-    assert tried.answer(form) == pytest.approx(0.5, abs=1e-9)
-    flat = Tried.from_weights(domain, [0.0, 0.0, 1.0, 0.0])
-    for target in (0.1, 0.7, 1.0):
-        assert flat.move_to(form, target) == 0.0
-    faint = Tried.from_weights(domain, [1.0, 1e-280, 0.0, 0.0])
+@both_kinds
+def test_a_move_minds_values_that_have_no_weight(kind):
+    domain = Domain(Integer("x", 0, 2))
+    form = written(domain, [0.0, 0.5, 1.0])
+    faint = kind.from_weights(domain, [1.0, 1e-280, 0.0])
     assert faint.move_to(form, 0.25) == pytest.approx(2 * 280 * math.log(10), rel=1e-6)
     assert faint.answer(form) == pytest.approx(0.25, abs=1e-11)
+    hypothesis = kind.from_weights(domain, [1.0, 1.0, 0.0])
+    assert hypothesis.move_to(form, 0.9) > 0.0
+    assert hypothesis.answer(form) == pytest.approx(0.5, abs=1e-9)
+    flat = kind.from_weights(domain, [0.0, 1.0, 0.0])
+    for target in (0.1, 0.5, 1.0):
+        assert flat.move_to(form, target) == 0.0
 
 
-def test_the_search_starts_from_where_hardly_any_weight_is_left():
-    form = written(GRID, (np.arange(GRID.size) % 3 == 0) * np.linspace(0.5, 1, GRID.size))
+@both_kinds
+@pytest.mark.parametrize("real", [False, True])
+def test_a_move_works_from_where_hardly_any_weight_is_left(kind, real):
+    values = np.arange(GRID.size) % 3 == 0
+    form = written(GRID, values * np.linspace(0.5, 1, GRID.size) if real else values)
     for push in (-40.0, 40.0, -500.0, 500.0, -2000.0, 2000.0):
-        tried, _ = both(9, 0.2)
-        tried.shift(form, push)
-        tried.move_to(form, 0.3)
-        assert tried.answer(form) == pytest.approx(0.3, abs=1e-10)
+        hypothesis, _ = pair(9, 0.2, kind)
+        hypothesis.shift(form, push)
+        hypothesis.move_to(form, 0.3)
+        assert hypothesis.answer(form) == pytest.approx(0.3, abs=1e-10)
 
 
 def test_the_search_refuses_what_every_move_does():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
@@ -44,7 +44,7 @@ from dpsdk.queries import (
     NumericAbove,
     Query,
 )
-from dpsdk.release import Cost, Quote, Release
+from dpsdk.release import Cost, Quote
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel
 from dpsdk.session.opening import Stopped
@@ -330,12 +330,7 @@ class MechanismBench(Bench):
         session = self.session(table)
         return [session.quote(query, using=self.mechanism) for query in scene.queries]
 
-    def asked(
-        self,
-        scene: Scene,
-        session: Session,
-        told: Callable[[Release[object]], Hashable] = printed,
-    ) -> Asked:
+    def asked(self, scene: Scene, session: Session) -> Asked:
         """Open the mechanism and put all questions of a scene, in order."""
         with self.opened(session) as channel:
             opened = charges(session)
@@ -345,7 +340,7 @@ class MechanismBench(Bench):
             for query in scene.queries:
                 before = len(charges(session))
                 try:
-                    said = told(channel.release(query))
+                    said = printed(channel.release(query))
                 except DpsdkError as error:  # some end after so many answers
                     refused.append(error)
                     said = ("refused", type(error).__name__, str(error))
@@ -362,14 +357,12 @@ class MechanismBench(Bench):
         except Stopped as early:
             return early.channel  # type: ignore[return-value]  # it takes more forms than these
 
-    def program(
-        self, scene: Scene, told: Callable[[Release[object]], Hashable] = printed
-    ) -> Program:
+    def program(self, scene: Scene) -> Program:
         """Return the run of a scene, as audits take it: its outcome is all that becomes public."""
 
         def run(data: PrivateData, noise: NoiseSource) -> Hashable:
             observer = noise.observe if isinstance(noise, WatchingNoise) else None
-            asked = self.asked(scene, self.session(data, noise=noise, observer=observer), told)
+            asked = self.asked(scene, self.session(data, noise=noise, observer=observer))
             return asked.answers, tuple(map(str, asked.charged))
 
         return run

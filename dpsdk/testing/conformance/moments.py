@@ -17,7 +17,7 @@ from dpsdk.session.opening import Stopped
 from dpsdk.testing.audit.programs import AMPLE
 from dpsdk.testing.conformance.bench import MechanismBench, Scene, runnable
 from dpsdk.testing.conformance.costs import charges, least, within
-from dpsdk.testing.conformance.report import Tally, called, caught
+from dpsdk.testing.conformance.report import Tally, called
 from dpsdk.testing.interrupts import moments, outcome_of
 
 _THREADS = 4
@@ -180,11 +180,9 @@ def _interrupt(bench: MechanismBench, tally: Tally, scene: Scene, most: Cost, pl
 
 
 def keeps_no_kernel(bench: MechanismBench, tally: Tally) -> None:
-    """Each answer asks its own kernel, and a closed channel or session says nothing."""
-    scenes = runnable(bench, tally)
-    for scene in scenes if bench.thorough else scenes[::2]:
-        session = bench.session(scene.table)
-        with bench.opened(session) as channel:
+    """Each answer asks its own kernel."""
+    for scene in runnable(bench, tally):
+        with bench.opened(bench.session(scene.table)) as channel:
             for query in (*scene.queries, *scene.queries):
                 tally.ran()
                 try:
@@ -197,13 +195,3 @@ def keeps_no_kernel(bench: MechanismBench, tally: Tally) -> None:
                         )
                 except DpsdkError:  # some end after so many answers
                     break
-        _closed(tally, scene, channel.release, "after its channel was closed")
-        with bench.opened(session) as again:
-            session.close()
-            _closed(tally, scene, again.release, "after its session was closed")
-
-
-def _closed(tally: Tally, scene: Scene, ask: Callable[..., object], when: str) -> None:
-    tally.ran()
-    if not isinstance(caught(ask, scene.queries[0]), Closed):
-        tally.fail(f"{scene}: {when} it answered", "Keep no way around the kernel")

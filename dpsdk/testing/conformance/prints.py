@@ -35,15 +35,6 @@ def printed(release: Release[object]) -> Hashable:
     )
 
 
-def printed_briefly(release: Release[object]) -> Hashable:
-    """The same without what follows from it, for those who ask often."""
-    accuracy = release.accuracy
-    radii = accuracy.radii(0.05, joint=True).tobytes() if isinstance(accuracy, HalfWidths) else b""
-    error = accuracy.error(0.05) if isinstance(accuracy, ScalarAccuracy) else 0.0
-    said = accuracy.kind, accuracy.standing, type(accuracy).__qualname__, radii, error
-    return deep(release.value), release.raw.tobytes(), release.source, said
-
-
 def printed_quote(quote: Quote) -> Hashable:
     """All that a quote tells."""
     costs = tuple(

@@ -75,22 +75,13 @@ def check_query(
     ----------
     query
         What is checked, such as one of another author.
-    domain
-        The universe of the tables that are made for it, of at most 65,536 cells; one of two
-        attributes, "level" from 0 to 2 and "member", if left out.
     using
         A mechanism that answers it; a built-in one if left out. Needed for forms of another
         author's kind.
-    waived
-        For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
-        query does not conform then.
+    domain, waived, catalogue, trust
+        As for `check_mechanism`.
     thorough
         Whether to try it with people who have several rows, too.
-    catalogue
-        The kinds of written forms, with that of the query; those of the package if left out.
-    trust
-        The classes of requests that `using` needs and that the caller vouches for, each with its
-        proof, as `Session` takes them.
 
     Returns
     -------

@@ -180,7 +180,7 @@ def interrupted_everywhere(
 
         reached = interrupted(charge, place)
         check()
-        assert not getattr(ledger._shared.busy, "inside", False)
+        assert not getattr(ledger._store.busy, "inside", False)
         count = odometer.count
         assert count - charged in ({0, 1} if reached else {1})
         assert not done or done == [count]

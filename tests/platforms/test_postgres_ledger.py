@@ -255,7 +255,7 @@ def test_threads_take_turns(place):
     for thread in threads:
         thread.join()
     assert sorted(done) == list(range(1, 61))
-    assert len(ledger._shared.store._idle) <= 4
+    assert len(ledger._store._idle) <= 4
 
 
 @needs_fork
@@ -444,7 +444,7 @@ def test_a_turn_that_a_signal_handler_ends_is_over_while_its_error_is_kept(place
         kept.append(told.value)
 
     try:
-        place.ledger()._shared.store.write(hold)  # so that the server is waited for
+        place.ledger()._store.write(hold)  # so that the server is waited for
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -565,7 +565,7 @@ def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(place):
 def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(place, tmp_path):
     ledger = place.ledger(anchor=FileAnchor(tmp_path / "anchor"))
     interrupted_everywhere(ledger, 131)
-    assert len(ledger._shared.store._idle) <= 1
+    assert len(ledger._store._idle) <= 1
 
 
 # What servers refuse
@@ -605,7 +605,7 @@ def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place, leve
     """Also by the standbys, where there are some that must have them."""
     ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3D{level}")
     opened(ledger).charge(HUNDREDTH, "x")
-    shown = ledger._shared.store.write(lambda work: work._execute("SHOW synchronous_commit"))
+    shown = ledger._store.write(lambda work: work._execute("SHOW synchronous_commit"))
     assert shown == [(used,)]
 
 
@@ -910,7 +910,6 @@ def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(place, tmp_pat
 
 
 def test_many_entries_are_read_in_pages_and_from_a_checkpoint(place, monkeypatch):
-    monkeypatch.setattr(server, "PAGE", 4)
     monkeypatch.setattr("dpsdk.accounting.ledger.store.PAGE", 4)
     monkeypatch.setattr("dpsdk.accounting.ledger.store.SPACING", 8)
     odometer = opened(place.ledger())
@@ -1024,7 +1023,7 @@ def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_o
         other.join()
         assert work.follow().seq == 1
 
-    ledger._shared.store.read(read)
+    ledger._store.read(read)
     assert odometer.count == 1
 
 

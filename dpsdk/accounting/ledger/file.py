@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from hashlib import sha256
 from io import FileIO
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,9 +17,9 @@ from dpsdk._records import define
 from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry
-from dpsdk.accounting.ledger.store import PAGE, Row, Seen, Store, Wanted, Work
+from dpsdk.accounting.ledger.store import Row, Seen, Store, Work
 from dpsdk.accounting.ledger.turnstile import Turnstile, claimed
-from dpsdk.errors import Closed, LedgerUnavailable
+from dpsdk.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -68,23 +67,6 @@ _TABLES = {
     _OLD_VERSION: {*_OF_ENTRIES, ("table", "books", _OLD_BOOKS)},
 }
 
-_WITH_BEFORE = (
-    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code "
-    "FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1 WHERE "
-)
-
-_TERMS = (
-    "e.seq > ?",
-    "e.seq = ?",
-    "e.dataset = ?",
-    "e.kind = ?",
-    "e.request = ?",
-    "e.runs > ?",
-)
-"""The condition of each field of `Wanted`."""
-
-_FIRST, _SECOND = itemgetter(0), itemgetter(1)
-
 _PASSING = {
     5: "it is busy",
     6: "it is busy",
@@ -114,8 +96,6 @@ class _Link:
 class LedgerFile(Store[_Link]):
     """A file with the entries and books of any number of tables."""
 
-    __slots__ = ("_patience", "_turnstile", "path")
-
     keeps_turn = True
 
     def __init__(self, path: Path, key: bytes, patience: float | None = None) -> None:
@@ -125,18 +105,7 @@ class LedgerFile(Store[_Link]):
         self._turnstile = Turnstile(path, self._patience)
 
     @override
-    @contextmanager
-    def typed(self) -> Generator[None]:
-        try:
-            yield
-        except Exception as error:
-            known = self.explained(error)
-            if known is None:
-                raise
-            raise known from error
-
-    def explained(self, error: Exception) -> Exception | None:
-        """Explain an error of the file in public words; None if it is something else."""
+    def _explained(self, error: Exception) -> Exception | None:
         from sqlite3 import Error  # noqa: PLC0415  # some Pythons are built without it
 
         if isinstance(error, Error):
@@ -215,9 +184,9 @@ class LedgerFile(Store[_Link]):
         try:
             return self._turnstile.run(work)
         except OSError as error:
-            if begun:
-                raise
-            raise self.explained(error) or error from error
+            if not begun:
+                self.explain(error)
+            raise
 
     def _act(self, begin: str, act: Callable[[Work], R], seen: Seen) -> R:
         def work(link: _Link) -> R:
@@ -257,10 +226,8 @@ class LedgerFile(Store[_Link]):
             if execute("PRAGMA schema_version").fetchone() != connection.schema:
                 connection.schema = self._check(connection.connection)
         except Exception as error:
-            known = self.explained(error)
-            if known is None:
-                raise
-            raise known from error
+            self.explain(error)
+            raise
         return True
 
     @override
@@ -340,31 +307,30 @@ class LedgerFile(Store[_Link]):
 class FileWork(Work):
     """One transaction on a file."""
 
-    __slots__ = ("_connection", "_file", "_process")
+    _ENTRIES = (
+        "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, "
+        "b.code FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1"
+    )
+    _TERMS = (
+        "e.seq > ?",
+        "e.seq = ?",
+        "e.dataset = ?",
+        "e.kind = ?",
+        "e.request = ?",
+        "e.runs > ?",
+    )
 
     def __init__(self, file: LedgerFile, connection: Connection, seen: Seen) -> None:
         super().__init__(file, seen)
-        self._file = file
         self._connection = connection
-        self._process = forks.process
 
+    @override
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         try:
             return self._connection.execute(statement, values).fetchall()
         except Exception as error:
-            known = self._file.explained(error)
-            if known is None:
-                raise
-            raise known from error
-
-    @override
-    def _rows(self, wanted: Wanted) -> list[Row]:
-        given = [
-            (term, value) for term, value in zip(_TERMS, wanted, strict=True) if value is not None
-        ]
-        terms = " AND ".join(map(_FIRST, given))
-        chosen = f"{_WITH_BEFORE}{terms} ORDER BY e.seq LIMIT {PAGE}"
-        return self._execute(chosen, list(map(_SECOND, given)))
+            self._store.explain(error)
+            raise
 
     @override
     def _last(self) -> object:
@@ -381,7 +347,7 @@ class FileWork(Work):
     @override
     def check(self) -> None:
         if self._execute("PRAGMA integrity_check(1)") != [("ok",)]:
-            raise self._file.damaged("SQLite finds its pages damaged")
+            raise self._store.damaged("SQLite finds its pages damaged")
 
     @override
     def _append(
@@ -397,8 +363,6 @@ class FileWork(Work):
 
     @override
     def _commit(self) -> None:
-        if forks.process is not self._process:
-            raise Closed("a ledger in a forked process")
         self._execute("COMMIT")
 
     @override

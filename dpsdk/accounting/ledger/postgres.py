@@ -6,7 +6,7 @@ from typing import final
 
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.server import LedgerServer
-from dpsdk.accounting.ledger.stored import Settings, StoredLedger
+from dpsdk.accounting.ledger.stored import StoredLedger, checked_patience
 
 __all__ = ["PostgresLedger"]
 
@@ -68,5 +68,5 @@ class PostgresLedger(StoredLedger):
         anchor: Anchor | None = None,
         patience: float | None = None,
     ) -> None:
-        checked = Settings.of(key, anchor, patience)
-        self._begin(LedgerServer(dsn, schema, checked.key, checked.patience), anchor)
+        waits = checked_patience(key, anchor, patience)
+        self._begin(LedgerServer(dsn, schema, bytes(key or b""), waits), anchor)

@@ -14,22 +14,85 @@ from weakref import WeakSet
 from typing_extensions import override
 
 from dpsdk._checks import shown
-from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.address import address_of
 from dpsdk.accounting.ledger.chain import Entry
-from dpsdk.accounting.ledger.store import PAGE, Row, Seen, Store, Uncertain, Wanted, Work
-from dpsdk.accounting.ledger.tables import CONVERT, EXPECTED, FOUND, OLD_VERSION, TABLES, VERSION
-from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
+from dpsdk.accounting.ledger.store import Row, Seen, Store, Uncertain, Wanted, Work, inherited
+from dpsdk.errors import InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.errors import Diagnostic, Error
+    from psycopg.errors import Diagnostic
 
     _Connection: TypeAlias = Connection[tuple[object, ...]]
 
 __all__ = ["LedgerServer"]
 
 R = TypeVar("R")
+
+_VERSION = 2
+"""Of the tables."""
+
+_OLD_VERSION = 1
+"""That of dpsdk 0.1.0, which wrote all books of a table anew for each charge."""
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS {0};
+CREATE TABLE {0}.ledger (version bigint NOT NULL);
+CREATE TABLE {0}.entry (
+    seq bigint PRIMARY KEY, dataset text NOT NULL, kind text NOT NULL, runs bigint NOT NULL,
+    request text, body bytea NOT NULL, books text NOT NULL, token bytea NOT NULL,
+    code bytea NOT NULL, of_dataset bytea NOT NULL, of_request bytea
+);
+CREATE TABLE {0}.state (
+    of_dataset bytea NOT NULL, dataset text NOT NULL, name text NOT NULL, text text NOT NULL,
+    PRIMARY KEY (of_dataset, name)
+);
+CREATE INDEX by_runs ON {0}.entry (of_dataset, kind, runs, seq);
+CREATE UNIQUE INDEX by_request ON {0}.entry (of_dataset, kind, of_request)
+    WHERE of_request IS NOT NULL;
+CREATE FUNCTION {0}.refuse() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'entries stay'; END $$;
+CREATE TRIGGER unchanged BEFORE UPDATE OR DELETE ON {0}.entry
+    FOR EACH ROW EXECUTE FUNCTION {0}.refuse();
+CREATE TRIGGER untruncated BEFORE TRUNCATE ON {0}.entry
+    FOR EACH STATEMENT EXECUTE FUNCTION {0}.refuse();
+INSERT INTO {0}.ledger VALUES ({1});
+"""
+"""Names are kept as JSON spells them, in ASCII, so that every server can hold them; an index has no
+room for the longest, and goes by their digests."""
+
+_CONVERT = """
+ALTER TABLE {0}.books DROP CONSTRAINT books_pkey;
+ALTER TABLE {0}.books DROP COLUMN record;
+ALTER TABLE {0}.books ADD COLUMN name text NOT NULL DEFAULT '';
+ALTER TABLE {0}.books ADD COLUMN text text NOT NULL DEFAULT '';
+DELETE FROM {0}.books;
+ALTER TABLE {0}.books ALTER COLUMN name DROP DEFAULT, ALTER COLUMN text DROP DEFAULT;
+ALTER TABLE {0}.books ADD PRIMARY KEY (of_dataset, name);
+ALTER TABLE {0}.books RENAME TO state;
+UPDATE {0}.ledger SET version = {1};
+"""
+"""The same table with other columns, so that grants on it stay."""
+
+_FOUND = (
+    "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.relrowsecurity, "
+    "(SELECT count(*) FROM pg_catalog.pg_trigger t "
+    "WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
+    "(SELECT count(*) FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid) "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relkind NOT IN ('i', 'I', 't') ORDER BY c.relname"
+)
+
+_EXPECTED = [
+    [
+        *([("books", "r", "p", False, 0, 0)] if old else []),
+        ("entry", "r", "p", False, 2, 0),
+        ("ledger", "r", "p", False, 0, 0),
+        *([] if old else [("state", "r", "p", False, 0, 0)]),
+    ]
+    for old in (False, True)
+]
+"""The tables of this version, and of the older one."""
 
 _MAKING = 0x6470_7364_6B00_0001
 """The number of the lock under which the tables are made: letters of the package's name."""
@@ -60,23 +123,6 @@ _WRITE = (
 )
 
 _STATE = "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync')"
-
-_WITH_BEFORE = (
-    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code, "
-    "e.of_dataset, e.of_request FROM {0}.entry e LEFT JOIN {0}.entry b ON b.seq = e.seq - 1 WHERE "
-)
-
-_TERMS = (
-    "e.seq > %s",
-    "e.seq = %s",
-    "e.of_dataset = %s",
-    "e.kind = %s",
-    "e.of_request = %s",
-    "e.runs > %s",
-)
-"""The condition of each field of `Wanted`."""
-
-_DIGESTED = (False, False, True, False, True, False)
 
 _INSERT = "INSERT INTO {0}.entry VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 
@@ -109,16 +155,11 @@ _PASSING = {
 """The codes of PostgreSQL, or their first letters, for a ledger that may be whole."""
 
 
-_inherited: list[object] = []
-"""Connections that a forked process must not close, since its parent works with them."""
-
-
 class LedgerServer(Store["_Connection"]):
     """A schema on a server with the entries and books of any number of tables."""
 
-    __slots__ = ("_claims", "_patience", "_reached", "_schema")
-
     keeps_turn = False
+    hides_causes = True
 
     def __init__(self, dsn: str, schema: str, key: bytes, patience: float | None = None) -> None:
         if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
@@ -131,22 +172,18 @@ class LedgerServer(Store["_Connection"]):
         self._claims: WeakSet[_Connection] = WeakSet()
 
     @override
-    @contextmanager
-    def typed(self) -> Generator[None]:
-        from psycopg import Error  # noqa: PLC0415  # of an extra
+    def _explained(self, error: Exception) -> Exception | None:
+        from psycopg import (  # noqa: PLC0415  # of an extra
+            DataError,
+            Error,
+            InternalError,
+            OperationalError,
+        )
 
-        try:
-            yield
-        except Error as error:
-            raise self._typed(error) from None
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            raise LedgerUnavailable(self.name, why) from error
-
-    def _typed(self, error: Error) -> Exception:
-        """Explain an error in public words. The error may show how the server is reached."""
-        from psycopg import DataError, InternalError, OperationalError  # noqa: PLC0415  # an extra
-
+        if isinstance(error, OSError):
+            return LedgerUnavailable(self.name, error.strerror or type(error).__name__)
+        if not isinstance(error, Error):
+            return None
         code = error.sqlstate
         if code is None:
             lost = isinstance(error, OperationalError)
@@ -178,7 +215,7 @@ class LedgerServer(Store["_Connection"]):
 
         def look(connection: _Connection) -> bool:
             with self.typed():
-                return connection.execute(versions.encode()).fetchall() == [([OLD_VERSION],)]
+                return connection.execute(versions.encode()).fetchall() == [([_OLD_VERSION],)]
 
         return self._connected(f"BEGIN READ ONLY; {_SET}", look)
 
@@ -187,14 +224,14 @@ class LedgerServer(Store["_Connection"]):
             with self.typed():
                 connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
                 if not self._found(connection):  # by another process meanwhile
-                    connection.execute(TABLES.format(self._schema, VERSION).encode())
+                    connection.execute(_TABLES.format(self._schema, _VERSION).encode())
                     connection.execute("COMMIT")
 
         # At another level, who waited for the lock would not see what was made meanwhile.
         self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}", make)
 
     def _found(self, connection: _Connection) -> list[Row]:
-        rows: list[Row] = connection.execute(FOUND, (self._schema[1:-1],)).fetchall()
+        rows: list[Row] = connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
         return rows
 
     @override
@@ -243,7 +280,7 @@ class LedgerServer(Store["_Connection"]):
     @override
     def abandon(self) -> None:
         super().abandon()
-        _inherited.extend(self._claims)
+        inherited.extend(self._claims)
         self._claims.clear()
 
     @override
@@ -254,13 +291,13 @@ class LedgerServer(Store["_Connection"]):
                 cursor = connection.execute(begin.encode())
                 while cursor.nextset():
                     pass
-                row = cursor.fetchone() if cursor.description else ([VERSION], "on")
+                row = cursor.fetchone() if cursor.description else ([_VERSION], "on")
         except LedgerUnavailable:
             if kept and connection.closed:
                 return False
             raise
         versions, sync = (None, None) if row is None else row
-        if versions not in ([VERSION], [OLD_VERSION]):
+        if versions not in ([_VERSION], [_OLD_VERSION]):
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
@@ -281,7 +318,7 @@ class LedgerServer(Store["_Connection"]):
             except BaseException:
                 made.close()
                 raise
-        if found and found not in EXPECTED:
+        if found and found not in _EXPECTED:
             made.close()
             raise self.damaged("it has other tables, or others beside them")
         return made
@@ -295,33 +332,44 @@ class LedgerServer(Store["_Connection"]):
 class _ServerWork(Work):
     """One transaction on a server."""
 
-    __slots__ = ("_connection", "_process", "_schema", "_server", "_statements", "_values")
+    _ENTRIES = (
+        "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, "
+        "b.code, e.of_dataset, e.of_request "
+        "FROM {0}.entry e LEFT JOIN {0}.entry b ON b.seq = e.seq - 1"
+    )
+    _TERMS = (
+        "e.seq > %s",
+        "e.seq = %s",
+        "e.of_dataset = %s",
+        "e.kind = %s",
+        "e.of_request = %s",
+        "e.runs > %s",
+    )
 
     def __init__(
         self, server: LedgerServer, connection: _Connection, schema: str, seen: Seen
     ) -> None:
         super().__init__(server, seen)
-        self._server = server
         self._connection = connection
         self._schema = schema
-        self._process = forks.process
         self._statements: list[str] = []
         self._values: list[object] = []
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        with self._server.typed():
+        with self._store.typed():
             cursor = self._connection.execute(statement.format(self._schema).encode(), values)
             return cursor.fetchall() if cursor.description else []
 
     @override
+    def _sought(self, wanted: Wanted) -> Sequence[object]:
+        dataset, request = (
+            None if name is None else _digest(name) for name in (wanted.dataset, wanted.request)
+        )
+        return wanted.after, wanted.seq, dataset, wanted.kind, request, wanted.beyond
+
+    @override
     def _rows(self, wanted: Wanted) -> list[Row]:
-        terms, values = list[str](), list[object]()
-        for term, digested, value in zip(_TERMS, _DIGESTED, wanted, strict=True):
-            if value is not None:
-                terms.append(term)
-                values.append(_digest(value) if digested else value)
-        statement = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {PAGE}"
-        return list(map(self._named, self._execute(statement, values)))
+        return list(map(self._named, super()._rows(wanted)))
 
     def _named(self, row: Row) -> Row:
         """A row with names as they are, once they fit the digests by which it was found."""
@@ -332,7 +380,7 @@ class _ServerWork(Work):
                 continue
             name = _unspelled(spelled)
             if name is None or _digest(name) != digest:
-                raise self._server.damaged(f"entry {fields[0]} is listed under another name")
+                raise self._store.damaged(f"entry {fields[0]} is listed under another name")
             fields[place] = name
         return tuple(fields)
 
@@ -351,19 +399,15 @@ class _ServerWork(Work):
         return sorted([str(_unspelled(name)) for (name,) in names])
 
     @override
-    def check(self) -> None:
-        """There is nothing to look at but the entries, which are held against their codes."""
-
-    @override
     def old_books(self) -> list[Row] | None:
-        if self._execute("SELECT version FROM {0}.ledger") != [(OLD_VERSION,)]:
+        if self._execute("SELECT version FROM {0}.ledger") != [(_OLD_VERSION,)]:
             return None
         rows = self._execute("SELECT dataset, record FROM {0}.books ORDER BY of_dataset")
         return [(_unspelled(name), record) for name, record in rows]
 
     @override
     def convert(self) -> None:
-        self._execute(CONVERT.format("{0}", VERSION))
+        self._execute(_CONVERT.format("{0}", _VERSION))
 
     @override
     def _append(
@@ -388,9 +432,7 @@ class _ServerWork(Work):
 
     @override
     def _commit(self) -> None:
-        if forks.process is not self._process:
-            raise Closed("a ledger in a forked process")
-        with self._server.typed():
+        with self._store.typed():
             self._sure("; ".join([*self._statements, "COMMIT"]), self._values)
 
     def _sure(self, statements: str, values: Sequence[object]) -> None:
@@ -418,7 +460,7 @@ class _ServerWork(Work):
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.
             why = f"PostgreSQL says: {'; '.join(warnings) or status}"
-            raise LedgerUnavailable(self._server.name, why)
+            raise LedgerUnavailable(self._store.name, why)
 
 
 @contextmanager

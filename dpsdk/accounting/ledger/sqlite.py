@@ -10,11 +10,19 @@ from typing import final
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.file import LedgerFile
-from dpsdk.accounting.ledger.network import network_of
-from dpsdk.accounting.ledger.stored import Settings, StoredLedger
+from dpsdk.accounting.ledger.stored import StoredLedger, checked_patience
 from dpsdk.errors import InvalidArgument, LedgerUnavailable
 
-__all__ = ["SQLiteLedger"]
+__all__ = ["SQLiteLedger", "network_of"]
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+_NETWORK = re.compile(
+    r"9p|acfs|afs|afpfs|beegfs|ceph|cifs|cvmfs|davfs|gfs|gfs2|glusterfs|gpfs"
+    r"|lustre|ncpfs|nfs|nfs4|ocfs2|orangefs|pvfs2|smb|smb2|smb3|smbfs|vboxsf|virtiofs|vmhgfs"
+)
+
+_LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs"})
 
 _IN_MEMORY = re.compile(r"file:(:memory:|.*[?&]mode=memory(&|$))")
 
@@ -77,13 +85,13 @@ class SQLiteLedger(StoredLedger):
         patience: float | None = None,
         allow_network: bool = False,
     ) -> None:
-        checked = Settings.of(key, anchor, patience)
+        waits = checked_patience(key, anchor, patience)
         place = _absolute(path)
         network = None if allow_network else network_of(place)
         if network is not None:
             expected = "on a disk of this machine, or come with allow_network=True"
             raise InvalidArgument("path", expected, f"a file on {network}")
-        self._begin(LedgerFile(place, checked.key, checked.patience), anchor)
+        self._begin(LedgerFile(place, bytes(key or b""), waits), anchor)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
@@ -103,3 +111,32 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     except (OSError, RuntimeError) as error:
         raise LedgerUnavailable(str(plain), "its directory cannot be found") from error
     return place
+
+
+def network_of(path: Path, mounts: str | None = None) -> str | None:
+    """The type of a network file system, or one shared with a host, on which a path lies.
+
+    None where it lies on none, or where that cannot be found out.
+    """
+    if str(path).startswith(("\\\\", "//")):
+        return "a share"
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:  # no Linux
+            return None
+    where, best = "", ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
+        inside = point == "/" or f"{path}/".startswith(f"{point}/")
+        # Of two on one point the later one hides the other.
+        if inside and len(point) >= len(where):
+            where, best = point, after.split(" ")[0]
+    remote = bool(_NETWORK.fullmatch(best)) or (
+        best.startswith("fuse.") and best not in _LOCAL_FUSE
+    )
+    return best if remote else None

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from threading import local
 from types import MappingProxyType
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import finalize
 
 from dpsdk._tokens import fresh_token
 from dpsdk.accounting.ledger import forks
+from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.chain import CHECKPOINT, SPACING, START, TAKEN, Entry, coded, fits
 from dpsdk.accounting.ledger.charge import Charge, dumped
 from dpsdk.accounting.ledger.snapshot import (
@@ -25,7 +27,7 @@ from dpsdk.accounting.ledger.snapshot import (
     digests_of,
     restored,
 )
-from dpsdk.errors import LedgerDamaged, RecordError
+from dpsdk.errors import Closed, LedgerDamaged, RecordError
 
 __all__ = [
     "NOTHING",
@@ -38,6 +40,7 @@ __all__ = [
     "Wanted",
     "Work",
     "Writing",
+    "inherited",
 ]
 
 Row = tuple[object, ...]
@@ -130,21 +133,25 @@ class Wanted(NamedTuple):
         )
 
 
-_inherited: list[object] = []
+inherited: list[object] = []
 """Connections that a forked process must not close, since its parent works with them."""
 
 
 class Store(ABC, Generic[C]):
     """A store of entries and books of any number of tables: a file, or a schema on a server."""
 
-    __slots__ = ("__weakref__", "_idle", "charges", "key", "name", "seen", "snapshots")
-
-    keeps_turn: bool
+    keeps_turn: ClassVar[bool]
     """True if a turn to write lasts beyond the commit, until the block ends."""
+
+    hides_causes: ClassVar[bool] = False
+    """True if errors of the system below may show how it is reached."""
 
     def __init__(self, name: str, key: bytes) -> None:
         self.name: str = name
         self.key: bytes = key
+        self.anchor: Anchor | None = None
+        self.busy = local()
+        """Whether a thread has a turn."""
         self.seen: Seen = NOTHING
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
         self.snapshots: dict[str, tuple[int, Snapshot]] = {}
@@ -164,16 +171,26 @@ class Store(ABC, Generic[C]):
 
     def abandon(self) -> None:
         """Leave to the parent of a forked process what is its own."""
-        _inherited.append(self._idle)
+        inherited.append(self._idle)
         self._renew()
 
     def damaged(self, why: str) -> LedgerDamaged:
         """The error that says what does not fit."""
         return LedgerDamaged(self.name, why)
 
+    def typed(self) -> _Typed:
+        """Raise what goes wrong with it, in a `with`, as one of two errors in public words."""
+        return _Typed(self)
+
+    def explain(self, error: Exception) -> None:
+        """Raise an error of the system below in public words; nothing where it is another's."""
+        known = self._explained(error)
+        if known is not None:
+            raise known from None if self.hides_causes else error
+
     @abstractmethod
-    def typed(self) -> AbstractContextManager[None]:
-        """Raise what goes wrong with it as one of two errors, in public words."""
+    def _explained(self, error: Exception) -> Exception | None:
+        """An error in public words; None if it is something else."""
 
     @abstractmethod
     def begin(self) -> bool:
@@ -243,7 +260,7 @@ class Store(ABC, Generic[C]):
         """End a transaction, and keep its connection for the next one if it is whole."""
         connection = held[-1]
         if process is not forks.process:
-            _inherited.append(held.pop())
+            inherited.append(held.pop())
             return
         if whole:
             # A signal handler's error, in the middle of an answer, leaves one that cannot go on.
@@ -257,6 +274,20 @@ class Store(ABC, Generic[C]):
         held.clear()
 
 
+class _Typed:
+    """Explains the errors of a `with`."""
+
+    def __init__(self, store: Store[C]) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, Exception):
+            self._store.explain(error)
+
+
 def _close_all(connections: list[C], process: object) -> None:
     """Close what was kept, in the process that made it."""
     while connections and process is forks.process:
@@ -267,17 +298,34 @@ def _close_all(connections: list[C], process: object) -> None:
 class Work(ABC):
     """One transaction."""
 
-    __slots__ = ("_newest", "_pending", "_seen", "_store")
+    _ENTRIES: ClassVar[str]
+    """Selects entries, each with the code before it."""
+
+    _TERMS: ClassVar[tuple[str, ...]]
+    """The condition of each field of `Wanted`."""
 
     def __init__(self, store: Store[C], seen: Seen) -> None:
         self._store = store
         self._seen = seen
+        self._process = forks.process
         self._newest: Entry | None = None
         self._pending: dict[str, tuple[int, Snapshot]] = {}
 
     @abstractmethod
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """The rows of a statement."""
+
+    def _sought(self, wanted: Wanted) -> Sequence[object]:
+        """The values of the terms."""
+        return wanted
+
     def _rows(self, wanted: Wanted) -> list[Row]:
         """The first entries of some, up to `PAGE`, each with the code before it."""
+        values = zip(self._TERMS, self._sought(wanted), strict=True)
+        given = [pair for pair in values if pair[1] is not None]
+        terms = " AND ".join([term for term, _ in given])
+        statement = f"{self._ENTRIES} WHERE {terms} ORDER BY e.seq LIMIT {PAGE}"
+        return self._execute(statement, [value for _, value in given])
 
     @abstractmethod
     def _last(self) -> object:
@@ -291,8 +339,7 @@ class Work(ABC):
     def datasets(self) -> list[str]:
         """The names of the tables that there are books for, sorted."""
 
-    @abstractmethod
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027  # where nothing but entries can be looked at
         """Refuse what the system below finds damaged, as an index that leaves something out."""
 
     @abstractmethod
@@ -474,6 +521,8 @@ class Work(ABC):
 
     def commit(self, seen: Seen) -> None:
         """Wait until what was written is safe, and remember how far the chain goes with it."""
+        if forks.process is not self._process:
+            raise Closed("a ledger in a forked process")
         self._commit()
         self._store.snapshots.update(self._pending)
         self._store.seen = seen

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from threading import local
 from time import sleep
-from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar, cast
 
 from dpsdk._checks import shown, to_finite, to_name
 from dpsdk._records import shows_half_made
@@ -28,7 +27,7 @@ from dpsdk.errors import (
     Reentered,
 )
 
-__all__ = ["StoredLedger", "Mark", "Settings"]
+__all__ = ["Mark", "StoredLedger", "checked_patience"]
 
 _SHORTEST_KEY = 16
 
@@ -42,40 +41,22 @@ _PAUSES = (0.05, 0.5, 2.0)
 R = TypeVar("R")
 
 
-class Settings(NamedTuple):
-    """The checked settings of ledgers on a store."""
-
-    key: bytes
-    anchor: Anchor | None
-    patience: float | None
-
-    @classmethod
-    def of(cls, key: bytes | None, anchor: Anchor | None, patience: float | None) -> Settings:
-        """The settings of a key, an anchor and seconds to wait, of which each may be left out."""
-        if key is not None and (not isinstance(key, bytes) or len(key) < _SHORTEST_KEY):
-            # Not what was given, which may be most of a key.
-            expected = f"at least {_SHORTEST_KEY} random bytes"
-            raise InvalidArgument("key", expected, type(key).__name__)
-        if anchor is not None and (isinstance(anchor, type) or not isinstance(anchor, Anchor)):
-            raise InvalidArgument("anchor", "an anchor", shown(anchor))
-        if patience is not None:
-            seconds = float(to_finite("patience", patience))
-            if not _LEAST_PATIENCE <= seconds <= _MOST_PATIENCE:
-                expected = f"from {_LEAST_PATIENCE} to {_MOST_PATIENCE:,} seconds"
-                raise InvalidArgument("patience", expected, shown(patience))
-            patience = seconds
-        return cls(bytes(key or b""), anchor, patience)
-
-
-class _Shared:
-    """The state that ledgers on one store share in a process."""
-
-    __slots__ = ("anchor", "busy", "store")
-
-    def __init__(self, store: Store[Any], anchor: Anchor | None) -> None:
-        self.store = store
-        self.anchor = anchor
-        self.busy = local()
+def checked_patience(
+    key: bytes | None, anchor: Anchor | None, patience: float | None
+) -> float | None:
+    """Refuse a key, an anchor or seconds to wait that are none, and give the seconds."""
+    if key is not None and (not isinstance(key, bytes) or len(key) < _SHORTEST_KEY):
+        # Not what was given, which may be most of a key.
+        raise InvalidArgument("key", f"at least {_SHORTEST_KEY} random bytes", type(key).__name__)
+    if anchor is not None and (isinstance(anchor, type) or not isinstance(anchor, Anchor)):
+        raise InvalidArgument("anchor", "an anchor", shown(anchor))
+    if patience is None:
+        return None
+    seconds = float(to_finite("patience", patience))
+    if not _LEAST_PATIENCE <= seconds <= _MOST_PATIENCE:
+        expected = f"from {_LEAST_PATIENCE} to {_MOST_PATIENCE:,} seconds"
+        raise InvalidArgument("patience", expected, shown(patience))
+    return seconds
 
 
 class Mark:
@@ -95,11 +76,10 @@ class Mark:
 class StoredLedger:
     """A ledger on a store of entries; see `SQLiteLedger` and `PostgresLedger`."""
 
-    __slots__ = ("__weakref__", "_name", "_shared")
-
     def _begin(self, store: Store[Any], anchor: Anchor | None) -> None:
         """Make the store if there is none, and look how it stands."""
-        self._shared = _Shared(store, anchor)
+        store.anchor = anchor
+        self._store = store
         self._name: str | None = None
         if store.begin():
             self._turn(self._upgrade)
@@ -125,14 +105,14 @@ class StoredLedger:
         if self._name is not None and own != self._name:
             raise LedgerConflict("dataset", shown(self._name), shown(own))
         other = object.__new__(type(self))
-        other._shared = self._shared
+        other._store = self._store
         other._name = own
         return other
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """The names of all tables that there are books for."""
-        return self._shared.store.read(lambda work: tuple(sorted(work.follow().latest)))
+        return self._store.read(lambda work: tuple(sorted(work.follow().latest)))
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all, and have it on the disk; see `Ledger`.
@@ -185,11 +165,11 @@ class StoredLedger:
             name = self._only(seen)
             return Books() if name is None else work.snapshot(name, seen).books
 
-        return self._shared.store.read(books)
+        return self._store.read(books)
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`. Raises as `read` does."""
-        store, since = self._shared.store, max(since, 0)
+        store, since = self._store, max(since, 0)
 
         def look(work: Work) -> tuple[str, list[Charge], list[Charge]]:
             seen = work.follow()
@@ -247,11 +227,11 @@ class StoredLedger:
             found = work.of_request(self._only(work.follow()) or "", ANSWER, name)
             return None if found is None else found.body
 
-        return self._shared.store.read(look)
+        return self._store.read(look)
 
     def mark_partition(self) -> Mark | None:
         """Mark the partition to be opened as its process's own; None if somebody has one open."""
-        claim = self._shared.store.claim(self._name or "")
+        claim = self._store.claim(self._name or "")
         return None if claim is None else Mark(claim)
 
     def verify(self) -> int:
@@ -264,7 +244,7 @@ class StoredLedger:
         LedgerUnavailable
             If it cannot be read.
         """
-        store, put = self._shared.store, self._anchored()
+        store, put = self._store, self._anchored()
 
         def check(work: Work) -> int:
             work.check()
@@ -288,7 +268,7 @@ class StoredLedger:
 
     def _take(self, plan: Callable[[Work, Seen], tuple[R, Writing | None]]) -> R:
         """Write what a plan makes of the ledger, and give its result once that is safe."""
-        store, tried = self._shared.store, dict[Entry, R]()
+        store, tried = self._store, dict[Entry, R]()
 
         def act(work: Work, seen: Seen) -> tuple[R, Seen | None]:
             self._check_anchor(work, seen, self._anchored())
@@ -307,21 +287,21 @@ class StoredLedger:
             return result, after
 
         result, after = self._turn(act)
-        if after is not None and not store.keeps_turn and self._shared.anchor is not None:
+        if after is not None and not store.keeps_turn and self._store.anchor is not None:
             self._turn(self._catch_up)
         return result
 
     def _turn(self, act: Callable[[Work, Seen], R]) -> R:
         """Act in a turn, which nobody waits for who has it; again if the connection is lost."""
-        shared = self._shared
-        if getattr(shared.busy, "inside", False):
+        store = self._store
+        if getattr(store.busy, "inside", False):
             raise Reentered("a ledger")
         pauses, lost = iter(_PAUSES), False
         try:
-            shared.busy.inside = True
+            store.busy.inside = True
             while True:
                 try:
-                    return shared.store.write(lambda work: act(work, work.follow()))
+                    return store.write(lambda work: act(work, work.follow()))
                 except Uncertain as error:
                     why, lost = error.why, True
                 except LedgerUnavailable as error:
@@ -334,11 +314,11 @@ class StoredLedger:
                     raise why
                 sleep(pause)
         finally:
-            shared.busy.inside = False
+            store.busy.inside = False
 
     def _upgrade(self, work: Work, seen: Seen) -> None:
         """Go on with what version 0.1.0 wrote, in one transaction: the chain stays as it is."""
-        store, old = self._shared.store, work.old_books()
+        store, old = self._store, work.old_books()
         if old is None:  # somebody was first
             return
         self._check_anchor(work, seen, self._anchored())
@@ -360,10 +340,10 @@ class StoredLedger:
 
     def _put(self, seen: Seen) -> None:
         """Have the anchor know how far the ledger has come."""
-        shared = self._shared
-        if shared.anchor is not None:
-            with shared.store.typed():
-                shared.anchor.put(seen.seq, seen.code)
+        store = self._store
+        if store.anchor is not None:
+            with store.typed():
+                store.anchor.put(seen.seq, seen.code)
 
     def _catch_up(self, work: Work, seen: Seen) -> None:
         """Have the anchor know all that was written, unless somebody saw to that already."""
@@ -374,16 +354,16 @@ class StoredLedger:
 
     def _anchored(self) -> tuple[int, bytes] | None:
         """The entry that the anchor knows. Out of a turn, it is asked before the ledger is read."""
-        shared = self._shared
-        if shared.anchor is None:
+        store = self._store
+        if store.anchor is None:
             return None
-        with shared.store.typed():
-            return shared.anchor.get()
+        with store.typed():
+            return store.anchor.get()
 
     def _check_anchor(self, work: Work, seen: Seen, put: tuple[int, bytes] | None) -> None:
         """Refuse a ledger that has not what its anchor knows of."""
         if put is not None and (put[0] > seen.seq or (put[0] and work.code_at(put[0]) != put[1])):
-            damaged = self._shared.store.damaged
+            damaged = self._store.damaged
             raise damaged("its anchor knows of entries that it does not have")
 
     def _only(self, seen: Seen) -> str | None:
@@ -399,21 +379,21 @@ class StoredLedger:
         try:
             records = json.loads(entry.body)
             if not isinstance(records, list):
-                raise self._shared.store.damaged(f"entry {entry.seq} is no list of charges")
+                raise self._store.damaged(f"entry {entry.seq} is no list of charges")
             return [charge_of(one) for one in cast("list[object]", records)]
         except (ValueError, RecursionError) as error:
             raise self._unread(error) from error
 
     def _unread(self, error: Exception) -> Exception:
         why = str(error) if isinstance(error, RecordError) else "it holds what is no JSON"
-        return self._shared.store.damaged(why)
+        return self._store.damaged(why)
 
     def __repr__(self) -> str:
-        shared = self._shared
+        store = self._store
         of = "" if self._name is None else f", {self._name!r}"
-        anchor = "" if shared.anchor is None else ", anchored"
-        keyed = ", with a key" if shared.store.key else ""
-        return f"{type(self).__name__}({shared.store.name!r}{of}{keyed}{anchor})"
+        anchor = "" if store.anchor is None else ", anchored"
+        keyed = ", with a key" if store.key else ""
+        return f"{type(self).__name__}({store.name!r}{of}{keyed}{anchor})"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise NotCopyable("a ledger")

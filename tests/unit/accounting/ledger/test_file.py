@@ -182,7 +182,7 @@ def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
         monkeypatch.setattr(files, "_PATIENCE", 0.2)
         assert opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") == 1
 
-    thread = threading.Thread(target=getattr(ledger._shared.store, kind), args=(work,))
+    thread = threading.Thread(target=getattr(ledger._store, kind), args=(work,))
     thread.start()
     begun.wait(60)
     later = threading.Timer(0.05, end.set)
@@ -204,7 +204,7 @@ def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
         begun.set()
         end.wait(60)
 
-    thread = threading.Thread(target=ledger._shared.store.read, args=(work,))
+    thread = threading.Thread(target=ledger._store.read, args=(work,))
     thread.start()
     begun.wait(60)
     assert ended(forked(lambda: None)) == 0

@@ -27,7 +27,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.accounting.ledger import file as files
-from dpsdk.accounting.ledger.network import network_of
+from dpsdk.accounting.ledger.sqlite import network_of
 from dpsdk.accounting.ledger.store import Work
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
@@ -222,7 +222,7 @@ def refused(code: int):
 
 def reopen(ledger: SQLiteLedger) -> None:
     """Have the next piece of work open the file again."""
-    ledger._shared.store.close_idle()
+    ledger._store.close_idle()
 
 
 def test_a_full_disk_refuses_and_keeps_what_there_was(path, monkeypatch):
@@ -358,7 +358,7 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
 
     def pragma(name: str) -> Any:
         ask = f"PRAGMA {name}"
-        return ledger._shared.store.read(lambda work: work._connection.execute(ask).fetchone())
+        return ledger._store.read(lambda work: work._connection.execute(ask).fetchone())
 
     assert pragma("journal_mode") == (mode,)
     assert pragma("synchronous") == (sync,)
@@ -583,5 +583,5 @@ def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_o
         other.join()
         work.follow()
 
-    ledger._shared.store.read(read)
+    ledger._store.read(read)
     assert odometer.count == 1

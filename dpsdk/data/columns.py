@@ -12,7 +12,7 @@ from dpsdk._records import frozen
 from dpsdk.errors import DataError
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Column", "Kind", "array_column", "kind_of_array", "require_columns"]
+__all__ = ["SAFE", "Column", "Kind", "array_column", "is_large", "kind_of_array", "require_columns"]
 
 
 def require_columns(
@@ -78,10 +78,15 @@ class Column:
     missing: Bools | None = None
     places: Ints | None = None
     """The place of each row's value among `values`; None where each row has its own."""
+    guessed: bool = False
+    """True if the rows decided on the type, so that one of them could make floats of integers."""
 
     def __len__(self) -> int:
         return len(self.values if self.places is None else self.places)
 
+
+SAFE = 2**53
+"""Below this, every integer is a float of 64 bits; from it on, several may have become one."""
 
 _KINDS = {
     "b": Kind.BOOLEAN,
@@ -101,6 +106,11 @@ def kind_of_array(dtype: np.dtype[np.generic]) -> Kind | str:
         unit, _ = np.datetime_data(cast("np.dtype[np.datetime64]", dtype))
         return Kind.DATE if unit in {"Y", "M", "W", "D"} else Kind.NAIVE_TIME
     return _KINDS.get(dtype.kind) or _NAMES.get(dtype.kind, "values of an unknown type")
+
+
+def is_large(values: Array) -> Bools:
+    """Return which numbers of an array may have become others as floats."""
+    return (values >= SAFE) | (values <= -SAFE)
 
 
 def array_column(given: object) -> tuple[Array, Bools | None]:

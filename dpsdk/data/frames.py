@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpsdk._records import evolve
 from dpsdk.data.columns import Column, Kind, array_column, kind_of_array
 from dpsdk.data.moments import moment_column
 from dpsdk.errors import MissingExtra
@@ -109,8 +110,9 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     dtype, native = series.dtype, series.to_native()
     if (times := _times_of_dictionary(native)) is not None:
         return series_as_column(nw.from_native(times, series_only=True))
+    guessed = _is_guessed(native)
     if (listed := _listed_column(native)) is not None:
-        return listed
+        return evolve(listed, guessed=guessed)
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     kind = kind_of_dtype(dtype)
     if isinstance(dtype, nw.Categorical | nw.Enum) and series.implementation.is_polars():
@@ -131,7 +133,17 @@ def series_as_column(series: nw.Series[Any]) -> Column:
         if kind is Kind.UNTYPED and isinstance(dtype, nw.Unknown):
             # Objects of a class that its library made for them, as intervals.
             kind = "values of an unknown type"
-    return Column(kind, values, missing)
+    return Column(kind, values, missing, guessed=guessed)
+
+
+def _is_guessed(native: object) -> bool:
+    """Return whether a column is of a type that pandas takes from the rows, and is numpy's own."""
+    dtype: Any = getattr(native, "dtype", None)
+    held: Any = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    # The texts of pandas 3 are a type that it takes from the rows, too; their missing value is NaN.
+    return isinstance(held, np.dtype) or (
+        type(held).__name__ == "StringDtype" and isinstance(held.na_value, float)
+    )
 
 
 def _times_of_dictionary(native: Any) -> Any:

@@ -4,6 +4,8 @@ Matching never fails because of a value and never says which values it met. The 
 by whichever door a table comes in:
 
 - A float is the decimal that it prints as in its own width.
+- A number from 2^53 on, in a column whose type follows from its rows, is the nearest float of 64
+  bits, as it is beside a null.
 - A text is a number where it spells one in strict decimals; numbers match by their exact value.
 - A truth value is the text True or False to a `Categorical`, and no number.
 - An empty text, nan and NaN are missing values, unless they are labels.
@@ -18,9 +20,9 @@ from typing import Generic, TypeVar, cast
 
 import numpy as np
 
-from dpsdk.data.columns import Column, Kind
+from dpsdk.data.columns import Column, Kind, is_large
 from dpsdk.data.moments import Moment, moment_of
-from dpsdk.data.texts import Number, TextFormat, is_nan, plain
+from dpsdk.data.texts import Number, TextFormat, is_nan, nearest_float, plain
 from dpsdk.typing import Array, Ints
 
 __all__ = ["ANY", "MOMENTS", "NUMBERS", "Matcher", "Memo"]
@@ -58,6 +60,8 @@ class Matcher(ABC):
 
     clips: bool = False
     """True if numbers beyond the bounds are moved to them."""
+    far: bool = False
+    """True if numbers from 2^53 on, of which floats do not hold all, lie in several cells."""
     reads_digits: bool = False
     """True if every text of digits is read as the integer that it spells."""
 
@@ -67,6 +71,8 @@ class Matcher(ABC):
         self.texts: TextFormat = texts
         self.numbers: dict[Number, int] = {}
         """The cells of the numbers that are labels."""
+        self.rounds: bool = False
+        """True while a column is read whose integers could have become floats."""
         self.rest: int = -1
         """The cell of what is neither missing nor a label."""
 
@@ -82,9 +88,13 @@ class Matcher(ABC):
     def refusal(self, kind: Kind | str) -> str | None:
         """Return what would match instead of a column of this kind, or None if that can match."""
 
-    @abstractmethod
     def number(self, value: Number) -> int:
         """Return the cell of a number, which may be infinite but not NaN."""
+        return self._number(nearest_float(value) if self.rounds else value)
+
+    @abstractmethod
+    def _number(self, value: Number) -> int:
+        """Return the cell of a number as it is."""
 
     def boolean(self, *, value: bool) -> int:  # noqa: ARG002  # most attributes have none
         """Return the cell of a truth value."""
@@ -105,6 +115,7 @@ class Matcher(ABC):
 
     def encode(self, column: Column) -> Ints:
         """Return the cell numbers of a column's values."""
+        self.rounds = column.guessed and self.far
         # No warning of numpy's may depend on what it meets.
         with np.errstate(all="ignore"):
             codes = self._encode(column)
@@ -125,7 +136,10 @@ class Matcher(ABC):
                 cells = [self.boolean(value=False), self.boolean(value=True)]
                 return np.array(cells)[values.astype(np.intp)]
             case "i" | "u":
-                return self.integers(values)
+                codes = self.integers(values)
+                if self.rounds and (large := is_large(values)).any():
+                    codes[large] = self.floats(values[large].astype(np.float64))
+                return codes
             case "f":
                 return self.floats(values)
             case _:

@@ -7,11 +7,19 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk.data.columns import Kind
+from dpsdk.data.columns import SAFE, Kind
 from dpsdk.data.matcher import ANY, NUMBERS, Matcher
 from dpsdk.data.moments import Moment
 from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher
-from dpsdk.data.texts import MISSING, Number, TextFormat, is_canonical, is_number, is_text
+from dpsdk.data.texts import (
+    MISSING,
+    Number,
+    TextFormat,
+    is_canonical,
+    is_number,
+    is_text,
+    nearest_float,
+)
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
 from dpsdk.domain.calendar import DAY, UNITS
 from dpsdk.domain.spelling import normal
@@ -32,6 +40,14 @@ class _LabelMatcher(Matcher):
         self.numbers: dict[Number, int] = {
             Decimal(label): cell for label, cell in self._labels.items() if is_canonical(label)
         }
+        self.far: bool = any(not -SAFE < number < SAFE for number in self.numbers)
+        rounded = [nearest_float(number) for number in self.numbers]
+        # A float that might be any of several labels is none.
+        self._rounded: dict[Number, int] = {
+            number: cell
+            for number, cell in zip(rounded, self.numbers.values(), strict=True)
+            if not self.far or rounded.count(number) == 1
+        }
         # Among "08", "09" and "10", a column of integers would find one label of three.
         self._odd = next(
             (one for one in self._labels if is_number(one) and not is_canonical(one)), None
@@ -41,8 +57,8 @@ class _LabelMatcher(Matcher):
         """Return whether labels are numbers, and all of those as numbers print."""
         return bool(self.numbers) and self._odd is None
 
-    def number(self, value: Number) -> int:
-        return self.numbers.get(value, self.rest)
+    def _number(self, value: Number) -> int:
+        return (self._rounded if self.rounds else self.numbers).get(value, self.rest)
 
     def label(self, text: str) -> int | None:
         """Return the cell of a text that is a label."""
@@ -139,7 +155,7 @@ class DateMatcher(Matcher):
             return f"times without a zone, {place}" if self.zone is None else None
         return "dates, times, or texts that spell them as 2024-03-31 or 2024-03-31T23:59"
 
-    def number(self, value: Number) -> int:  # noqa: ARG002  # no number is a date
+    def _number(self, value: Number) -> int:  # noqa: ARG002  # no number is a date
         return -1
 
     def text(self, value: str) -> int:

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from dpsdk.data.columns import Kind
+from dpsdk.data.columns import SAFE, Kind
 from dpsdk.data.matcher import ANY, NUMBERS, Matcher
 from dpsdk.data.texts import Number, TextFormat, printed_decimal
 from dpsdk.domain import Binned, Integer
@@ -38,8 +38,9 @@ class IntegerMatcher(_NumericMatcher):
         super().__init__(attribute.name, attribute.size, texts, clip=clip)
         self.low: int = attribute.low
         self.high: int = attribute.high
+        self.far: bool = not -SAFE < self.low <= self.high < SAFE
 
-    def number(self, value: Number) -> int:
+    def _number(self, value: Number) -> int:
         if value < self.low:
             return 0 if self.clips else -1
         if value > self.high:
@@ -53,7 +54,7 @@ class IntegerMatcher(_NumericMatcher):
         low, high = max(self.low, info.min), min(self.high, info.max)
         if low > high:
             # The whole type lies on one side of the bounds.
-            return np.full(len(values), self.number(info.max))
+            return np.full(len(values), self._number(info.max))
         wide = values.astype(np.uint64 if info.min == 0 else np.int64, copy=False)
         # Modulo 2^64, what is below the bounds is farther above the lower one than the upper one.
         steps = wide.view(np.uint64) - np.uint64(low % 2**64)
@@ -65,8 +66,8 @@ class IntegerMatcher(_NumericMatcher):
         codes |= np.negative(outside, out=outside)
         if self.clips:
             kind = values.dtype.type
-            codes[values < kind(low)] = self.number(self.low - 1)
-            codes[values > kind(high)] = self.number(self.high + 1)
+            codes[values < kind(low)] = self._number(self.low - 1)
+            codes[values > kind(high)] = self._number(self.high + 1)
         return codes
 
     def floats(self, values: Array) -> Ints:
@@ -95,8 +96,9 @@ class BinnedMatcher(_NumericMatcher):
     def __init__(self, attribute: Binned, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(attribute.name, attribute.size, texts, clip=clip)
         self.exact: tuple[Decimal, ...] = tuple(Decimal(repr(edge)) for edge in attribute.edges)
+        self.far: bool = not -SAFE < self.exact[0] <= self.exact[-1] < SAFE
 
-    def number(self, value: Number) -> int:
+    def _number(self, value: Number) -> int:
         cell = bisect_right(self.exact, value) - 1
         if cell == self.size and value == self.exact[-1]:
             return cell - 1

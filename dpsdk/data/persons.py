@@ -1,7 +1,8 @@
 """Persons: whose each row is, and which rows of a person are kept.
 
 An identifier is a text, and an integer is that of its digits. What has no identifier is nobody's:
-a missing value, a truth value, a fraction.
+a missing value, a truth value, a fraction; and a number that may be any of several, as a float from
+2^53 on is, and an integer that would have become such a float beside a null.
 
 At most so many rows of a person are kept, by a rule that looks at that person alone. Every row gets
 a key, made of whose it is, its cell in the full domain, and which of the person's rows in that cell
@@ -25,11 +26,11 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk.data.columns import Column, Kind
+from dpsdk.data.columns import SAFE, Column, Kind, is_large
 from dpsdk.data.matcher import ANY, Matcher
 from dpsdk.data.texts import MISSING, Number, TextFormat, plain
 from dpsdk.data.unit import PrivacyUnit
-from dpsdk.typing import Bools, Ints
+from dpsdk.typing import Array, Bools, Ints
 
 __all__ = [
     "ALPHABET",
@@ -73,6 +74,9 @@ WHITE_SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()
 """The characters that `strip` drops, written out for engines that would drop less."""
 
 _CHUNK = 2**16
+
+_SMALL = 4
+"""Bytes of integers that all stay what they are as floats."""
 
 _HUGE = 2**17
 """Bits of integers whose digits would take long to write."""
@@ -122,12 +126,12 @@ class PersonMatcher(Matcher):
         return f"column {self.name!r} holds {held}, which tell nobody apart; give {expected}"
 
     def refusal(self, kind: Kind | str) -> str | None:
-        if kind in ANY or kind is Kind.INTEGER:
+        # A float may be an integer that became one beside a null.
+        if kind in ANY or kind in {Kind.INTEGER, Kind.FLOAT}:
             return None
-        where = ", in a type for integers that may be null" if kind is Kind.FLOAT else ""
-        return f"identifiers that are integers or texts{where}"
+        return "identifiers that are integers or texts"
 
-    def number(self, value: Number) -> int:
+    def _number(self, value: Number) -> int:
         """Return the person of a number. A float in a column of objects may be a whole number."""
         if not isinstance(value, int):
             if not value.is_finite() or value.adjusted() > 50 or value != value.to_integral_value():
@@ -147,32 +151,51 @@ class PersonMatcher(Matcher):
         values = column.values
         if column.kind is Kind.NULL or not len(values):
             return np.full(len(column), -1)
-        if values.dtype.kind in "iu":
-            self._distinct, persons = np.unique(values, return_inverse=True)
+        if values.dtype.kind in "iuf":
+            persons = self._of_numbers(values, guessed=column.guessed)
         else:
-            persons = self._of_items(cast("list[object]", values.tolist()))
+            persons = self._of_items(cast("list[object]", values.tolist()), guessed=column.guessed)
         if column.places is not None:
             persons = persons[column.places]
         if column.missing is not None:
             persons[column.missing] = -1
         return persons
 
-    def _of_items(self, items: Sequence[object]) -> Ints:
+    def _of_numbers(self, values: Array, *, guessed: bool) -> Ints:
+        floats = values.dtype.kind == "f"
+        nobody = np.zeros(len(values), dtype=bool)
+        if floats or (guessed and values.dtype.itemsize > _SMALL):
+            nobody = is_large(values)
+        if floats:
+            nobody |= values != np.rint(values)
+            values = np.where(nobody, 0, values).astype(np.int64)
+        self._distinct, persons = np.unique(values, return_inverse=True)
+        persons[nobody] = -1
+        return persons
+
+    def _of_items(self, items: Sequence[object], *, guessed: bool) -> Ints:
         known = self._memo
         if set(map(type, items)) == {str}:
             return np.fromiter(
                 map(known.__getitem__, cast("list[str]", items)), np.int64, len(items)
             )
-        found = (known[item] if type(item) is str else self._other(item) for item in items)
+        found = (
+            known[item] if type(item) is str else self._other(item, guessed=guessed)
+            for item in items
+        )  # fmt: skip
         return np.fromiter(found, np.int64, len(items))
 
-    def _other(self, item: object) -> int:
+    def _other(self, item: object, *, guessed: bool) -> int:
         # Identifiers of the standard library that are neither integers nor texts.
         known = getattr(sys.modules.get("uuid"), "UUID", None)
         value = str(item) if type(item) is known else plain(item)
         if value is None or isinstance(value, bool):
             return -1
-        return self.text(value) if isinstance(value, str) else self.number(value)
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(item, float | np.floating) or (guessed and isinstance(value, int)):
+            return self.number(value) if -SAFE < value < SAFE else -1
+        return self.number(value)
 
 
 def kept_codes(

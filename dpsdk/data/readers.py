@@ -243,7 +243,9 @@ def _as_column(given: object) -> Column:
     values, missing = array_column(given)
     if values.dtype.kind == "M":
         return moment_column(values, missing)
-    return Column(kind_of_array(values.dtype), values, missing)
+    # Lists keep each value as it is, and masked arrays a type that no gap can change.
+    guessed = missing is None and issubclass(type(given), np.ndarray)
+    return Column(kind_of_array(values.dtype), values, missing, guessed=guessed)
 
 
 def _check(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> None:

@@ -13,9 +13,11 @@ from dpsdk._checks import shown
 from dpsdk.data.readers import Parameters
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 
-__all__ = ["borrowed_postgres", "query_frame", "quoted"]
+__all__ = ["borrowed_postgres", "may_roll_back", "query_frame", "quoted"]
 
 _numbers = count(1)
+_in_transaction: list[object] = []
+"""Connections of psycopg while they are lent within a transaction."""
 
 
 @contextmanager
@@ -179,6 +181,11 @@ def borrowed_postgres(connection: Any) -> Generator[None]:
     """
     factory = connection.row_factory
     connection.row_factory = sys.modules["psycopg.rows"].tuple_row
+    if (
+        began := connection.info.transaction_status
+        != sys.modules["psycopg"].pq.TransactionStatus.IDLE
+    ):
+        _in_transaction.append(connection)
     try:
         # What fails is rolled back, the time zone with it.
         with connection.transaction():
@@ -187,6 +194,13 @@ def borrowed_postgres(connection: Any) -> Generator[None]:
             connection.execute("SELECT set_config('TimeZone', %s, false)", (zone,))
     finally:
         connection.row_factory = factory
+        if began:
+            _in_transaction.remove(connection)
+
+
+def may_roll_back(connection: object) -> bool:
+    """Return whether a connection is lent within a transaction of its owner's."""
+    return any(one is connection for one in _in_transaction)
 
 
 def _in_postgres(backend: Any, connection: Any, query: str) -> object:

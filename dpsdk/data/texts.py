@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsdk._checks import shown, to_flag
 from dpsdk._records import field, frozen
+from dpsdk.data.columns import SAFE
 from dpsdk.data.moments import Moment, moment_reader, read_moment
 from dpsdk.errors import InvalidArgument
 
@@ -23,6 +24,7 @@ __all__ = [
     "is_nan",
     "is_number",
     "is_text",
+    "nearest_float",
     "plain",
     "printed_decimal",
 ]
@@ -154,6 +156,17 @@ class TextFormat:
 
 
 _PLAIN = TextFormat()
+
+
+def nearest_float(value: Number) -> Number:
+    """Return a number from 2^53 on as the decimal that the nearest float of 64 bits prints as."""
+    if -SAFE < value < SAFE:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        return value
+    return value if np.isinf(number) else Decimal(repr(number))
 
 
 def printed_decimal(value: np.floating) -> Decimal:

@@ -36,7 +36,9 @@ class PrivacyUnit:
     An identifier is an integer or a text. It is compared exactly as it is, but for these: an
     integer is the same as the text of its digits, and `strip=True` of a loader drops white space
     around it. A row whose identifier is missing (null, an empty text, nan or NaN) is left out,
-    since nobody can say whose it is. The column may be an attribute of the domain, too.
+    since nobody can say whose it is; so is one with a float that need not be one integer, and one
+    with an integer from 2**53 on in a column of numpy's types, which a null would make floats of.
+    The column may be an attribute of the domain, too.
 
     Parameters
     ----------

@@ -319,9 +319,9 @@ def test_types_of_postgres_alone_are_read_as_the_texts_that_it_writes(postgres, 
     psycopg = pytest.importorskip("psycopg")
     some = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
     with psycopg.connect(postgres) as connection:
-        connection.execute("CREATE TYPE mood AS ENUM ('x', 'y', 'z')")
+        connection.execute("CREATE TYPE feeling AS ENUM ('x', 'y', 'z')")
         connection.execute(
-            'CREATE TABLE own (mood mood, "a""b" uuid, sizes int[], bits bit(3), number numeric)'
+            'CREATE TABLE own (mood feeling, "a""b" uuid, sizes int[], bits bit(3), number numeric)'
         )
         connection.execute(
             "INSERT INTO own VALUES (%s, %s, %s, B'101', 'NaN'), ('y', NULL, NULL, NULL, 1.50),"

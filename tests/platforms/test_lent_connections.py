@@ -11,7 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dpsdk import Categorical, Date, Domain, Integer, Neighbors, PrivacyUnit, PrivateData
+from dpsdk import (
+    Binned,
+    Boolean,
+    Categorical,
+    Date,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivacyUnit,
+    PrivateData,
+)
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError, MissingExtra
 
@@ -186,6 +196,37 @@ def test_postgres_is_left_as_it_was(postgres, ibis):
         assert connection.execute("SHOW TimeZone").fetchone() == {"TimeZone": "Asia/Tokyo"}
 
 
+def test_a_snapshot_outlives_the_transaction_in_which_it_was_taken(postgres, ibis):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres) as connection:
+        for end in (connection.rollback, connection.commit):
+            connection.execute("CREATE TEMP TABLE passing (a integer, s text) ON COMMIT DROP")
+            connection.cursor().executemany("INSERT INTO passing VALUES (%s, %s)", ROWS)
+            held = PrivateData.from_sql(
+                connection, "SELECT * FROM passing", DOMAIN, collect="marginals"
+            )
+            end()
+            assert cells(held) == CELLS
+
+
+def test_converters_of_a_connection_of_sqlite_are_not_called(ibis):
+    def converted(value):
+        raise ValueError(value)
+
+    kinds = sqlite3.PARSE_DECLTYPES | sqlite3.PARSE_COLNAMES
+    for name in ("marked", "smallint", "nvarchar"):
+        sqlite3.register_converter(name, converted)
+    connection = sqlite3.connect(":memory:", detect_types=kinds)
+    connection.execute("CREATE TABLE t (a smallint, s nvarchar)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", ROWS)
+    for given in ({}, {"unit": PrivacyUnit("s", max_rows=9)}, {"collect": "marginals"}):
+        assert cells(PrivateData.from_sql(connection, QUERY, DOMAIN, **given)) == CELLS
+    named = 'SELECT a AS "a [marked]", s AS "s [marked]" FROM t'
+    marked = Domain(Integer("a [marked]", 0, 3), Categorical("s [marked]", ["x", "y"]))
+    for given in ({}, {"unit": PrivacyUnit("s [marked]", max_rows=9)}):
+        assert cells(PrivateData.from_sql(connection, named, marked, **given)) == CELLS
+
+
 def test_spark_is_left_as_it_was_and_says_what_is_wrong(spark):
     spark.createDataFrame(ROWS, "a int, s string").createOrReplaceTempView("t")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
@@ -292,3 +333,40 @@ def test_dates_are_read_as_they_are_told_from_every_door(duckdb, tmp_path):
     for door in doors:
         assert cells(door()) == expected
         assert door().facts.rows == 7
+
+
+def stored(connection, kind, values):
+    connection.execute(f"CREATE TABLE alone (c {kind}, r INTEGER)")
+    connection.executemany(
+        "INSERT INTO alone VALUES (?, ?)", [(value, place) for place, value in enumerate(values)]
+    )
+    return connection
+
+
+@pytest.mark.parametrize("added", [None, "x", 0.5, b"x", float("inf")])
+@pytest.mark.parametrize("kind", ["BIGINT", "NUMERIC", "REAL", "TEXT", "BOOLEAN", ""])
+def test_one_row_of_sqlite_moves_no_other(ibis, kind, added):
+    large = [2**53, 2**53 + 1, 2**60 + 129, -(2**55) - 3]
+    values = [1, 0, 17, 17, "1.5", 1.5, 0.1 + 0.2, "é", *large]
+    attributes = [
+        Integer("c", 2, 20), Integer("c", 2**53 - 2, 2**53 + 5), Boolean("c"),
+        Binned("c", [1, 17, 2.0**53, 2.0**62]),
+        Categorical("c", ["1.5", "17", str(2**53 + 1), "é"]),
+    ]  # fmt: skip
+    before = stored(sqlite3.connect(":memory:"), kind, values)
+    after = stored(sqlite3.connect(":memory:"), kind, [*values, added])
+    query = "SELECT * FROM alone"
+    for attribute in [Boolean("c")] if kind == "BOOLEAN" else attributes:
+        domain = Domain(attribute)
+        told = [cells(PrivateData.from_sql(one, query, domain)) for one in (before, after)]
+        for cell in range(attribute.size):
+            own = attribute.size == 2 and added == 0.5
+            assert told[0][cell] == told[1][cell] or own, (attribute, cell)
+    if kind not in {"NUMERIC", "REAL", "BOOLEAN"}:
+        places = Domain(Integer("r", 0, len(values) - 1))
+        unit = PrivacyUnit("c", max_rows=1)
+        told = [
+            cells(PrivateData.from_sql(one, query, places, unit=unit)) for one in (before, after)
+        ]
+        assert told[0] == told[1]
+        assert all(told[0][-len(large) :])

@@ -24,7 +24,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.data.columns import Column, Kind, array_column, kind_of_array
 from dpsdk.data.engine.table import Table
 from dpsdk.data.engine.times import Moments, chosen, of_moments, steps
 from dpsdk.data.frames import kind_of_dtype, series_as_column
@@ -35,7 +35,7 @@ from dpsdk.data.texts import Number, TextFormat, printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
 
-__all__ = ["Key", "Values", "keys_of"]
+__all__ = ["Key", "Values", "codes_of", "column_of_values", "keys_of"]
 
 Values: TypeAlias = "Sequence[object] | nw.Series[Any]"
 
@@ -96,11 +96,13 @@ def _key(table: Table, matcher: Matcher) -> Key:
             return _of_moments(matcher, known)
         return _own(table, matcher, known)
     kind = kind_of_dtype(dtype)
+    if table.is_loose and kind in {Kind.DECIMAL, Kind.INTEGER}:
+        return _own(table, matcher, column)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)
     expression: nw.Expr | None = None
     if kind is Kind.INTEGER:
-        limits = None if table.is_loose else _LIMITS.get(type(dtype))
+        limits = _LIMITS.get(type(dtype))
         expression = None if limits is None else _of_integers(matcher, column, *limits)
         if expression is None:
             return _spelt(matcher, column)
@@ -131,17 +133,26 @@ _FEW = 64
 """Labels that are numbers are told apart inside the engine up to this many."""
 
 
-def _direct(matcher: Matcher, expression: nw.Expr) -> Key:
-    def codes(values: Values) -> Ints:
-        array = values.to_numpy() if isinstance(values, nw.Series) else values
-        return np.asarray(array, dtype=np.int64)
+def codes_of(values: Values) -> Ints:
+    """Return integers that came back, none of which is null."""
+    return np.array(values.to_numpy() if isinstance(values, nw.Series) else values, dtype=np.int64)
 
-    return Key(matcher.name, expression, codes, direct=True)
+
+def column_of_values(values: Values) -> Column:
+    """Return values that came back as a column."""
+    if isinstance(values, nw.Series):
+        return series_as_column(values)
+    array, _ = array_column(values)
+    return Column(kind_of_array(array.dtype), array)
+
+
+def _direct(matcher: Matcher, expression: nw.Expr) -> Key:
+    return Key(matcher.name, expression, codes_of, direct=True)
 
 
 def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
     def codes(values: Values) -> Ints:
-        held = series_as_column(values) if isinstance(values, nw.Series) else _listed(values)
+        held = column_of_values(values)
         if problem := matcher.mismatch(held.kind):
             raise DataError(table.source, problem)
         return matcher.encode(held)
@@ -169,7 +180,7 @@ def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
 
     def codes(values: Values) -> Ints:
         texts = values.to_list() if isinstance(values, nw.Series) else values
-        return matcher.encode(_listed([_number(text) for text in texts]))
+        return matcher.encode(column_of_values([_number(text) for text in texts]))
 
     return Key(matcher.name, column.cast(nw.String), codes, direct=False, rest=matcher.rest)
 
@@ -185,12 +196,6 @@ def _number(text: object) -> Number | str | None:
     written = str(text)
     number = Decimal(written) if written in _INFINITE else _SPELLING.number(written)
     return written if number is None else number
-
-
-def _listed(values: Sequence[object]) -> Column:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return Column(kind_of_array(array.dtype), array)
 
 
 def _of_integers(matcher: Matcher, column: nw.Expr, least: int, most: int) -> nw.Expr | None:

@@ -14,8 +14,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.data.engine.keys import Key
-from dpsdk.data.engine.table import Table, column_of
+from dpsdk.data.engine.keys import Key, Values, codes_of, column_of_values
+from dpsdk.data.engine.table import Table, column_of, columns_read
 from dpsdk.data.engine.times import chosen
 from dpsdk.data.frames import series_as_column
 from dpsdk.data.histogram import tallied
@@ -71,10 +71,9 @@ class Rows:
         if not isinstance(self.codes, nw.LazyFrame):
             return tallied(self.codes)
         columns = [code_name(place) for place in range(len(self.names))]
-        frame, counts = _counted(self.codes, columns)
+        found, counts = _counted(self.codes, columns)
         return {
-            name: np.asarray(frame.get_column(column).to_numpy(), dtype=np.int64)
-            for name, column in zip(self.names, columns, strict=True)
+            name: codes_of(found[column]) for name, column in zip(self.names, columns, strict=True)
         }, counts
 
     def table(self) -> nw.LazyFrame[Any]:
@@ -95,10 +94,9 @@ class _AllRows(Rows):
     def groups(self) -> tuple[Mapping[str, Ints], Floats]:
         columns = [code_name(place) for place in range(len(self.keys))]
         made = [key.expression.alias(name) for key, name in zip(self.keys, columns, strict=True)]
-        frame, counts = _counted(self.source.frame.select(*made), columns)
+        found, counts = _counted(self.source.frame.select(*made), columns)
         return {
-            key.name: key.codes(frame.get_column(name))
-            for key, name in zip(self.keys, columns, strict=True)
+            key.name: key.codes(found[name]) for key, name in zip(self.keys, columns, strict=True)
         }, counts
 
     def table(self) -> nw.LazyFrame[Any]:
@@ -139,9 +137,10 @@ def _cell(table: Table, key: Key) -> nw.Expr:
         return key.expression
     name = code_name(0)
     found, _ = _counted(table.frame.select(key.expression.alias(name)), [name])
-    values = found.get_column(name)
+    values = found[name]
     listed: dict[int, list[object]] = {}
-    for value, cell in zip(values.to_list(), key.codes(values).tolist(), strict=True):
+    items = values.to_list() if isinstance(values, nw.Series) else values
+    for value, cell in zip(items, key.codes(values).tolist(), strict=True):
         if value is not None and cell != key.rest:
             listed.setdefault(cell, []).append(value)
     expression = nw.lit(key.rest)
@@ -162,10 +161,10 @@ def _among(column: nw.Expr, listed: Mapping[int, list[object]], cells: Sequence[
     return chosen(column.is_in(first), _among(column, listed, cells[:middle]), rest)
 
 
-def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[nw.DataFrame[Any], Floats]:
+def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[Mapping[str, Values], Floats]:
     """Return the distinct rows of some columns, and how often each stands there."""
-    found = frame.group_by(*names).agg(nw.len().alias(_COUNT)).collect()
-    return found, np.asarray(found.get_column(_COUNT).to_numpy(), dtype=np.float64)
+    found = columns_read(frame.group_by(*names).agg(nw.len().alias(_COUNT)))
+    return found, codes_of(found[_COUNT]).astype(np.float64)
 
 
 def kept_rows(
@@ -192,8 +191,11 @@ def kept_rows(
             _check_inside(table, {name: int(code.min(initial=0)) for name, code in codes.items()})
         return Rows(names, kept_codes(codes, person, person.encode(column), unit), backend)
     dtype = table.schema[person.name]
-    if not isinstance(dtype, nw.String | nw.Categorical | nw.Enum) and not dtype.is_integer():
-        raise DataError(table.source, person.mismatch("values of an unknown type") or "")
+    texts = isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
+    # In SQL, floats were declared as such.
+    if not texts and not dtype.is_integer() and not (dtype.is_float() and known.is_polars()):
+        held = "floats" if dtype.is_float() else "values of an unknown type"
+        raise DataError(table.source, person.mismatch(held) or "")
     columns = [code_name(place) for place in range(len(keys))]
     cells = coded(table, keys, [person.name])
     if complete:
@@ -202,12 +204,14 @@ def kept_rows(
     if table.compares_exactly:
         kept = bounded(cells, columns, person.name, unit, strip=person.texts.strip)
         return Rows(names, kept, backend)
-    read = cells.collect()
-    persons = person.encode(series_as_column(read.get_column(person.name)))
+    if known.is_ibis() and dtype.is_integer() and not table.is_loose:
+        # On its way through a frame, a column with a null would become one of floats.
+        cells = cells.with_columns(nw.col(person.name).cast(nw.String))
+    read = columns_read(cells)
+    persons = person.encode(column_of_values(read[person.name]))
     found = {
-        name: np.array(read.get_column(column).to_numpy(), dtype=np.int64)
-        for name, column in zip(names, columns, strict=True)
-    }
+        name: codes_of(read[column]) for name, column in zip(names, columns, strict=True)
+    }  # fmt: skip
     return Rows(names, kept_codes(found, person, persons, unit), backend)
 
 

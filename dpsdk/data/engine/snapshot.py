@@ -18,7 +18,7 @@ import numpy as np
 from dpsdk._identity_map import IdentityMap
 from dpsdk._locks import ExclusiveLock
 from dpsdk.data.engine.rows import code_name
-from dpsdk.data.sql import borrowed_postgres
+from dpsdk.data.sql import borrowed_postgres, may_roll_back
 from dpsdk.errors import Redacted
 from dpsdk.typing import Array
 
@@ -171,12 +171,13 @@ def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
     match backend.name:
         case "duckdb":
             return _of_duckdb(backend.con.sql, lambda: table.collect("pyarrow").to_native())
-        case "sqlite":
-            # Its connections serve the thread that opened them.
+        case "postgres" if not may_roll_back(backend.con):
+            return _on_server(backend, native)
+        case "sqlite" | "postgres":
+            # A connection of SQLite serves the thread that opened it; of PostgreSQL, the table
+            # would go when its owner's transaction is rolled back.
             held = table.collect().lazy()
             return Snapshot(lambda: held)
-        case "postgres":
-            return _on_server(backend, native)
         case _:
             return None
 

@@ -15,7 +15,7 @@ from dpsdk.data.columns import require_columns
 from dpsdk.data.sql import quoted
 from dpsdk.errors import DataError
 
-__all__ = ["Table", "column_of", "opened", "server_of"]
+__all__ = ["Table", "column_of", "columns_read", "opened", "server_of"]
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
@@ -85,6 +85,26 @@ class Table:
         return (column - column == 0) | (column == infinite) | (column == -infinite)
 
 
+def columns_read(frame: nw.LazyFrame[Any]) -> Mapping[str, Sequence[object] | nw.Series[Any]]:
+    """Read the columns of a frame.
+
+    Those of SQLite may hold values of several types. They are lists of these as they are: the way
+    through a frame would make floats of integers beside a null.
+    """
+    if server_of(frame) != "sqlite":
+        read = frame.collect()
+        return {name: read.get_column(name) for name in read.columns}
+    native: Any = frame.to_native()
+    cursor = native.get_backend().con.cursor()
+    cursor.row_factory = None
+    # A name may ask for a converter.
+    plain = native.select(
+        **{f"c{place}": native[name] for place, name in enumerate(native.columns)}
+    )
+    rows = cursor.execute(plain.compile()).fetchall()
+    return {name: [row[place] for row in rows] for place, name in enumerate(native.columns)}
+
+
 def server_of(frame: nw.LazyFrame[Any]) -> str:
     """Return what Ibis calls the database of a frame; nothing where it is not of Ibis."""
     native: Any = frame.to_native()
@@ -148,7 +168,8 @@ def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Ta
             if len(twins) > 1:
                 both = " and ".join(repr(twin) for twin in twins)
                 raise DataError(source, f"columns {both} are one to its engine; rename them")
-    texts = [name for name, dtype in own.items() if isinstance(dtype, nw.String)]
+    loose = table.is_loose
+    texts = [name for name, dtype in own.items() if loose or isinstance(dtype, nw.String)]
     return Table(source, _without_collation(table, texts), own) if texts else table
 
 
@@ -215,7 +236,7 @@ def _of_ibis(table: Table, native: Any, texts: Sequence[str]) -> nw.LazyFrame[An
 
 
 def _either(column: Any) -> Any:
-    """Return a column without its collation: what a function returns has none."""
+    """Return a column without its collation and declared type: what a function returns has none."""
     return column.coalesce(column)
 
 

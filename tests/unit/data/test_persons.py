@@ -189,7 +189,7 @@ def test_identifiers_are_compared_as_they_are():
     assert kept(["a", "A", " a", "é", "e\u0301", "01", "1", "1.0"]) == 8
     assert kept([1, "1", np.int8(1), 1.0, Decimal("1.00"), True]) == 1
     assert kept([2**70, str(2**70), 10**5000, 10**5000 + 1, -(10**5000)]) == 4
-    assert kept(np.array([2**64 - 1, 0, 2**64 - 1], dtype=np.uint64)) == 2
+    assert kept(np.ma.array([2**64 - 1, 0, 2**64 - 1], dtype=np.uint64)) == 2
     one = uuid.UUID(int=5)
     assert kept([one, str(one), uuid.UUID(int=6)]) == 2
     assert kept(["a", " a", "a\u3000", "\tnan"], strip=True) == 1
@@ -205,7 +205,6 @@ def test_white_space_is_what_is_dropped():
 @pytest.mark.parametrize(
     "column",
     [
-        np.array([1.0, 2.0]),
         np.array([True, False]),
         np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"),
         np.array([b"a", b"b"]),

@@ -15,7 +15,6 @@ from dpsdk._checks import shown, to_integer, to_name
 from dpsdk._records import field, frozen
 from dpsdk.codec import (
     INTEGER,
-    JSON,
     NAME,
     NUMBER,
     TEXT,
@@ -72,13 +71,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def index(self, label: Label) -> int:
-        """The number of a label.
-
-        Raises
-        ------
-        UnknownLabel
-            If the attribute has no such label.
-        """
+        """The number of a label; `UnknownLabel` if the attribute has no such label."""
 
     @abstractmethod
     def label(self, index: int) -> Label:
@@ -102,10 +95,7 @@ class Attribute(ABC):
     def bounds(self) -> tuple[float, float]:
         """The smallest and largest number that a value of this attribute stands for.
 
-        Raises
-        ------
-        DomainError
-            If the attribute is not numeric.
+        `DomainError` if the attribute is not numeric.
         """
         message = f"attribute {self.name!r} is not numeric"
         raise DomainError(message)
@@ -386,22 +376,17 @@ def _edge(value: float) -> str:
     return short if float(short) == value else repr(value).removesuffix(".0")
 
 
-class _Edge:
-    """A float, written with a point also where it is whole."""
+class _Edges(ListOf[float]):
+    """Floats, written with a point also where they are whole."""
 
-    def write(self, value: float, _path: str, _codebook: Codebook, /) -> Plain:
-        return value
-
-    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float:
-        return NUMBER.read(plain, path, codebook)
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        return NUMBER.schema(codebook)
+    def write(self, value: Sequence[float], _path: str, _codebook: Codebook, /) -> Plain:
+        return list(value)
 
 
-@written(
-    "binned", {"name": NAME, "edges": ListOf(_Edge(), least=2, most=1 << 24)}, kinds=ATTRIBUTES
-)
+_EDGES = _Edges(NUMBER, least=2, most=1 << 24)
+
+
+@written("binned", {"name": NAME, "edges": _EDGES}, kinds=ATTRIBUTES)
 @frozen
 class Binned(Attribute):
     """A real-valued attribute cut into bins at `edges`.

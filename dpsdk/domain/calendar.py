@@ -40,17 +40,7 @@ def date_of(day: int) -> date:
 
 @frozen
 class Calendar:
-    """How the units of one kind are numbered.
-
-    Parameters
-    ----------
-    number
-        The unit that a time lies in, in the years 1 to 9999.
-    numbers
-        The same of many times.
-    start
-        The time at which a unit begins.
-    """
+    """The unit that a time, or many, in the years 1 to 9999 lie in, and when a unit begins."""
 
     number: Callable[[int], int]
     numbers: Callable[[Ints], Ints]

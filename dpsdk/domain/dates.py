@@ -200,12 +200,7 @@ class Date(Attribute):
     def through(self, value: date, *, after: bool) -> int | None:
         """How many units end before a day or time; None if it cuts through one.
 
-        Parameters
-        ----------
-        value
-            A `date`, or for hours also a `datetime`. What is beyond the bounds cuts through none.
-        after
-            Whether the day itself is before the cut, too. A time is a point, and cuts where it is.
+        A day itself is before the cut, too, if `after`. A time, along hours only, is a point.
         """
         if isinstance(value, datetime):
             if self.unit != "hour":

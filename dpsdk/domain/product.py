@@ -125,13 +125,7 @@ class Domain:
         return html_of(self)
 
     def position(self, name: str) -> int:
-        """The place of an attribute in the order of the domain.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain has no attribute of this name.
-        """
+        """The place of an attribute in the order of the domain."""
         try:
             return self._positions[name]
         except (KeyError, TypeError):
@@ -162,13 +156,7 @@ class Domain:
         return cell
 
     def record(self, index: int) -> dict[str, Label]:
-        """The record of cell `index`.
-
-        Raises
-        ------
-        InvalidArgument
-            If the index is not from 0 to size - 1.
-        """
+        """The record of cell `index`, from 0 to size - 1."""
         cell = to_integer("index", index)
         if not 0 <= cell < self.size:
             raise InvalidArgument("index", f"from 0 to {self.size - 1}", shown(index))
@@ -195,13 +183,7 @@ class Domain:
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        DomainError
-            If the text is not such a declaration, or of a version from the future.
-        """
+        """Read what `to_json` wrote; `DomainError` if it is not, or of a later version."""
         try:
             content = parsed(text.removeprefix("\ufeff"), scale=16)
             members = opened(content, _ENVELOPE)
@@ -211,26 +193,12 @@ class Domain:
             raise DomainError(f"the domain file: {error}") from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the declaration to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written. What was there before is as it was.
-        """
+        """Write the declaration to a file, whole or not at all."""
         write_whole(path, f"{self.to_json()}\n".encode())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Domain:
-        """Read a declaration from a file: text in UTF-8, or in UTF-16 with a byte order mark.
-
-        Raises
-        ------
-        DomainError
-            As for `from_json`, and if the file is not such text.
-        OSError
-            If the file cannot be read.
-        """
+        """Read a declaration from a file: text in UTF-8, or in UTF-16 with a byte order mark."""
         return cls.from_json(decoded(Path(path).read_bytes()))
 
 

@@ -41,15 +41,7 @@ Freetown did so within four days in 1939.
 
 
 def to_zone(zone: str | None) -> str | None:
-    """The name of a time zone that is known here.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is none.
-    MissingExtra
-        If there is no data base of time zones to look it up in.
-    """
+    """Read a `zone=` argument: the name of a time zone that is known here."""
     if zone is None:
         return None
     if not issubclass(type(zone), str):
@@ -69,18 +61,12 @@ def to_zone(zone: str | None) -> str | None:
 
 @frozen
 class Offsets:
-    """How many seconds the clock on the wall of a zone is ahead of UTC, over a time.
-
-    Parameters
-    ----------
-    changes
-        The instants, in seconds since 1970 in UTC, at which that becomes another number.
-    seconds
-        The number before the first of them, and from each of them on.
-    """
+    """How many seconds the clock on the wall of a zone is ahead of UTC, over a time."""
 
     changes: tuple[int, ...]
+    """The instants, in seconds since 1970 in UTC, at which that becomes another number."""
     seconds: tuple[int, ...]
+    """The number before the first of them, and from each of them on."""
 
     def at(self, instant: int) -> int:
         """The number at an instant."""

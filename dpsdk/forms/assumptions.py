@@ -83,13 +83,7 @@ class Assumptions:
 
     @classmethod
     def of(cls, given: Mapping[str, object] | Assumptions | None) -> Assumptions:
-        """The assumptions of an `assume=` argument: a mapping of rows, inside and density.
-
-        Raises
-        ------
-        InvalidArgument
-            If it is none.
-        """
+        """The assumptions of an `assume=` argument: a mapping of rows, inside and density."""
         if given is None:
             return NOTHING
         if isinstance(given, Assumptions):
@@ -108,14 +102,7 @@ class Assumptions:
         return self.rows is None and self.inside is None and self.density is None
 
     def check(self, facts: Facts) -> None:
-        """Refuse what cannot be true of a table with these facts.
-
-        Raises
-        ------
-        InvalidArgument
-            If more rows, or where their number is public another number, are assumed than there
-            can be.
-        """
+        """Refuse what cannot be true of a table with these facts, such as more rows."""
         if self.rows is None:
             return
         if facts.rows is not None and self.rows != facts.rows:
@@ -126,15 +113,7 @@ class Assumptions:
             raise InvalidArgument("rows", f"at most {facts.row_limit:,}", f"{self.rows:,}")
 
     def counted(self, facts: Facts, *, conditional: bool) -> int:
-        """How many rows count in a query at the least; 0 where that is not said.
-
-        Parameters
-        ----------
-        facts
-            What is known of the table.
-        conditional
-            Whether rows must meet a condition to count.
-        """
+        """How many rows count in a query at the least; 0 where that is not said."""
         rows = self.rows if facts.rows is None else facts.rows
         if rows is None:
             return 0

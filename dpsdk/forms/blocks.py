@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsdk._arrays import Lasting
 from dpsdk._checks import shown
 from dpsdk._records import Factory, cmp_using, field, frozen
 from dpsdk.domain import Domain
@@ -20,13 +19,14 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import ONE, ZERO, head_text, table_text, to_number
 from dpsdk.forms.factors import (
     MATRIX_LIMIT,
-    OWN,
     Factor,
+    Functions,
     is_own,
     owned,
     rounded_half_up,
     to_weights,
 )
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
@@ -77,7 +77,7 @@ def powered(weights: Floats, power: int) -> Floats:
     return weights * weights if power == 2 else np.abs(weights)
 
 
-class Block(Lasting, ABC):
+class Block(Functions):
     """`rows` linear functions that depend on the attributes `names` only.
 
     Functions are weights on the cells of these attributes; rows outside the domain weigh zero. A
@@ -88,23 +88,12 @@ class Block(Lasting, ABC):
     names: tuple[str, ...]
     shape: tuple[int, ...]
 
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """The number of functions."""
-
     @abstractmethod
     def columns(self, codes: Sequence[Ints]) -> Floats:
         """The weights (rows, m) at m cells, given by one array of cell numbers for each name."""
 
     def written(self) -> Dense:
-        """The same functions with all their weights multiplied out.
-
-        Raises
-        ------
-        TooLarge
-            If these are more than 2^24 for a block of another author.
-        """
+        """The same functions with all their weights multiplied out, at most 2^24 of them."""
         needed = self.rows * math.prod(self.shape)
         if needed > MATRIX_LIMIT:
             raise TooLarge("a block", needed, MATRIX_LIMIT, "weights", "use fewer attributes")
@@ -121,13 +110,7 @@ class Block(Lasting, ABC):
         return BLOCK_BYTES
 
     def extents(self) -> tuple[Floats, Floats]:
-        """The smallest and largest weight of each function over the cells of the domain."""
         return self.written().extents()
-
-    def limits(self) -> tuple[float, float]:
-        """The smallest and the largest weight of all."""
-        low, high = self.extents()
-        return float(low.min()), float(high.max())
 
     @property
     def reach(self) -> float:
@@ -139,19 +122,9 @@ class Block(Lasting, ABC):
         return max(1.0, *map(abs, self.limits()))
 
     @property
-    def partition(self) -> bool:
-        """True if each record counts once, in exactly one function, as in a plain marginal."""
-        return False
-
-    @property
     def table(self) -> bool:
         """True if each cell has a function of its own, which counts its records."""
         return self.partition and self.rows == math.prod(self.shape)
-
-    @property
-    def counting(self) -> bool:
-        """True if each function is a multiple of the indicator of a product of ranges."""
-        return False
 
     @property
     def ranges(self) -> tuple[Ints, Ints, Floats] | None:
@@ -161,9 +134,9 @@ class Block(Lasting, ABC):
         """
         return None
 
-    def move(self, *, replace: bool, outside: bool) -> Move | None:
+    def move(self, facts: Facts) -> Move | None:
         """How far one row moves the answers of this block alone, where a theorem says it."""
-        del replace, outside
+        del facts
         return None
 
     def answer(self, table: Floats) -> Floats:
@@ -197,6 +170,14 @@ class Block(Lasting, ABC):
         """The error of floats where its weights are multiplied out."""
         return 0.0
 
+    def rounded(self, bits: int) -> tuple[FormBlock, float]:
+        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
+        return self.written().rounded(bits)
+
+    def times(self, scale: float) -> FormBlock:
+        """The same, each weight so many times as large."""
+        return self.written().times(scale)
+
     def row(self, number: int) -> FormBlock:
         """The block of one function of this one."""
         return self.written().row(number)
@@ -205,22 +186,25 @@ class Block(Lasting, ABC):
         """Blocks of some consecutive functions of this one."""
         yield from map(self.row, range(start, stop))
 
+    def cut(self, rows: int) -> Iterator[FormBlock]:
+        """The block in consecutive parts of so many functions, or of one where it has no others."""
+        for start in range(0, self.rows, rows):
+            yield from self.parts(start, min(start + rows, self.rows))
+
     def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
         """The canonical text of each function, on attributes of these places in a domain."""
         return self.written().texts(axes)
 
 
 def owned_block(block: Block) -> Block:
-    """A block that prices rest on: itself, or of another author its weights written out."""
-    if is_own(type(block)):
-        return block
+    """A block of another author by its weights written out, as prices rest on them."""
     if not isinstance(block, Block):
         raise InvalidArgument("blocks", "blocks of dpsdk.forms", shown(block))
     return Block.written(block)
 
 
 def _to_factors(factors: Iterable[Factor]) -> tuple[Factor, ...]:
-    return tuple([one if type(one) in OWN else owned(one) for one in factors])
+    return tuple([one if is_own(type(one)) else owned(one) for one in factors])
 
 
 def _sizes(form: Kronecker) -> tuple[int, ...]:
@@ -316,10 +300,10 @@ class Kronecker(Block):
             return None
         return *ends, np.full(len(ends[0]), self.scale)
 
-    def move(self, *, replace: bool, outside: bool) -> Move | None:
+    def move(self, facts: Facts) -> Move | None:
         if len(self.factors) != 1:
             return None
-        return self.factors[0].move(self.scale, replace=replace, outside=outside)
+        return self.factors[0].move(self.scale, facts)
 
     def answer(self, table: Floats) -> Floats:
         if (box := self.span) is not None:
@@ -375,15 +359,9 @@ class Kronecker(Block):
     def slack(self) -> float:
         return 2.0**-52 * (len(self.factors) + 1) * abs(self.scale) * self._weight
 
-    def written(self) -> Dense:
-        return Dense(self.names, self.shape, self.columns(every_cell(self.shape)))
-
     def rounded(self, bits: int) -> tuple[Kronecker, float]:
-        """The block in integer units of 2**-bits, and the largest change, in the old unit.
-
-        Several factors that are no integers share the bits, so that each is coarser; `written` has
-        one lattice for their products.
-        """
+        # Several factors that are no integers share the bits, so that each is coarser; `written`
+        # has one lattice for their products.
         uneven = [number for number, factor in enumerate(self.factors) if not factor.integral]
         if not uneven:
             wanted = self.scale * 2.0**bits
@@ -412,7 +390,6 @@ class Kronecker(Block):
         return math.prod(max(map(abs, factor.limits())) for factor in self.factors)
 
     def times(self, scale: float) -> Kronecker:
-        """The same, each weight so many times as large."""
         return Kronecker(self.names, self.factors, self.scale * scale)
 
     def row(self, number: int) -> Kronecker:
@@ -502,12 +479,10 @@ class Dense(Block):
         return norms.reshape(self.shape)
 
     def rounded(self, bits: int) -> tuple[Dense, float]:
-        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
         weights, change = rounded_half_up(self.weights, bits)
         return Dense(self.names, self.shape, weights), change
 
     def times(self, scale: float) -> Dense:
-        """The same, each weight so many times as large."""
         return Dense(self.names, self.shape, self.weights * scale)
 
     def row(self, number: int) -> Dense:

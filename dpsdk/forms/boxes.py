@@ -37,29 +37,18 @@ class Boxes(Block):
 
     A box is summed over a table from the running sums at its corners, so its size does not matter,
     and no object stands for a box.
-
-    Parameters
-    ----------
-    names
-        The attributes, as for any block.
-    shape
-        How many cells each of them has.
-    starts, stops
-        Integers of shape (names, boxes): the first cell of each range, and the first behind it. A
-        range may be empty.
-    scales
-        What each box is worth, shape (boxes,).
-    lines
-        For each name None, or a line of zeros and ones, one a cell: those cells that count at all,
-        in every box. Left out, all count.
     """
 
     names: tuple[str, ...] = field(converter=to_names)
     shape: tuple[int, ...] = field(converter=to_shape)
     starts: Ints = field(converter=to_ends)
+    """The first cell of each range, shape (names, boxes)."""
     stops: Ints = field(converter=to_ends)
+    """The first cell behind each range, which may be empty."""
     scales: Floats = field(converter=to_weights)
+    """What each box is worth, shape (boxes,)."""
     lines: _Lines = field(default=(), converter=_to_lines)
+    """For each name None, or zeros and ones that say which cells count at all, in every box."""
 
     def __attrs_post_init__(self) -> None:
         axes = len(self.names)
@@ -138,8 +127,7 @@ class Boxes(Block):
     @property
     def cells(self) -> Floats:
         """How many cells each box has."""
-        cells: Floats = self.counted.astype(np.float64).prod(axis=0)
-        return cells
+        return np.asarray(self.counted.astype(np.float64).prod(axis=0))
 
     def extents(self) -> tuple[Floats, Floats]:
         full = (self.counted == np.array(self.shape)[:, None]).all(axis=0)
@@ -149,8 +137,7 @@ class Boxes(Block):
 
     @property
     def _empty(self) -> Array:
-        empty: Array = (self.counted == 0).any(axis=0)
-        return empty
+        return np.asarray((self.counted == 0).any(axis=0))
 
     def answer(self, table: Floats) -> Floats:
         for axis, line in enumerate(self.lines):
@@ -166,8 +153,8 @@ class Boxes(Block):
     def products(self) -> Iterator[Products]:
         """The boxes as products of lines that are written out, some of them at a time."""
         step = max(1, _WRITTEN // sum(self.shape))
-        for first in range(0, self.rows, step):
-            part = self.part(first, min(first + step, self.rows))
+        for start in range(0, self.rows, step):
+            (part,) = self.parts(start, start + step)
             matrices: list[Floats] = []
             for axis, size in enumerate(self.shape):
                 inside = part._along(axis, np.arange(size)).T
@@ -244,31 +231,21 @@ class Boxes(Block):
         parts: list[Floats] = []
         end = unit
         while weights.any():
-            low = np.fmod(weights, end)
-            parts.append(low)
-            weights, end = weights - low, end * unit
+            parts.append(np.fmod(weights, end))
+            weights, end = weights - parts[-1], end * unit
         return parts
 
     def rounded(self, bits: int) -> tuple[Boxes, float]:
-        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
         scales, change = rounded_half_up(self.scales, bits)
-        return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines), change
+        return evolve(self, scales=scales), change
 
     def times(self, scale: float) -> Boxes:
-        """The same, each weight so many times as large."""
-        scales = self.scales * scale
-        return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines)
+        return evolve(self, scales=self.scales * scale)
 
     def parts(self, start: int, stop: int) -> Iterator[Boxes]:
-        yield self.part(start, stop)
-
-    def part(self, start: int, stop: int) -> Boxes:
-        """The block of some consecutive functions of this one."""
-        if (start, stop) == (0, self.rows):
-            return self
-        chosen = slice(start, stop)
-        ends = self.starts[:, chosen], self.stops[:, chosen]
-        return Boxes(self.names, self.shape, *ends, self.scales[chosen], self.lines)
+        some = slice(start, stop)
+        ends = self.starts[:, some], self.stops[:, some]
+        yield Boxes(self.names, self.shape, *ends, self.scales[some], self.lines)
 
     def shadow(self, cells: int) -> Boxes | None:
         """The same boxes along some of the names alone, which span at most so many cells.

@@ -22,6 +22,7 @@ from dpsdk.forms.factors import (
     rounded_half_up,
     to_weights,
 )
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move, of_functions, pair_bound
 from dpsdk.typing import Floats, Ints
 
@@ -56,17 +57,11 @@ def causal(line: Floats, table: Floats) -> Floats:
 
     Exact if `fits`. Elsewhere off by a few units of the last place of the product of the roots of
     the sums of squares.
-
-    Raises
-    ------
-    ArithmeticError
-        If a product of integers was no integer, which is proven not to happen.
     """
     rows = table.reshape(-1, len(line))
-    whole = fits(line, rows)
     points = 2 ** math.ceil(math.log2(2 * len(line)))
     step = max(1, _CHUNK // points)
-    product = _exact if whole else _rounded
+    product = _exact if fits(line, rows) else _rounded
     parts = [product(line, rows[i : i + step], points) for i in range(0, len(rows), step)]
     return np.concatenate(parts).reshape(table.shape)
 
@@ -141,14 +136,6 @@ class Toeplitz(Factor):
     The cell itself weighs the first number of the line, the one before it the second, and so on:
     the matrix (cells, cells) is lower triangular, and its first column is the line. It is not
     written out, and evaluated in time that grows with the number of cells times its logarithm.
-
-    Parameters
-    ----------
-    line
-        As many finite numbers as there are cells.
-
-    Notes
-    -----
     Sums of integers within 2**53 are exact: docs/explanation/proofs/convolution.md.
     """
 
@@ -206,12 +193,8 @@ class Toeplitz(Factor):
         result: Floats = np.cumsum(sizes, dtype=np.float64)
         return result
 
-    def row_sums(self) -> Floats:
-        result: Floats = np.cumsum(self.line)
-        return result
-
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
-        mean, squares = self.row_sums() / self.size, self.row_norms(2)
+        mean, squares = np.cumsum(self.line) / self.size, self.row_norms(2)
         # What floats round off is added.
         own = np.maximum(squares - self.size * mean**2, 0.0) + _LOST * self.size * squares
         low, high = self.extents()
@@ -228,7 +211,7 @@ class Toeplitz(Factor):
         rounded, change = rounded_half_up(self.line, bits)
         return Toeplitz(rounded), change
 
-    def move(self, scale: float, *, replace: bool, outside: bool) -> Move | None:
+    def move(self, scale: float, facts: Facts) -> Move | None:
         """Columns are one line, shifted; None for small ones of any signs, which are searched.
 
         Two of them are the farther apart the more of them there is, so the worst pair has the first
@@ -240,21 +223,21 @@ class Toeplitz(Factor):
         if len(line) < 2 or (not (falls and whole) and len(line) <= PAIR_LIMIT):
             return None
         low, high = np.sort([ends * scale for ends in self.extents()], axis=0)
-        top = float(of_functions(low, high, replace=replace, outside=outside).max())
+        top = float(of_functions(low, high, facts).max())
         sums, squares = self.row_norms(1), self.row_norms(2)
         l1, l2 = float(sums[-1]), float(squares[-1])
-        if not replace:
+        if not facts.replaced:
             return Move(l1 * abs(scale), l2 * scale**2, top, exact=True)
         near, exact = sums[-2::-1], True
         if falls:
             # What a shift leaves, and what it lowers; each column has less than the one before.
             moves = 2 * sums[:-1] + near - sums[-1]
-            l1 = float(max(moves.max(), l1 if outside else 0.0))
+            l1 = float(max(moves.max(), l1 if facts.outside else 0.0))
         else:
             l1, exact = l1 + float(near[0]), False
         if whole and fits(line, line):
             distances = squares[-1] + squares[-2::-1] - 2 * correlated(line)[1:]
-            l2 = float(max(distances.max(), l2 if outside else 0.0))
+            l2 = float(max(distances.max(), l2 if facts.outside else 0.0))
         else:
             signed = bool((line < 0).any())
             l2, exact = pair_bound(squares[-1:], squares[-2:-1], 2, signed=signed), False

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpsdk._records import frozen
 from dpsdk.forms.blocks import tally
+from dpsdk.forms.ranges import running
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["CORNER_LIMIT", "Corners", "counted_within"]
@@ -30,9 +31,6 @@ _ADDED = 2**6
 
 Bits: TypeAlias = npt.NDArray[np.uint8]
 """One bit a record, eight in a byte, the first of them the highest."""
-
-_Side: TypeAlias = tuple[Ints, Ints]
-"""Ends that some boxes have along an attribute, and which of them each box has."""
 
 
 @frozen
@@ -77,15 +75,11 @@ class Corners:
         for listing in (False, True):
             for axis, listed in enumerate(self.listed):
                 if listed is listing:
-                    table = _ranges_along(table, axis) if listed else _running(table, axis)
+                    table = _ranges_along(table, axis) if listed else running(table, axis)
         flat = table.reshape(-1)
         answers = np.zeros(starts.shape[1])
-        for chunk in _chunks(starts.shape[1]):
-            for sign, cells in self._places(starts[:, chunk], stops[:, chunk]):
-                if sign > 0:
-                    answers[chunk] += flat[cells]
-                else:
-                    answers[chunk] -= flat[cells]
+        for chunk, sign, cells in self._places(starts, stops):
+            answers[chunk] += sign * flat[cells]
         if self.listed.count(False) % 2:
             np.negative(answers, out=answers)
         answers[(starts >= stops).any(axis=0)] = 0.0
@@ -94,13 +88,8 @@ class Corners:
     def held(self, weights: Floats, starts: Ints, stops: Ints) -> Floats:
         """For each cell the sum of the weights of the boxes that hold it. None may be empty."""
         changes = np.zeros(self.wide)
-        for chunk in _chunks(len(weights)):
-            for sign, cells in self._places(starts[:, chunk], stops[:, chunk]):
-                found = tally(cells, weights[chunk], self.wide)
-                if sign > 0:
-                    changes += found
-                else:
-                    changes -= found
+        for chunk, sign, cells in self._places(starts, stops):
+            changes += sign * tally(cells, weights[chunk], self.wide)
         for axis, listed in enumerate(self.listed):
             if listed:
                 changes = _from_ranges_along(changes, axis, self.shape[axis])
@@ -109,51 +98,36 @@ class Corners:
                 changes = changes.take(np.arange(self.shape[axis]), axis=axis)
         return changes
 
-    def _places(self, starts: Ints, stops: Ints) -> Iterator[tuple[int, Ints]]:
-        """The corners of boxes as cells of the wide table, and their signs."""
-        cells = np.zeros(starts.shape[1], dtype=np.int64)
-        lengths: list[Ints] = []
-        stride = math.prod(self.wide)
-        for axis, (size, wide, listed) in enumerate(
-            zip(self.shape, self.wide, self.listed, strict=True)
-        ):
-            stride //= wide
-            start, stop = starts[axis], stops[axis]
-            if listed:
-                # Ranges are listed by where they start, then by how long they are. What an empty
-                # one finds is not used.
-                place = start * (2 * size - start + 1) // 2 + (stop - start - 1)
-                cells += np.clip(place, 0, wide - 1) * stride
-            else:
-                cells += start * stride
-                lengths.append((stop - start) * stride)
-        sign, at = 1, 0
-        yield sign, cells
-        for number in range(1, 1 << len(lengths)):
-            axis = (number & -number).bit_length() - 1
-            if at >> axis & 1:
-                cells -= lengths[axis]
-            else:
-                cells += lengths[axis]
-            at ^= 1 << axis
-            sign = -sign
-            yield sign, cells
-
-
-def _chunks(boxes: int) -> list[slice]:
-    return [slice(start, start + _CHUNK) for start in range(0, boxes, _CHUNK)]
+    def _places(self, starts: Ints, stops: Ints) -> Iterator[tuple[slice, float, Ints]]:
+        """The corners of boxes, some of these at a time, as cells of the wide table; and signs."""
+        for first in range(0, starts.shape[1], _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            cells = np.zeros(len(starts[0][chunk]), dtype=np.int64)
+            lengths: list[Ints] = []
+            stride = math.prod(self.wide)
+            axes = zip(self.shape, self.wide, self.listed, starts, stops, strict=True)
+            for size, wide, listed, every_start, every_stop in axes:
+                stride //= wide
+                start, stop = every_start[chunk], every_stop[chunk]
+                if listed:
+                    # Ranges are listed by where they start, then by how long they are. What an
+                    # empty one finds is not used.
+                    place = start * (2 * size - start + 1) // 2 + (stop - start - 1)
+                    cells += np.clip(place, 0, wide - 1) * stride
+                else:
+                    cells += start * stride
+                    lengths.append((stop - start) * stride)
+            sign, at = 1.0, 0
+            yield chunk, sign, cells
+            for number in range(1, 1 << len(lengths)):
+                axis = (number & -number).bit_length() - 1
+                cells += -lengths[axis] if at >> axis & 1 else lengths[axis]
+                at, sign = at ^ 1 << axis, -sign
+                yield chunk, sign, cells
 
 
 def _cut(axis: int, part: slice) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, part)
-
-
-def _running(table: Floats, axis: int) -> Floats:
-    """Sums of all cells before each, and of all at the end."""
-    shape = [size + (place == axis) for place, size in enumerate(table.shape)]
-    sums = np.zeros(shape)
-    np.cumsum(table, axis=axis, out=sums[_cut(axis, slice(1, None))])
-    return sums
 
 
 def _ranges_along(table: Floats, axis: int) -> Floats:
@@ -177,70 +151,42 @@ def _from_ranges_along(weights: Floats, axis: int, size: int) -> Floats:
 
 
 def counted_within(starts: Ints, stops: Ints, codes: Sequence[Array], counts: Floats) -> Floats:
-    """For each box the sum of the counts of the records in it.
+    """For each box, with ends of shape (attributes, boxes), the sum of counts of records in it.
 
     Whether a record lies beyond an end is found once for each end that some box has, and kept as
     one bit; a box takes two look-ups of such bits an attribute, and then one for each byte of them,
     in a table of what eight records count together.
-
-    Parameters
-    ----------
-    starts, stops
-        Of shape (attributes, boxes): the first cells, and the first behind.
-    codes
-        For each attribute the cells of the records.
-    counts
-        What each record counts.
     """
     answers = np.zeros(starts.shape[1])
     for first in range(0, len(answers), _BOXES):
         boxes = slice(first, first + _BOXES)
-        sides = [
-            (_ends(start[boxes]), _ends(stop[boxes]))
-            for start, stop in zip(starts, stops, strict=True)
-        ]
+        lows = [np.unique(start[boxes], return_inverse=True) for start in starts]
+        highs = [np.unique(stop[boxes], return_inverse=True) for stop in stops]
         for place in range(0, len(counts), _RECORDS):
-            records = slice(place, place + _RECORDS)
-            packed = [
-                (
-                    _packed(code[records] >= low[0][:, None]),
-                    _packed(code[records] < high[0][:, None]),
-                )
-                for code, (low, high) in zip(codes, sides, strict=True)
+            own = [code[place : place + _RECORDS] for code in codes]
+            sides = [
+                (np.packbits(code >= ends[:, None], axis=1), chosen.reshape(-1))
+                for code, (ends, chosen) in zip(own, lows, strict=True)
+            ] + [
+                (np.packbits(code < ends[:, None], axis=1), chosen.reshape(-1))
+                for code, (ends, chosen) in zip(own, highs, strict=True)
             ]
-            chosen = [(low[1], high[1]) for low, high in sides]
-            answers[boxes] += _added(packed, chosen, _eights(counts[records]))
+            answers[boxes] += _added(sides, counts[place : place + _RECORDS])
     return answers
 
 
-def _ends(cells: Ints) -> _Side:
-    ends, chosen = np.unique(cells, return_inverse=True)
-    return ends, chosen.reshape(-1)
-
-
-def _packed(flags: Array) -> Bits:
-    return np.packbits(flags, axis=1)
-
-
-def _eights(counts: Floats) -> Floats:
-    """The count of each choice among eight records in a row, shape (bytes, 256)."""
+def _added(sides: Sequence[tuple[Bits, Ints]], counts: Floats) -> Floats:
+    """The counts of those records that are on the sides that each box chooses."""
     padded = np.zeros((-(-len(counts) // 8), 8))
     padded.reshape(-1)[: len(counts)] = counts
     choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    return padded @ choices.T.astype(np.float64)
-
-
-def _added(
-    packed: Sequence[tuple[Bits, Bits]], chosen: Sequence[tuple[Ints, Ints]], eights: Floats
-) -> Floats:
-    """The counts of those records that are in a box along every attribute."""
-    answers = np.empty(len(chosen[0][0]))
-    flat, offsets = eights.reshape(-1), np.arange(len(eights)) * 256
+    eights = (padded @ choices.T.astype(np.float64)).reshape(-1)
+    offsets = np.arange(len(padded)) * 256
+    answers = np.empty(len(sides[0][1]))
     for first in range(0, len(answers), _ADDED):
         some = slice(first, first + _ADDED)
-        inside = np.full((len(answers[some]), len(eights)), 255, dtype=np.uint8)
-        for (above, below), (low, high) in zip(packed, chosen, strict=True):
-            inside &= above[low[some]]
-            inside &= below[high[some]]
-        answers[some] = flat.take(offsets + inside).sum(axis=1)
+        inside = np.full((len(answers[some]), len(padded)), 255, dtype=np.uint8)
+        for bits, chosen in sides:
+            inside &= bits[chosen[some]]
+        answers[some] = eights.take(offsets + inside).sum(axis=1)
     return answers

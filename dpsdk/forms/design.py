@@ -145,8 +145,6 @@ class Design(Lasting):
 
     Raises
     ------
-    InvalidArgument
-        If a block is no such array.
     TooLarge
         If cells times labels are more than 10^6, or if working with the design would take more
         than 2^25 numbers. `Design.require` tells from the shapes alone.
@@ -169,13 +167,7 @@ class Design(Lasting):
 
     @staticmethod
     def require(shapes: Sequence[tuple[int, ...]], *, labels: int = 1) -> int:
-        """How many numbers a design of blocks of these shapes keeps, without building it.
-
-        Raises
-        ------
-        TooLarge
-            If that is too many, or the cells times labels are.
-        """
+        """How many numbers a design of blocks of these shapes keeps, without building it."""
         cells = to_count("labels", labels) * math.prod(cells for cells, _ in shapes)
         if cells > CELL_LIMIT:
             advice = "touch fewer attributes, or coarser ones"
@@ -218,13 +210,7 @@ class Design(Lasting):
         return over.reach(self.blocks)
 
     def rows(self) -> Floats:
-        """All feature vectors, written out: an array (cells, features).
-
-        Raises
-        ------
-        TooLarge
-            If these are more than 2^25 numbers.
-        """
+        """All feature vectors, at most 2^25 numbers, written out: an array (cells, features)."""
         needed = self.cells * self.features
         if needed > WEIGHT_LIMIT:
             advice = "touch fewer attributes"

@@ -175,16 +175,9 @@ def diameter(
 ) -> tuple[float, bool]:
     """The largest sum of differences of two columns, or a bound; and whether it is attained.
 
-    Parameters
-    ----------
-    norms
-        Of each column the sum of its weights, in absolute value or squared.
-    least
-        What is known to be attained, such as by the column of a record outside the domain.
-    work
-        The most multiplications and differences.
-    squared
-        Whether differences are squared; otherwise their absolute values are added.
+    `norms` has of each column the sum of its weights, in absolute value, or squared as differences
+    then are. `least` is known to be attained, such as by the column of a record outside the domain.
+    `work` bounds multiplications and differences.
     """
     if not squared and few_signs(columns):
         return max(least, by_signs(columns)), True
@@ -356,7 +349,7 @@ class _Search:
             return best
         low, high = together.min(axis=1), together.max(axis=1)
         for start in (0.5 * (low + high), np.median(together, axis=1)):
-            best = min(best, seen(start), key=_widest)
+            best = min(best, seen(start), key=lambda view: view.widest)
         point = best.point
         for step in range(1, _ROUNDS):
             # Towards the farthest again and again, ever less (Badoiu and Clarkson 2003).
@@ -367,7 +360,7 @@ class _Search:
                 point = point + np.clip(
                     far - point, -0.5 * (high - low) / step, 0.5 * (high - low) / step
                 )
-            best = min(best, seen(point), key=_widest)
+            best = min(best, seen(point), key=lambda view: view.widest)
         return best
 
     def _within(self, few: Floats, side: int) -> _View:
@@ -375,7 +368,12 @@ class _Search:
         if centre.widest <= self.best:
             return centre
         low, high = self.columns.corners[side]
-        return min(centre, self._corner(few, low, high), self._corner(few, high, low), key=_widest)
+        return min(
+            centre,
+            self._corner(few, low, high),
+            self._corner(few, high, low),
+            key=lambda view: view.widest,
+        )
 
     def _corner(self, few: Floats, start: Floats, end: Floats) -> _View:
         """A corner of all columns of a side that is near to the farthest of some."""
@@ -428,7 +426,7 @@ class _Search:
                 return 0.0
             # Up to where those of a list could be far from the next of the other.
             stops = [
-                self._far(level, start, end, reach)
+                bisect_left(level, True, start, key=lambda far: bool(reach(far, end) <= self.best))
                 for level, start, end in zip(levels, starts, reversed(ends), strict=True)
             ]
             many = [stop - start for start, stop in zip(starts, stops, strict=True)]
@@ -443,15 +441,6 @@ class _Search:
             self._compare(pivots, kept[there][:, starts[there] : stops[there]])
             starts[turn] += width
         return 0.0
-
-    def _far(self, level: Floats, start: int, end: float, reach: Reach) -> int:
-        """The first place from the start on that is not far enough away, as levels fall."""
-        return bisect_left(
-            range(len(level)),
-            True,
-            lo=start,
-            key=lambda place: bool(reach(level[place], end) <= self.best),
-        )
 
     def _compare(self, one: Floats, other: Floats) -> None:
         """Learn of all distances of a column of the one and a column of the other."""
@@ -468,10 +457,6 @@ class _Search:
             part += own
             part += other[-1, start : start + step]
             self.best = max(self.best, float(part.max()))
-
-
-def _widest(view: _View) -> float:
-    return view.widest
 
 
 def _top(cells: Ints, keys: Floats, count: int) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 
 import numpy as np
 
@@ -11,10 +12,20 @@ from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.canonical import Line, line_of
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Weights", "half_up", "is_own", "owned", "rounded_half_up", "to_weights"]
+__all__ = [
+    "Factor",
+    "Functions",
+    "Weights",
+    "half_up",
+    "is_own",
+    "owned",
+    "rounded_half_up",
+    "to_weights",
+]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -51,7 +62,37 @@ def rounded_half_up(weights: Floats, bits: int) -> tuple[Floats, float]:
     return rounded, float(np.abs(rounded * 2.0**-bits - weights).max())
 
 
-class Factor(Lasting, ABC):
+class Functions(Lasting, ABC):
+    """Linear functions of cells: what is asked of factors and of blocks alike."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of functions."""
+
+    @property
+    def partition(self) -> bool:
+        """True if each cell counts once, in exactly one function, as in a plain marginal."""
+        return False
+
+    @property
+    def counting(self) -> bool:
+        """True if each function is a multiple of the indicator of ranges of cells; 1 in factors."""
+        return False
+
+    @abstractmethod
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest weight of each function; two arrays of length `rows`."""
+
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest weight of all."""
+        low, high = self.extents()
+        return float(low.min()), float(high.max())
+
+
+class Factor(Functions):
     """Weights of `rows` functions on the `size` cells of one attribute.
 
     A factor of another author gives `size`, `rows` and `columns`. All else follows from these, and
@@ -61,23 +102,12 @@ class Factor(Lasting, ABC):
     __slots__ = ()
     size: int
 
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """The number of functions."""
-
     @abstractmethod
     def columns(self, codes: Ints) -> Floats:
         """The weights at the given cells, an array (rows, len(codes))."""
 
     def matrix(self) -> Floats:
-        """All weights, an array (rows, size).
-
-        Raises
-        ------
-        TooLarge
-            If that is more than can reasonably be written out.
-        """
+        """All weights, an array (rows, size); `TooLarge` if these are more than 2^24."""
         needed = self.rows * self.size
         if needed > MATRIX_LIMIT:
             advice = "use a range of labels, or a coarser attribute"
@@ -90,11 +120,6 @@ class Factor(Lasting, ABC):
         return FACTOR_BYTES
 
     @property
-    def counting(self) -> bool:
-        """True if each function is one on a range of cells, and zero elsewhere."""
-        return False
-
-    @property
     def ranges(self) -> tuple[Ints, Ints] | None:
         """The first cell of each function's range, and the first cell behind it, if `counting`."""
         return None
@@ -105,25 +130,14 @@ class Factor(Lasting, ABC):
         return None
 
     @property
-    def partition(self) -> bool:
-        """True if each cell counts once, in exactly one function."""
-        return False
-
-    @property
     def integral(self) -> bool:
         """True if all weights are integers."""
         weights = self.matrix()
         return bool((weights == np.rint(weights)).all())
 
     def extents(self) -> tuple[Floats, Floats]:
-        """The smallest and the largest weight of each function; two arrays of length `rows`."""
         weights = self.matrix()
         return weights.min(axis=1), weights.max(axis=1)
-
-    def limits(self) -> tuple[float, float]:
-        """The smallest and the largest weight of all."""
-        low, high = self.extents()
-        return float(low.min()), float(high.max())
 
     @property
     def reach(self) -> float:
@@ -156,11 +170,6 @@ class Factor(Lasting, ABC):
         result: Floats = (np.abs(weights) if power else weights != 0).sum(axis=1, dtype=np.float64)
         return result
 
-    def row_sums(self) -> Floats:
-        """The sum of the weights of each function."""
-        result: Floats = self.matrix().sum(axis=1)
-        return result
-
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
         """The absolute mean of the weights of each function, and how far they are from their mean.
 
@@ -187,9 +196,9 @@ class Factor(Lasting, ABC):
         largest = self.largest_norms()[1]
         return (0.0 if self.limits()[0] >= 0 else -largest), largest
 
-    def move(self, scale: float, *, replace: bool, outside: bool) -> Move | None:
+    def move(self, scale: float, facts: Facts) -> Move | None:
         """How far one row moves the answers of this factor alone, where a theorem says it."""
-        del scale, replace, outside
+        del scale, facts
         return None
 
     def row(self, number: int) -> Factor:
@@ -209,11 +218,6 @@ class Factor(Lasting, ABC):
         if self.rows >= self.size:
             return None
         return np.unique(self.matrix(), axis=1, return_inverse=True)[1].reshape(-1)
-
-    def counts(self, start: int, stop: int) -> bool:
-        """True if some function is known to be one on these cells, at least one, and else zero."""
-        del start, stop
-        return False
 
     def times(self, scale: float) -> Factor:
         """The same, each weight so many times as large."""
@@ -264,32 +268,14 @@ def _times(matrix: Floats, table: Floats, axis: int) -> Floats:
     return result
 
 
-OWN: set[type] = set()
-"""The classes of this package that were met so far."""
-
-
+@cache
 def is_own(kind: type) -> bool:
     """True if a class is one of this package, whose extremes are proven."""
-    if kind in OWN:
-        return True
-    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
-        OWN.add(kind)
-        return True
-    return False
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def owned(factor: Factor) -> Factor:
-    """A factor that prices rest on: itself, or of another author its exact weights written out.
-
-    Raises
-    ------
-    InvalidArgument
-        If it does not give as many finite weights as its size and rows say.
-    TooLarge
-        If there are more than 2^24 of them.
-    """
-    if is_own(type(factor)):
-        return factor
+    """A factor of another author by its exact weights, at most 2^24, as prices rest on them."""
     if not isinstance(factor, Factor):
         raise InvalidArgument("factors", "factors of dpsdk.forms", shown(factor))
     shape = factor.rows, factor.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Protocol, TypeAlias, cast
 
 import numpy as np
@@ -15,8 +16,8 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Block, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, worth_boxing
-from dpsdk.forms.factors import OWN
-from dpsdk.forms.identity import of_form, of_functions
+from dpsdk.forms.canonical import FORM, of_functions
+from dpsdk.forms.factors import is_own
 from dpsdk.forms.products import Products
 from dpsdk.typing import Floats, Ints
 
@@ -35,8 +36,6 @@ _GROUP_LIMIT = 2**12
 
 _WRITTEN_LIMIT = 2**22
 """The most weights that are multiplied out to be rounded together."""
-
-_WEIGHT_BYTES = 8
 
 _FORM_BYTES = 512
 """The bytes of a form beside its blocks, roughly."""
@@ -57,7 +56,7 @@ class Counts(Protocol):
 
 
 def _to_blocks(blocks: Iterable[Block]) -> tuple[FormBlock, ...]:
-    own = tuple([block if type(block) in OWN else owned_block(block) for block in blocks])
+    own = tuple([block if is_own(type(block)) else owned_block(block) for block in blocks])
     if not own:
         raise InvalidArgument("blocks", "at least one block", "none")
     return cast("tuple[FormBlock, ...]", own)
@@ -95,7 +94,7 @@ class LinearForm(Form):
     @cached_property
     def rows(self) -> int:
         """The number of functions."""
-        return sum(block.rows for block in self.blocks)
+        return sum([block.rows for block in self.blocks])
 
     @cached_property
     def nbytes(self) -> int:
@@ -105,7 +104,8 @@ class LinearForm(Form):
     @property
     def lattice_nbytes(self) -> int:
         """Roughly how many bytes it takes on a lattice, with products that are multiplied out."""
-        return self.nbytes if self.integral else self.nbytes + sum(self._written.values())
+        pairs = zip(self._joined, self.blocks, strict=True)
+        return self.nbytes + sum([own.nbytes for (own, _), block in pairs if own is not block])
 
     @classmethod
     def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:
@@ -162,44 +162,30 @@ class LinearForm(Form):
         then change by half a unit at the most; otherwise these factors share the bits. The change
         is in the unit of this form.
         """
-        pairs = [block.rounded(bits) for block in self._joined]
-        form = LinearForm(self.domain, (block for block, _ in pairs))
-        changes = [change + slack for (_, change), slack in zip(pairs, self._slacks, strict=True)]
-        return form, max(changes)
+        rounded = [(*block.rounded(bits), slack) for block, slack in self._joined]
+        form = LinearForm(self.domain, (block for block, _, _ in rounded))
+        return form, max(change + slack for _, change, slack in rounded)
 
     @cached_property
     def uneven(self) -> int:
         """Among how many factors of a block the bits of a lattice are shared, at the most."""
-        return max(block.uneven for block in self._joined)
+        return max(block.uneven for block, _ in self._joined)
 
     @cached_property
-    def _joined(self) -> tuple[FormBlock, ...]:
-        """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
-        written = self._written
-        return tuple(
-            block.written() if place in written else block
-            for place, block in enumerate(self.blocks)
-        )
+    def _joined(self) -> tuple[tuple[FormBlock, float], ...]:
+        """The blocks, with products of uneven factors multiplied out as far as that is allowed.
 
-    @cached_property
-    def _written(self) -> dict[int, int]:
-        """The places of the blocks that are multiplied out, with the bytes that each takes then."""
-        room, written = _WRITTEN_LIMIT, dict[int, int]()
-        for place, block in enumerate(self.blocks):
-            if block.uneven > 1:
-                needed = block.rows * math.prod(block.shape)
-                if needed <= room:
-                    room -= needed
-                    written[place] = _WEIGHT_BYTES * needed
-        return written
-
-    @cached_property
-    def _slacks(self) -> tuple[float, ...]:
-        """The errors of floats in the weights that were multiplied out."""
-        return tuple(
-            0.0 if joined is block else block.slack
-            for block, joined in zip(self.blocks, self._joined, strict=True)
-        )
+        And the errors of floats in the weights that were multiplied out.
+        """
+        room, joined = _WRITTEN_LIMIT, list[tuple[FormBlock, float]]()
+        for block in self.blocks:
+            needed = block.rows * math.prod(block.shape)
+            if block.uneven > 1 and needed <= room:
+                room -= needed
+                joined.append((block.written(), block.slack))
+            else:
+                joined.append((block, 0.0))
+        return tuple(joined)
 
     def pieces(self, rows: int) -> Iterator[LinearForm]:
         """The form in consecutive parts, each of at least so many functions.
@@ -208,38 +194,28 @@ class LinearForm(Form):
         """
         taken: list[FormBlock] = []
         count = 0
-        for block in self._cut(rows):
-            taken.append(block)
-            count += block.rows
-            if count >= rows:
-                yield LinearForm(self.domain, taken)
-                taken, count = [], 0
+        for block in self.blocks:
+            for part in block.cut(rows) if isinstance(block, Boxes) else [block]:
+                taken.append(part)
+                count += part.rows
+                if count >= rows:
+                    yield LinearForm(self.domain, taken)
+                    taken, count = [], 0
         if taken:
             yield LinearForm(self.domain, taken)
-
-    def _cut(self, rows: int) -> Iterator[FormBlock]:
-        """The blocks, boxes of at most so many functions."""
-        for block in self.blocks:
-            if isinstance(block, Boxes):
-                for start in range(0, block.rows, rows):
-                    yield block.part(start, min(start + rows, block.rows))
-            else:
-                yield block
 
     def apart(self) -> LinearForm:
         """The same functions with a block of its own for each box: many objects, where many are."""
         if not any(isinstance(block, Boxes) for block in self.blocks):
             return self
-        return LinearForm(self.domain, _apart(self.blocks))
+        blocks: list[FormBlock] = []
+        for block in self.blocks:
+            boxes = isinstance(block, Boxes)
+            blocks += map(block.row, range(block.rows)) if boxes else [block]
+        return LinearForm(self.domain, blocks)
 
     def row(self, number: int) -> LinearForm:
-        """The form of one function of this one.
-
-        Raises
-        ------
-        InvalidArgument
-            If it has no such function.
-        """
+        """The form of one function of this one."""
         place = number
         for block in self.blocks:
             if 0 <= place < block.rows:
@@ -252,22 +228,19 @@ class LinearForm(Form):
         """The same for the same functions of the universe in the same order, and for no others.
 
         It does not matter how they were built: 32 bytes, the same in every process and on every
-        platform. Weights count as the exact numbers that floats are; see dpsdk.forms.identity. Of a
-        form that was written into after it was first asked for, it tells what the form was.
-
-        Raises
-        ------
-        InvalidArgument
-            If a block does not fit the domain or is made of foreign classes.
+        platform. Weights count as the exact numbers that floats are; see dpsdk.forms.canonical.
         """
         return self._identity
 
     @cached_property
     def _identity(self) -> bytes:
-        return of_form(self.domain, self.blocks)
+        digest = sha256(FORM)
+        for one in of_functions(self.domain, self.blocks):
+            digest.update(one)
+        return digest.digest()
 
     def row_identities(self) -> Iterator[bytes]:
-        """The identity of each function by itself, in order. Raises as `identity` does.
+        """The identity of each function by itself, in order.
 
         Whether a query is in a workload is told by these:
 
@@ -309,14 +282,6 @@ def _answer(block: Block, counts: Counts) -> Floats:
         return block.answer(counts.table(block.names))
     codes, weights = counts.records(block.names)
     return block.answer_records(codes, weights)
-
-
-def _apart(blocks: Iterable[FormBlock]) -> Iterator[FormBlock]:
-    for block in blocks:
-        if isinstance(block, Boxes):
-            yield from map(block.row, range(block.rows))
-        else:
-            yield block
 
 
 def _grouped(blocks: Sequence[FormBlock]) -> Iterable[Group]:

@@ -12,10 +12,10 @@ from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock
+from dpsdk.forms.canonical import of_functions
 from dpsdk.forms.factors import MATRIX_LIMIT, Factor
-from dpsdk.forms.identity import of_functions
 from dpsdk.forms.linear import LinearForm
-from dpsdk.typing import Array
+from dpsdk.typing import Array, Ints
 
 __all__ = ["Members"]
 
@@ -45,35 +45,20 @@ class Members:
     domain: Domain
     _listed: frozenset[bytes]
     _whole: frozenset[_Key]
-    _wide: tuple[dict[str, Factor], ...]
+    _wide: tuple[dict[str, tuple[int, Ints, Ints]], ...]
+    """The cells, starts and stops of the ranges along each attribute, sorted, of large blocks."""
 
     @classmethod
     def of(cls, form: LinearForm) -> Members:
-        """The functions of a form.
-
-        Raises
-        ------
-        InvalidArgument
-            If the form is made of foreign classes.
-        """
+        """The functions of a form."""
         few = [block for block in form.blocks if block.rows <= _LISTED]
-        listed = frozenset(of_functions(form.domain, few))
         keys = frozenset(key for key in map(_key, form.blocks) if key is not None)
-        wide = tuple(
-            _offered(block)
-            for block in form.blocks
-            if block.rows > _LISTED and isinstance(block, Kronecker) and _key(block) is not None
-        )
-        return cls(form.domain, listed, keys, wide)
+        many = [block for block in form.blocks if block.rows > _LISTED]
+        wide = [ends for block in many if (ends := _wide_ends(block)) is not None]
+        return cls(form.domain, frozenset(of_functions(form.domain, few)), keys, tuple(wide))
 
     def covers(self, form: LinearForm) -> Array:
-        """For each function of a form over the same domain, whether it is one of these.
-
-        Returns
-        -------
-        Array
-            Shape (form.rows,), of truth values.
-        """
+        """For each function of a form over the same domain, whether it is one of these."""
         if form.domain is not self.domain and form.domain != self.domain:
             return np.zeros(form.rows, dtype=np.bool_)
         found = [self._of_block(block) for block in form.blocks]
@@ -93,12 +78,29 @@ class Members:
 
     def _in_wide(self, box: _Box) -> bool:
         return all(start < stop for start, stop in box.values()) and any(
-            box.keys() <= offered.keys()
-            and all(
-                factor.counts(*box.get(name, (0, factor.size))) for name, factor in offered.items()
-            )
-            for offered in self._wide
+            box.keys() <= wide.keys()
+            and all(_has(box.get(name, (0, size)), *ends) for name, (size, *ends) in wide.items())
+            for wide in self._wide
         )
+
+
+def _wide_ends(block: FormBlock) -> dict[str, tuple[int, Ints, Ints]] | None:
+    """The ranges of a block along each attribute, by start and stop; None if it has others."""
+    if not isinstance(block, Kronecker) or block.scale != 1.0:
+        return None
+    result: dict[str, tuple[int, Ints, Ints]] = {}
+    for name, factor in _offered(block).items():
+        if (ends := factor.ranges) is None:
+            return None
+        order = np.lexsort(ends[::-1])
+        result[name] = factor.size, ends[0][order], ends[1][order]
+    return result
+
+
+def _has(wanted: _Ends, starts: Ints, stops: Ints) -> bool:
+    own = stops[slice(*np.searchsorted(starts, [wanted[0], wanted[0] + 1]))]
+    place = int(np.searchsorted(own, wanted[1]))
+    return place < len(own) and int(own[place]) == wanted[1]
 
 
 def _key(block: FormBlock) -> _Key | None:

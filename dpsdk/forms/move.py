@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsdk._records import frozen
+from dpsdk.forms.facts import Facts
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
@@ -33,30 +34,27 @@ class Move:
         return Move(l1, l2, min(self.maximum, other.maximum), exact)
 
 
-def of_functions(low: Floats, high: Floats, *, replace: bool, outside: bool) -> Floats:
+def of_functions(low: Floats, high: Floats, facts: Facts) -> Floats:
     """How far one row moves each function, from its smallest and largest weight."""
-    if outside:
+    if facts.outside:
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    moves: Floats = high - low if replace else np.maximum(np.abs(low), np.abs(high))
+    moves: Floats = high - low if facts.replaced else np.maximum(np.abs(low), np.abs(high))
     return moves
 
 
-def one_function(low: float, high: float, *, replace: bool, outside: bool) -> Move:
+def one_function(low: float, high: float, facts: Facts) -> Move:
     """One function, from its smallest to its largest weight: proposition 2, exact."""
-    if outside:
+    if facts.outside:
         low, high = min(low, 0.0), max(high, 0.0)
-    move = high - low if replace else max(abs(low), abs(high))
+    move = high - low if facts.replaced else max(abs(low), abs(high))
     return Move(move, move * move, move, exact=True)
 
 
-def by_rows(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
+def by_rows(blocks: Sequence[Block], facts: Facts) -> Move:
     """Every function at its own worst: an upper bound, and exact for the maximum."""
-    l1 = l2 = top = 0.0
-    for block in blocks:
-        moves = of_functions(*block.extents(), replace=replace, outside=outside)
-        l1, l2 = l1 + float(moves.sum()), l2 + float((moves**2).sum())
-        top = max(top, float(moves.max()))
-    return Move(l1, l2, top, exact=False)
+    moves = [of_functions(*block.extents(), facts) for block in blocks]
+    l1, l2 = sum(float(own.sum()) for own in moves), sum(float((own**2).sum()) for own in moves)
+    return Move(l1, l2, max(float(own.max()) for own in moves), exact=False)
 
 
 def pair_bound(first: Floats, second: Floats, power: int, *, signed: bool) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from operator import index
 
 import numpy as np
@@ -84,14 +83,11 @@ class Indicators(Factor):
 
     def row_norms(self, power: int) -> Floats:
         del power
-        return self.row_sums()
-
-    def row_sums(self) -> Floats:
         starts, stops = self.ranges
         return (stops - starts).astype(np.float64)
 
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
-        size, lengths = float(self.size), self.row_sums()
+        size, lengths = float(self.size), self.row_norms(1)
         if (lengths == lengths[0]).all():
             lengths = lengths[:1]
         mean, inside = lengths / size, (lengths > 0) & (lengths < size)
@@ -102,7 +98,7 @@ class Indicators(Factor):
         if self.partition:
             return 1.0, 1.0
         # Ranges begun less ranges ended, from end to end.
-        starts, stops = (ends[self.row_sums() > 0] for ends in self.ranges)
+        starts, stops = (ends[self.row_norms(1) > 0] for ends in self.ranges)
         places = np.concatenate([stops, starts])
         changes = np.repeat([-1, 1], len(starts))[np.argsort(places, kind="stable")]
         deepest = float(np.cumsum(changes).max(initial=0))
@@ -133,14 +129,9 @@ class Indicators(Factor):
 
 @frozen
 class Ranges(Indicators):
-    """One function for each of some ranges of cells, its indicator.
+    """One function for each of some ranges of cells, from `starts` up to, not including, `stops`.
 
-    Parameters
-    ----------
-    size
-        The number of cells.
-    starts, stops
-        Integers, one a range: its first cell, and the first behind it. A range may be empty.
+    A range may be empty.
     """
 
     size: int = field(converter=index)
@@ -179,13 +170,6 @@ class Ranges(Indicators):
     @property
     def span(self) -> slice | None:
         return slice(int(self.starts[0]), int(self.stops[0])) if self.rows == 1 else None
-
-    @cached_property
-    def _pairs(self) -> frozenset[tuple[int, int]]:
-        return frozenset(zip(self.starts.tolist(), self.stops.tolist(), strict=True))
-
-    def counts(self, start: int, stop: int) -> bool:
-        return (start, stop) in self._pairs
 
     def simplified(self) -> Factor:
         return self.row(0).simplified() if self.rows == 1 else self
@@ -227,9 +211,6 @@ class Identity(Indicators):
 
     def row(self, number: int) -> Range:
         return Range(self.size, number, number + 1)
-
-    def counts(self, start: int, stop: int) -> bool:
-        return stop - start == 1
 
 
 @frozen
@@ -274,9 +255,6 @@ class Groups(Indicators):
         # Of a large attribute there may be few groups, and too many cells for a table.
         return Identity(self.rows), codes // self.width
 
-    def counts(self, start: int, stop: int) -> bool:
-        return start % self.width == 0 and stop == min(start + self.width, self.size)
-
 
 @frozen
 class Prefix(Indicators):
@@ -302,10 +280,6 @@ class Prefix(Indicators):
 
     def row(self, number: int) -> Range:
         return Range(self.size, 0, number + 1)
-
-    def counts(self, start: int, stop: int) -> bool:
-        del stop
-        return start == 0
 
 
 @frozen
@@ -345,9 +319,6 @@ class Range(Indicators):
     def row(self, number: int) -> Range:
         del number
         return self
-
-    def counts(self, start: int, stop: int) -> bool:
-        return (start, stop) == (self.start, self.stop)
 
     def lines(self, axis: int) -> list[Line]:
         return [interval_line(axis, self.size, self.start, self.stop)]

@@ -102,9 +102,6 @@ class Residual(Factor):
             return np.full(self.size, float(self.size if self.size > 1 else 0))
         return self.column_norms(power)
 
-    def row_sums(self) -> Floats:
-        return np.zeros(self.size)
-
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
         others = np.array([self.size - 1.0])
         return np.zeros(1), others * self.size, others, np.array([self.size * (self.size > 1.0)])
@@ -137,20 +134,10 @@ def centred(values: Floats, axes: int) -> Floats:
 
 
 def decomposed(table: Floats, axes: int) -> list[Floats]:
-    """The residuals of a marginal.
+    """The residuals of a marginal along the last `axes` axes of a table, the others a batch.
 
-    Parameters
-    ----------
-    table
-        Its last `axes` axes are those of attributes; what lies before them is a batch.
-    axes
-        How many attributes it has.
-
-    Returns
-    -------
-    list of Floats
-        One for each subset, in binary order: number k has the axis i, counted from 0, where bit
-        `axes` - 1 - i of k is set. Each has the axes of the batch, and those of its own attributes.
+    One for each subset, in binary order: number k has the axis i, counted from 0, where bit
+    `axes` - 1 - i of k is set. Each has the axes of the batch, and those of its own attributes.
     """
     parts = [table]
     for axis in range(axes):
@@ -165,15 +152,7 @@ def decomposed(table: Floats, axes: int) -> list[Floats]:
 
 
 def composed(parts: Sequence[Floats], shape: Sequence[int]) -> Floats:
-    """The marginal of residuals, as `decomposed` gives them; the inverse of that.
-
-    Parameters
-    ----------
-    parts
-        The residuals of all subsets, in binary order, each with the axes of a batch before its own.
-    shape
-        The sizes of the attributes of the marginal.
-    """
+    """The marginal of such a shape from its residuals, as `decomposed` gives them: its inverse."""
     left = list(parts)
     for done, size in enumerate(reversed(shape)):
         left = [
@@ -201,29 +180,13 @@ def moves(
     replace: bool,
     outside: bool,
 ) -> Moves:
-    """How far one row moves residuals that are measured together, each times an integer scale.
+    """How far one row moves residuals scale · N_T r_T of sets T, measured together.
 
-    Parameters
-    ----------
-    sets
-        The attributes of each, in whatever order; none for the count of all rows. Repeated sets
-        count as often as they come.
-    scales
-        One integer a set: what is measured is scale · N_T r_T.
-    sizes
-        How many cells each attribute has.
-    replace
-        Whether one row is exchanged for another. Otherwise one is added, or taken away.
-    outside
-        Whether it may be exchanged for one outside the domain.
-
-    Notes
-    -----
     A row that is added moves N_T r_T by an integer vector of squared length Π n (n - 1), whatever
     row it is. Rows that differ in the attributes D move it by twice Π n (n - 1) less the product of
     n (n - 1) over T - D and of -n over T ∩ D. The largest sum over all D is found by trying all of
     them, for up to 20 attributes of several cells; beyond, each set counts as if D were the one
-    attribute of it that has the fewest cells, which is its worst.
+    attribute of it that has the fewest cells, which is its worst. Sets may repeat.
     """
     alone = [
         (scale, [sizes[name] for name in names]) for scale, names in zip(scales, sets, strict=True)

@@ -10,6 +10,7 @@ import numpy as np
 from dpsdk.forms.blocks import Block
 from dpsdk.forms.diameter import Columns, by_signs, central_distances, diameter, few_signs
 from dpsdk.forms.factors import PAIR_LIMIT, WEIGHT_LIMIT
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move, pair_bound
 from dpsdk.typing import Array, Floats, Ints
 
@@ -43,9 +44,7 @@ def search(
     known: Move,
     powers: tuple[int, ...],
     work: int,
-    *,
-    replace: bool,
-    outside: bool,
+    facts: Facts,
 ) -> Move:
     """Compare the heaviest columns with each other; bound what lighter ones can do.
 
@@ -54,52 +53,36 @@ def search(
     """
     columns = Columns(blocks, tuple(sizes), tuple(sizes.values()))
     # Squares of 0/1 weights are the weights, so one search serves both norms.
-    binary = columns.binary
-    sought = (1,) if binary else powers
+    sought = (1,) if columns.binary else powers
     norms = [columns.joined([block.column_norms(power) for block in blocks]) for power in sought]
-    if not replace:
+    if not facts.replaced:
         found = [(float(norm.max()), True) for norm in norms]
-        return _move(sought, found, known, binary=binary)
-    signed = any(block.limits()[0] < 0 for block in blocks)
-    rows = columns.rows
-    if columns.written:
-        work = max(work, _WRITTEN_WORK)
-    width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(work // max(rows, 1)))
-    found = [
-        _farthest(columns, norm, width, power, work, signed=signed, outside=outside)
-        for power, norm in zip(sought, norms, strict=True)
-    ]
-    return _move(sought, found, known, binary=binary)
-
-
-def _move(
-    powers: tuple[int, ...], found: Sequence[tuple[float, bool]], known: Move, *, binary: bool
-) -> Move:
-    l1 = found[0][0] if 1 in powers else known.l1
-    l2 = found[-1][0] if binary or 2 in powers else known.l2
+    else:
+        if columns.written:
+            work = max(work, _WRITTEN_WORK)
+        signed = any(block.limits()[0] < 0 for block in blocks)
+        found = [
+            _farthest(columns, norm, power, work, signed=signed, outside=facts.outside)
+            for power, norm in zip(sought, norms, strict=True)
+        ]
+    l1 = found[0][0] if 1 in sought else known.l1
+    l2 = found[-1][0] if columns.binary or 2 in sought else known.l2
     return Move(l1, l2, known.maximum, exact=all(exact for _, exact in found))
 
 
 def _farthest(
-    columns: Columns,
-    norms: Floats,
-    width: int,
-    power: int,
-    work: int,
-    *,
-    signed: bool,
-    outside: bool,
+    columns: Columns, norms: Floats, power: int, work: int, *, signed: bool, outside: bool
 ) -> tuple[float, bool]:
     """The largest distance of two columns, or a bound of it; and whether it is attained."""
-    square = power == 2 or columns.binary
+    rows, square = max(columns.rows, 1), power == 2 or columns.binary
+    width = min(WEIGHT_LIMIT // rows, PAIR_LIMIT, math.isqrt(work // rows))
     if not square and width > 1:
         width = min(width, max(2, round((WEIGHT_LIMIT * 16 / columns.rows) ** 0.5)))
-    size = columns.rows * columns.cells
+    size, least = columns.rows * columns.cells, float(norms.max()) if outside else 0.0
     if not square and columns.cells <= width and few_signs(columns, columns.cells // 2):
-        return max(float(norms.max()) if outside else 0.0, by_signs(columns)), True
+        return max(least, by_signs(columns)), True
     looks = size <= WRITTEN_LIMIT if columns.written else LOOK_STEPS * size + _LOOKS <= work
     found = (math.inf, False)
-    least = float(norms.max()) if outside else 0.0
     if columns.cells > width:
         if (distances := central_distances(columns, norms, work // 2)) is not None:
             norms = distances

@@ -91,21 +91,22 @@ def sensitivity(form: LinearForm, facts: Facts, *, power: int | None = None) -> 
     if not form.reach < _REACH_LIMIT:
         expected = f"so small that no product of them exceeds {_REACH_LIMIT:.0e}"
         raise InvalidArgument("weights", expected, f"up to {form.reach:.3g}")
-    replace, outside = facts.replaced, facts.outside
     if form.rows == 1:
-        move = one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
-    elif (known := _residuals(form, powers, replace=replace, outside=outside)) is not None:
+        move = one_function(*form.blocks[0].limits(), facts)
+    elif (known := _residuals(form, powers, facts)) is not None:
         return _of_unit(known, facts)
     else:
-        blocks = [block for block, _ in form.groups]
-        move = _stack(blocks, powers, WORK_LIMIT, replace=replace, outside=outside)
-    return _of_unit(_certified(move, form), facts)
+        move = _stack([block for block, _ in form.groups], powers, WORK_LIMIT, facts)
+    attributes, largest = len(form.domain.names), form.largest
+    return _of_unit(
+        _rounded_up(move, form.rows, attributes, largest, integral=form.integral), facts
+    )
 
 
 @lru_cache(1024)
 def of_one_function(low: float, high: float, facts: Facts) -> Sensitivity:
     """The sensitivities of one function with integer weights, from the smallest to the largest."""
-    move = one_function(low, high, replace=facts.replaced, outside=facts.outside)
+    move = one_function(low, high, facts)
     one = _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
     return _of_unit(one, facts)
 
@@ -117,11 +118,6 @@ def _of_unit(one: Sensitivity, facts: Facts) -> Sensitivity:
     alike = facts.unit_rows == 1 or not facts.distinct
     attained = one.exact and alike and facts.unit_rows <= max(facts.row_limit, 1)
     return moved if attained == one.exact else evolve(moved, exact=False)
-
-
-def _certified(move: Move, form: LinearForm) -> Sensitivity:
-    attributes = len(form.domain.names)
-    return _rounded_up(move, form.rows, attributes, form.largest, integral=form.integral)
 
 
 def _rounded_up(
@@ -139,66 +135,41 @@ def _rounded_up(
     return Sensitivity(l1, l2, top, move.exact)
 
 
-def _stack(
-    blocks: Sequence[Block], powers: tuple[int, ...], work: int, *, replace: bool, outside: bool
-) -> Move:
+def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: Facts) -> Move:
     if all(block.partition for block in blocks):
-        return _marginals(blocks, replace=replace, outside=outside)
-    if len(blocks) == 1 and (move := _masked_marginal(blocks[0], replace=replace)) is not None:
+        return _marginals(blocks, facts)
+    only = blocks[0] if len(blocks) == 1 else None
+    if only is not None and (move := _masked_marginal(only, facts) or only.move(facts)):
         return move
-    if len(blocks) == 1 and (move := blocks[0].move(replace=replace, outside=outside)):
-        return move
-    bound = by_rows(blocks, replace=replace, outside=outside)
+    bound = by_rows(blocks, facts)
     sizes = {
         name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
     }
-    only = blocks[0] if len(blocks) == 1 else None
     if isinstance(only, Kronecker):
-        bound = _product(only, bound.maximum, replace=replace, outside=outside).least(bound)
+        bound = _product(only, bound.maximum, facts).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
-        found = search(blocks, sizes, bound, powers, work, replace=replace, outside=outside)
-        found = found.least(bound)
-        apart = _by_names(blocks)
-        if found.exact or not 1 < len(apart) <= _APART:
-            return found
-        return _together(apart, found, powers, work, replace=replace, outside=outside)
-    if only is not None:
-        shadow = _shadow(only)
-        if shadow is None:
+        bound = search(blocks, sizes, bound, powers, work, facts).least(bound)
+        clusters = list(_by_names(blocks).values())
+        if bound.exact or not 1 < len(clusters) <= _APART:
             return bound
-        return _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
-    clusters = _clusters(blocks, work // LOOK_STEPS // len(_by_names(blocks)))
-    return _together(clusters, bound, powers, work, replace=replace, outside=outside)
-
-
-def _together(
-    clusters: Sequence[Sequence[Block]],
-    bound: Move,
-    powers: tuple[int, ...],
-    work: int,
-    *,
-    replace: bool,
-    outside: bool,
-) -> Move:
-    """Clusters each at their worst, or what else is known."""
-    share = work // len(clusters)
-    parts = [
-        _stack(cluster, powers, share, replace=replace, outside=outside) for cluster in clusters
-    ]
+    elif only is not None:
+        return _in_shadow(only, bound, facts) if isinstance(only, Boxes) else bound
+    else:
+        clusters = _clusters(blocks, work // LOOK_STEPS // len(_by_names(blocks)))
+    # Clusters each at their worst, or what else is known.
+    parts = [_stack(cluster, powers, work // len(clusters), facts) for cluster in clusters]
     l1, l2 = sum(part.l1 for part in parts), sum(part.l2 for part in parts)
     return Move(l1, l2, bound.maximum, exact=False).least(bound)
 
 
-def _by_names(blocks: Sequence[Block]) -> list[list[Block]]:
+def _by_names(blocks: Sequence[Block]) -> dict[tuple[str, ...], list[Block]]:
     groups: dict[tuple[str, ...], list[Block]] = {}
     for block in blocks:
         groups.setdefault(block.names, []).append(block)
-    return list(groups.values())
+    return groups
 
 
-def _residuals(
-    form: LinearForm, powers: tuple[int, ...], *, replace: bool, outside: bool
-) -> Sensitivity | None:
+def _residuals(form: LinearForm, powers: tuple[int, ...], facts: Facts) -> Sensitivity | None:
     """Integer multiples of residuals, and of the count of all rows; None for other forms."""
     scales: list[int] = []
     for block in form.blocks:
@@ -209,7 +180,7 @@ def _residuals(
         scales.append(int(block.scale))
     sets = [block.names for block in form.blocks]
     sizes = {name: form.domain[name].size for name in form.names}
-    found = moves(sets, scales, sizes, replace=replace, outside=outside)
+    found = moves(sets, scales, sizes, replace=facts.replaced, outside=facts.outside)
     # A column of n I - J has the absolute sum 2 (n - 1), and two of them differ by 2 n.
     shapes = [[sizes[name] for name in names] for names in sets]
     columns = [
@@ -218,38 +189,33 @@ def _residuals(
     ]
     l1 = sum(columns)
     exact = found.exact
-    if replace:
+    if facts.replaced:
         # Twice the sum is a bound, and what is asked for decides whether it has to be exact.
         l1 = 2 * sum(column for column, shape in zip(columns, shapes, strict=True) if shape)
         alone = len(shapes) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 1
         if alone:
             l1 = abs(scales[0]) * 2 * shapes[0][0]
-        elif outside:
+        elif facts.outside:
             l1 = max(l1, sum(columns))
         exact = exact and (alone or not l1 or 1 not in powers)
         if not exact and 1 in powers and math.prod(sizes.values()) <= _SMALL_SPAN:
-            groups = [block for block, _ in form.groups]
-            searched = _stack(groups, (1,), WORK_LIMIT, replace=replace, outside=outside)
+            searched = _stack([block for block, _ in form.groups], (1,), WORK_LIMIT, facts)
             l1, exact = min(l1, math.ceil(searched.l1)), found.exact and searched.exact
     return Sensitivity(Fraction(l1), Fraction(found.squared), Fraction(found.maximum), exact)
 
 
-def _shadow(block: Block) -> Boxes | None:
-    """A bound of a block by few of its attributes; None if nothing bounds it."""
-    if not isinstance(block, Boxes):
-        return None
+def _in_shadow(boxes: Boxes, bound: Move, facts: Facts) -> Move:
+    """Bound boxes by few attributes: a cell is in no more of them than its shadow in shadows."""
     # Where boxes are few, more cells would take long and hardly tell more of them apart.
-    return block.shadow(min(SPAN_LIMIT, max(_FEW, _CELLS_OF_A_BOX * block.rows)))
-
-
-def _in_shadow(shadow: Boxes, top: float, *, replace: bool) -> Move:
-    """A bound by few attributes: a cell is in no more boxes than its shadow is in shadows."""
-    norms = [shadow.column_norms(power) for power in (1, 2)]
-    if not replace:
-        return Move(float(norms[0].max()), float(norms[1].max()), top, exact=False)
-    signed = shadow.limits()[0] < 0
-    l1 = pair_bound(norms[0], norms[0], 1, signed=signed)
-    return Move(l1, pair_bound(norms[1], norms[1], 2, signed=signed), top, exact=False)
+    shadow = boxes.shadow(min(SPAN_LIMIT, max(_FEW, _CELLS_OF_A_BOX * boxes.rows)))
+    if shadow is None:
+        return bound
+    norms, signed = [shadow.column_norms(power) for power in _POWERS], shadow.limits()[0] < 0
+    l1, l2 = (
+        pair_bound(norm, norm, power, signed=signed) if facts.replaced else float(norm.max())
+        for power, norm in zip(_POWERS, norms, strict=True)
+    )
+    return Move(l1, l2, bound.maximum, exact=False).least(bound)
 
 
 def _clusters(blocks: Sequence[Block], span: int) -> list[list[Block]]:
@@ -269,21 +235,21 @@ def _clusters(blocks: Sequence[Block], span: int) -> list[list[Block]]:
     return [members for _, members in clusters]
 
 
-def _marginals(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
+def _marginals(blocks: Sequence[Block], facts: Facts) -> Move:
     """Each counts a record once; two records without a common label move all of them twice.
 
     The first and the last cell of every attribute are such, also where labels are grouped.
     """
-    if not replace:
+    if not facts.replaced:
         count = float(len(blocks))
         return Move(count, count, 1.0, exact=True)
     split = sum(1 for block in blocks if block.rows > 1)
     # Either two such records, or, seen from the outside cell, one count in every marginal.
-    moved = float(max(2 * split, len(blocks) if outside else 0))
+    moved = float(max(2 * split, len(blocks) if facts.outside else 0))
     return Move(moved, moved, 1.0 if moved else 0.0, exact=True)
 
 
-def _masked_marginal(block: Block, *, replace: bool) -> Move | None:
+def _masked_marginal(block: Block, facts: Facts) -> Move | None:
     """A marginal of the rows that meet a condition, which may weigh them; None for other blocks.
 
     Two records that both meet it under different labels move two entries by the largest weight,
@@ -300,11 +266,11 @@ def _masked_marginal(block: Block, *, replace: bool) -> Move | None:
     weight = block.scale * math.prod(float(factor.extents()[1][0]) for factor in condition)
     if weight < 0:
         return None
-    moved = 2 if replace else 1
+    moved = 2 if facts.replaced else 1
     return Move(moved * weight, moved * weight**2, weight, exact=True)
 
 
-def _product(block: Kronecker, top: float, *, replace: bool, outside: bool) -> Move:
+def _product(block: Kronecker, top: float, facts: Facts) -> Move:
     """One Kronecker block, by the norms of the columns of its factors and their products."""
     scale = abs(block.scale)
     l1, l2 = scale, scale * scale
@@ -315,10 +281,10 @@ def _product(block: Kronecker, top: float, *, replace: bool, outside: bool) -> M
         ends = factor.products()
         corners = [a * b for a in (low, high) for b in ends]
         low, high = min(corners), max(corners)
-    if not replace:
+    if not facts.replaced:
         return Move(l1, l2, top, exact=True)
     # What floats round off in sums of both signs is small beside the norms, not beside the result.
     terms = sum(factor.rows + 8 for factor in block.factors)
     slack = 0.0 if block.integral and terms * l2 < EXACT / 16 else terms * l2 * 2.0**-50
     apart = 2 * l2 - 2 * scale * scale * low + slack
-    return Move(2 * l1, max(apart, l2 if outside else 0.0), top, exact=False)
+    return Move(2 * l1, max(apart, l2 if facts.outside else 0.0), top, exact=False)

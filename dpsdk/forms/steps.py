@@ -30,13 +30,7 @@ _LEAST = 2.0**-10
 
 
 def written(form: LinearForm) -> Floats:
-    """The weights of a form on all cells of the attributes that it touches: (functions, cells).
-
-    Raises
-    ------
-    TooLarge
-        If these are more than 2^24.
-    """
+    """The weights of a form, at most 2^24, on all cells that it touches: (functions, cells)."""
     names = form.names
     shape = tuple([form.domain[name].size for name in names])
     cells = math.prod(shape)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
     from dpsdk.queries.minimization import ConvexMinimization
     from dpsdk.queries.model import Model
+    from dpsdk.queries.monotone import isotonic
     from dpsdk.queries.order import Between
-    from dpsdk.queries.quantile import DateQuantile, Median, Quantile, isotonic
+    from dpsdk.queries.quantile import DateQuantile, Median, Quantile
     from dpsdk.queries.rectangles import Rectangles
     from dpsdk.queries.threshold import Interval, Threshold
     from dpsdk.queries.totals import Count, Mean, Sum
@@ -35,8 +36,9 @@ else:
             "marginal": "Marginal MarginalTable marginals",
             "minimization": "ConvexMinimization",
             "model": "Model",
+            "monotone": "isotonic",
             "order": "Between",
-            "quantile": "DateQuantile Median Quantile isotonic",
+            "quantile": "DateQuantile Median Quantile",
             "rectangles": "Rectangles",
             "threshold": "Interval Threshold",
             "totals": "Count Mean Sum",

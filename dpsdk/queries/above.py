@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from dpsdk.typing import Floats
 
 __all__ = ["Above", "NumericAbove"]
 
+A_co = TypeVar("A_co", covariant=True)
+
 
 def _to_query(query: ScalarQuery) -> ScalarQuery:
     if not isinstance(query, ScalarQuery):
@@ -33,24 +36,38 @@ def _to_level(value: float) -> float:
     return float(to_finite("level", value))
 
 
-def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> GapForm:
-    form = query.lower(domain)
-    low, high = form.blocks[0].limits()
-    if form.rows != 1 or low < 0 or high > 1:
-        reason = (
-            "only a query that counts rows, or weighs them from 0 to 1, can be asked for a level; "
-            f"this one weighs them from {low:g} to {high:g}"
-        )
-        raise QueryError(str(query), reason)
-    share, count = (level, 0.0) if query.normalized else (0.0, level)
-    if not 0 <= share <= 1:
-        raise InvalidArgument("level", "a share from 0 to 1, as the query is one", shown(level))
-    return GapForm(form, np.array([share]), np.array([count]), absolute=False, numeric=numeric)
+@frozen(repr=False)
+class _AtLevel(Query[A_co, GapForm], Lifting[A_co]):
+    """A linear query that is compared with a level."""
+
+    _numeric: ClassVar[bool]
+    query: ScalarQuery = field(converter=_to_query)
+    level: float = field(converter=_to_level)
+
+    def lower(self, domain: Domain, /) -> GapForm:
+        query, level = self.query, self.level
+        form = query.lower(domain)
+        low, high = form.blocks[0].limits()
+        if form.rows != 1 or low < 0 or high > 1:
+            reason = (
+                "only a query that counts rows, or weighs them from 0 to 1, can be asked for a "
+                f"level; this one weighs them from {low:g} to {high:g}"
+            )
+            raise QueryError(str(query), reason)
+        share, count = (level, 0.0) if query.normalized else (0.0, level)
+        if not 0 <= share <= 1:
+            expected = "a share from 0 to 1, as the query is one"
+            raise InvalidArgument("level", expected, shown(level))
+        numbers = np.array([share]), np.array([count])
+        return GapForm(form, *numbers, absolute=False, numeric=self._numeric)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.query!r}, {self.level:g})"
 
 
 @written("query.above", {"query": SCALAR, "level": NUMBER})
 @frozen(repr=False)
-class Above(Query[bool, GapForm], Lifting[bool]):
+class Above(_AtLevel[bool]):
     """True if a linear query is at or above a level; a bool, from the sparse vector.
 
     The level is in the unit of the query: a share of the rows, or a count of them. A share is
@@ -62,11 +79,7 @@ class Above(Query[bool, GapForm], Lifting[bool]):
     Above(Threshold('age', 40), 0.5)
     """
 
-    query: ScalarQuery = field(converter=_to_query)
-    level: float = field(converter=_to_level)
-
-    def lower(self, domain: Domain, /) -> GapForm:
-        return _gap(self.query, self.level, domain, numeric=False)
+    _numeric = False
 
     def lift(self, raw: Floats, facts: Facts, /) -> bool:
         del facts
@@ -99,13 +112,10 @@ class Above(Query[bool, GapForm], Lifting[bool]):
         del raw, radii, facts
         return False, True
 
-    def __repr__(self) -> str:
-        return f"Above({self.query!r}, {self.level:g})"
-
 
 @written("query.numeric-above", {"query": SCALAR, "level": NUMBER})
 @frozen(repr=False)
-class NumericAbove(Query["float | None", GapForm], Lifting["float | None"]):
+class NumericAbove(_AtLevel["float | None"]):
     """The answer to a linear query if it is at or above a level, else None.
 
     As `Above`, with a number on top: what the NumericSparse of Dwork and Roth (2014, section 3.6)
@@ -116,11 +126,7 @@ class NumericAbove(Query["float | None", GapForm], Lifting["float | None"]):
     NumericAbove(Threshold('age', 40), 0.5)
     """
 
-    query: ScalarQuery = field(converter=_to_query)
-    level: float = field(converter=_to_level)
-
-    def lower(self, domain: Domain, /) -> GapForm:
-        return _gap(self.query, self.level, domain, numeric=True)
+    _numeric = True
 
     def check(self, facts: Facts, /) -> None:
         self.query.check(facts)
@@ -140,6 +146,3 @@ class NumericAbove(Query["float | None", GapForm], Lifting["float | None"]):
         self, raw: Floats, radii: Floats, facts: Facts, /
     ) -> tuple[float | None, float | None]:
         return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
-
-    def __repr__(self) -> str:
-        return f"NumericAbove({self.query!r}, {self.level:g})"

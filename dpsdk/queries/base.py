@@ -6,13 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import numpy as np
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._arrays import Lasting
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, shown, to_name
 from dpsdk._records import evolve, frozen
 from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
 from dpsdk.codec import GROUPS, Nested
@@ -31,6 +31,8 @@ __all__ = [
     "lifting",
     "settled",
     "settles",
+    "to_attribute",
+    "to_flag",
     "to_normalized",
 ]
 
@@ -52,13 +54,7 @@ class Query(Lasting, ABC, Generic[A_co, F_co]):
 
     @abstractmethod
     def lower(self, domain: Domain, /) -> F_co:
-        """The question in numbers over a universe.
-
-        Raises
-        ------
-        DomainError, QueryError
-            If it cannot be put to this universe.
-        """
+        """The question in numbers over a universe; DomainError or QueryError if there is none."""
 
     @abstractmethod
     def lift(self, raw: Floats, facts: Facts, /) -> A_co:
@@ -155,11 +151,21 @@ class OfRawNumbers(LinearQuery[A_co]):
         raise without_unit(described(self.query))
 
 
-def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
-    """Read a `normalized=` argument: True or False, and nothing that merely counts as such."""
+def to_attribute(value: str) -> str:
+    """Read an `attribute=` argument."""
+    return to_name("attribute", value)
+
+
+def to_flag(parameter: str, value: object) -> bool:
+    """Read True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument("normalized", "True or False", shown(value))
-    return bool(cast("object", value))
+        raise InvalidArgument(parameter, "True or False", shown(value))
+    return bool(value)
+
+
+def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
+    """Read a `normalized=` argument."""
+    return to_flag("normalized", value)
 
 
 class CountingQuery(LinearQuery[A_co]):

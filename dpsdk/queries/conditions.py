@@ -66,13 +66,7 @@ Condition: TypeAlias = "Wanted | Not"
 
 
 def to_condition(parameter: str, value: Condition) -> Condition:
-    """Read what is wanted of an attribute, as plain values that nobody else holds.
-
-    Raises
-    ------
-    InvalidArgument
-        If it can be no condition, whatever the attribute.
-    """
+    """Read what is wanted of an attribute, as plain values that nobody else holds."""
     if isinstance(value, Not):
         return value if type(value) is Not else Not(value.value)
     if isinstance(value, range):
@@ -87,61 +81,38 @@ def to_condition(parameter: str, value: Condition) -> Condition:
 
 
 def _to_label(parameter: str, value: object) -> Label:
-    kind = type(value)
-    if kind is str or kind is bool:
-        return cast("str | bool", value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, np.bool_):
-        return bool(cast("object", value))
-    if isinstance(value, numbers.Integral):
-        number = int(value)
-        if number.bit_length() > LARGEST_BITS:
-            raise _refused(parameter, f"an integer of {number.bit_length():,} bits")
-        return number
-    if isinstance(value, date):
-        own = own_date(value)
-        if own is None:
-            raise _refused(parameter, shown(value), "a datetime as a label has no zone")
-        return own
+    plain = _plain(value)
+    if plain is not None:
+        return cast("Label", plain)
     if isinstance(value, tuple):
-        return _to_bin(parameter, cast("tuple[object, ...]", value))
+        parts = [_plain(part) for part in cast("tuple[object, ...]", value)[:101]]
+        if len(parts) > 100 or None in parts:
+            raise _refused(parameter, "a tuple of other than a few texts and numbers")
+        return cast("tuple[float, float]", tuple(parts))
+    if isinstance(value, numbers.Integral):
+        raise _refused(parameter, f"an integer of {int(value).bit_length():,} bits")
+    if isinstance(value, date):
+        raise _refused(parameter, shown(value), "a datetime as a label has no zone")
+    kind = type(value).__name__
     if isinstance(value, Iterable | slice):
-        raise _refused(parameter, kind.__name__, "for several labels write a set, as {'a', 'b'}")
+        raise _refused(parameter, kind, "for several labels write a set, as {'a', 'b'}")
     try:
         hash(value)
     except Exception:  # noqa: BLE001 - a class of another author may raise what it likes
-        raise _refused(parameter, kind.__name__) from None
+        raise _refused(parameter, kind) from None
     return cast("Label", value)  # what is no label is refused where the attribute is known
 
 
-def _to_bin(parameter: str, pair: tuple[object, ...]) -> Label:
-    if not _flat(pair):
-        raise _refused(parameter, "a tuple of other than a few texts and numbers")
-    plain = tuple(map(_to_part, pair))
-    return cast("tuple[float, float]", plain)
-
-
-def _to_part(part: object) -> object:
-    if isinstance(part, date):
-        return own_date(part)
-    return str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
-
-
-def _flat(parts: list[object] | tuple[object, ...]) -> bool:
-    """True if there are few parts, each a text, a date or a number that a float can hold."""
-    return len(parts) <= 100 and all(
-        isinstance(part, str | float)
-        or own_date(part) is not None
-        or (isinstance(part, numbers.Integral) and int(part).bit_length() <= LARGEST_BITS)
-        for part in parts
-    )
-
-
-def _to_number(value: numbers.Real) -> float:
+def _plain(value: object) -> object | None:
+    """A text, truth value, number or date as a built-in class has it; None for all else."""
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, bool | np.bool_):
-        return bool(value)
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
+        return bool(cast("object", value))
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        return number if number.bit_length() <= LARGEST_BITS else None
+    return float(value) if isinstance(value, float) else own_date(value)
 
 
 def _refused(parameter: str, got: str, hint: str = "") -> InvalidArgument:
@@ -175,40 +146,30 @@ def _text(value: object) -> str:
 
 def _order(label: object) -> tuple[str, object]:
     """By kind, then by size or alphabet."""
-    if type(label) in {str, int, bool}:
-        return type(label).__name__, label
-    kind = type(label).__name__
-    if isinstance(label, date):
-        return kind, label.isoformat()
-    if isinstance(label, tuple):
-        pair = cast("tuple[object, ...]", label)
-        return ("bin", pair) if _numeric(pair) else (kind, shown(pair))
-    return kind, shown(label)
-
-
-def _numeric(parts: tuple[object, ...]) -> bool:
-    return all(isinstance(part, int | float) for part in parts)
+    kind, parts = type(label).__name__, cast("tuple[object, ...]", label)
+    numeric = isinstance(label, tuple) and all(isinstance(part, int | float) for part in parts)
+    if numeric or isinstance(label, str | int | date):
+        return kind, label
+    return f"{kind} in words", shown(label)
 
 
 def indicator(attribute: Attribute, wanted: Condition) -> Factor:
     """The 0/1 factor of a condition on one attribute.
 
     A range stands for those of the attribute's labels that lie in it, so it may reach beyond them.
-
-    Raises
-    ------
-    UnknownLabel
-        If the condition names a label that the attribute does not have, or a range that holds none
-        of its labels.
-    QueryError
-        If it names no label at all.
+    Raises `UnknownLabel` for labels that the attribute does not have and ranges that hold none of
+    its labels, and `QueryError` for no label at all.
     """
     if isinstance(wanted, Not):
         return _complement(attribute, indicator(attribute, wanted.value))
     if isinstance(wanted, range):
         return _range(attribute, wanted)
     if isinstance(wanted, Between):
-        return _between(attribute, wanted)
+        what = f"a condition on {attribute.name!r}"
+        cells = between(attribute, wanted.low, wanted.high, what)
+        if cells.start == cells.stop:
+            raise QueryError(what, f"{wanted} holds no label")
+        return cells
     if isinstance(wanted, set | frozenset | list):
         return _chosen(attribute, (index_of(attribute, label) for label in wanted))
     index = index_of(attribute, wanted)
@@ -216,13 +177,7 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
 
 
 def index_of(attribute: Attribute, label: Label) -> int:
-    """The cell of a label. An integer stands for the text of its digits where there is no other.
-
-    Raises
-    ------
-    UnknownLabel
-        If the attribute has no such label.
-    """
+    """The cell of a label. An integer stands for the text of its digits where there is no other."""
     try:
         return attribute.index(label)
     except UnknownLabel as error:
@@ -258,35 +213,21 @@ def _range(attribute: Attribute, wanted: range) -> Factor:
     if not wanted:
         raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
     if isinstance(attribute, Integer):
-        inside = _within(wanted, attribute.low, attribute.high)
+        rising = wanted if wanted.step > 0 else wanted[::-1]
+        start = max(0, -((rising.start - attribute.low) // rising.step))
+        inside = rising[start : max(start, (attribute.high - rising.start) // rising.step + 1)]
         if inside:
-            first, last = sorted((inside[0] - attribute.low, inside[-1] - attribute.low))
-            if abs(wanted.step) == 1:
+            first, last = inside[0] - attribute.low, inside[-1] - attribute.low
+            if inside.step == 1:
                 return Range(attribute.size, first, last + 1)
             _limit(attribute)
-            return _chosen(attribute, range(first, last + 1, abs(wanted.step)))
+            return _chosen(attribute, range(first, last + 1, inside.step))
     elif not isinstance(attribute, Binned | Boolean | Date):
         numbered = enumerate(attribute.labels)
         chosen = [i for i, label in numbered if type(label) is int and label in wanted]
         if chosen:
             return _chosen(attribute, chosen)
     raise UnknownLabel(attribute.name, f"in {wanted}", _labels_of(attribute))
-
-
-def _between(attribute: Attribute, wanted: Between) -> Factor:
-    what = f"a condition on {attribute.name!r}"
-    cells = between(attribute, wanted.low, wanted.high, what)
-    if cells.start == cells.stop:
-        raise QueryError(what, f"{wanted} holds no label")
-    return cells
-
-
-def _within(wanted: range, low: int, high: int) -> range:
-    """Those of a range that lie from `low` to `high`."""
-    rising = wanted if wanted.step > 0 else wanted[::-1]
-    start = max(0, -((rising.start - low) // rising.step))
-    stop = max(start, (high - rising.start) // rising.step + 1)
-    return rising[start:stop]
 
 
 def _labels_of(attribute: Attribute) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
+
+import numpy as np
 
 from dpsdk._checks import cut, shown, to_name
 from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, Codebook, Member, OrNone, Plain, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge, WireError
-from dpsdk.forms import Factor, Kronecker, LinearForm, Range, Weights
+from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, Not, described, indicator, to_condition
 from dpsdk.queries.written import CONDITIONS, NORMALIZED
+from dpsdk.typing import Floats
 
 __all__ = [
     "COUNTED",
@@ -24,6 +29,7 @@ __all__ = [
     "ConditionedCounting",
     "ConditionedScalar",
     "Conjunction",
+    "Located",
     "Where",
     "masked",
     "options",
@@ -60,15 +66,12 @@ def _key(conditions: _Conditions) -> object:
 
 
 def _exactly(value: object) -> object:
-    """A key that tells a condition from others: not by the order of a set, and 1 from True."""
     if isinstance(value, Not):
         return Not, _exactly(value.value)
     if isinstance(value, range):
         return range, value.start, value.stop, value.step
-    if isinstance(value, frozenset):
-        return frozenset(map(_exactly, cast("frozenset[object]", value)))
-    if isinstance(value, tuple):
-        return tuple(map(_exactly, cast("tuple[object, ...]", value)))
+    if isinstance(value, frozenset | tuple):
+        return type(value)(map(_exactly, cast("Iterable[object]", value)))
     return type(value), value
 
 
@@ -153,6 +156,33 @@ class Conditioned(LinearQuery[A_co]):
     """A linear query over the rows that meet a condition, if one is given."""
 
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+
+
+@frozen(repr=False)
+class Located(Conditioned[A_co]):
+    """A query with one place within bounds for an answer, which is not linear in raw numbers."""
+
+    @abstractmethod
+    def _middle(self, raw: Floats, facts: Facts) -> float:
+        """The answer as a number, NaN where nothing is known of it."""
+
+    @abstractmethod
+    def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        """The answers at the lower and upper ends as numbers."""
+
+    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+        return np.array([self._middle(raw, facts)])
+
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        low, high = self._bounds(raw, radii, facts)
+        return np.array([low]), np.array([high])
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        middle = self._middle(raw, facts)
+        if math.isnan(middle):
+            return np.array([self.span(facts)])
+        low, high = self._bounds(raw, radii, facts)
+        return np.array([max(middle - low, high - middle)])
 
 
 @frozen(repr=False)

@@ -15,6 +15,7 @@ from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, Both, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
+from dpsdk.queries.base import to_attribute
 from dpsdk.queries.linear import to_names
 from dpsdk.typing import Array, Floats
 
@@ -65,13 +66,9 @@ class Feature(ABC):
 
     @abstractmethod
     def values(self, domain: Domain, /) -> Array:
-        """Its numbers on the cells of its attributes.
+        """Its numbers on the cells of its attributes, finite.
 
-        Returns
-        -------
-        Array
-            One axis for its numbers, as many as there are labels, and one for each of `names`, in
-            their order. Finite.
+        One axis for its numbers, as many as there are labels, and one for each of `names`.
         """
 
 
@@ -79,13 +76,21 @@ FEATURE = Both(NAME, Nested[Feature]("a feature", Feature))
 """A feature, or the name of an attribute, as a member of written forms."""
 
 
-def _attribute(value: str) -> str:
-    return to_name("attribute", value)
+@frozen(repr=False)
+class _OfOne(Feature):
+    attribute: str = field(converter=to_attribute)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.attribute,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(self.attribute)})"
 
 
 @written("feature.one-hot", {"attribute": NAME})
 @frozen(repr=False)
-class OneHot(Feature):
+class OneHot(_OfOne):
     """For each label of an attribute, 1 where a record has it and 0 where it has not.
 
     The natural feature of a `Categorical` or `Boolean` attribute. Bins and integers may be taken
@@ -95,12 +100,6 @@ class OneHot(Feature):
     >>> OneHot("sex")
     OneHot('sex')
     """
-
-    attribute: str = field(converter=_attribute)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.attribute,)
 
     def labels(self, domain: Domain, /) -> list[str]:
         attribute = domain[self.attribute]
@@ -115,13 +114,10 @@ class OneHot(Feature):
         _check_numbers(self, size**2)
         return np.eye(size)
 
-    def __repr__(self) -> str:
-        return f"OneHot({shown(self.attribute)})"
-
 
 @written("feature.scaled", {"attribute": NAME})
 @frozen(repr=False)
-class Scaled(Feature):
+class Scaled(_OfOne):
     """An ordered attribute as one number, from -1 at its lower bound to 1 at its upper bound.
 
     The natural feature of an `Integer`, `Binned` or `Date` attribute. A bin stands for the middle
@@ -132,12 +128,6 @@ class Scaled(Feature):
     >>> Scaled("age")
     Scaled('age')
     """
-
-    attribute: str = field(converter=_attribute)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.attribute,)
 
     def labels(self, domain: Domain, /) -> list[str]:
         return [domain[self.attribute].name]
@@ -154,9 +144,6 @@ class Scaled(Feature):
             raise QueryError(str(self), f"{reason}; take OneHot")
         low, high = attribute.bounds
         return scaled(numbers, low, high)[None, :]
-
-    def __repr__(self) -> str:
-        return f"Scaled({shown(self.attribute)})"
 
 
 def scaled(numbers: Floats, low: float, high: float) -> Floats:

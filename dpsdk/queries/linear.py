@@ -117,13 +117,7 @@ class Linear(ConditionedScalar):
         return math.prod(domain[name].size for name in touched)
 
     def tabulated(self, domain: Domain) -> Linear:
-        """The same query with an array in the place of a function: one weight a cell.
-
-        Raises
-        ------
-        QueryError, TooLarge, UnknownAttribute
-            As when the query is lowered over this domain.
-        """
+        """The same query with an array in the place of a function: one weight a cell."""
         if not callable(self.weights):
             return self
         return evolve(self, weights=self._table(domain.project(self._touched(domain))))

@@ -123,13 +123,7 @@ class MarginalTable(Lasting):
         return dict(zip(labels, self.values.ravel().tolist(), strict=True))
 
     def to_columns(self, value: str = "value") -> dict[str, list[str] | list[float]]:
-        """One column of labels as text for each attribute, and one, named `value`, of numbers.
-
-        Raises
-        ------
-        InvalidArgument
-            If an attribute has that name.
-        """
+        """One column of labels as text for each attribute, and one, named `value`, of numbers."""
         if value in self.names:
             raise InvalidArgument("value", _OTHER_NAME, shown(value))
         texts = [
@@ -150,14 +144,8 @@ class MarginalTable(Lasting):
     ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
 
-        Labels that are whole numbers, truth values or dates are such in a frame.
-
-        Raises
-        ------
-        InvalidArgument
-            If the library is another, or an attribute has the name `value`.
-        MissingExtra
-            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        Labels that are whole numbers, truth values or dates are such in a frame. `MissingExtra` if
+        narwhals, which the extra `frames` installs, or that library itself is missing.
         """
         rows = rows_of(self)
         if value in self.names:
@@ -274,13 +262,7 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
 
 def marginals(domain: Domain, k: int, *, normalized: bool = True) -> Workload[MarginalTable]:
-    """All marginal tables of `k` attributes of a domain, as one workload.
-
-    Raises
-    ------
-    InvalidArgument
-        If k is not from 1 to the number of attributes.
-    """
+    """All marginal tables of `k` attributes of a domain, as one workload."""
     count = len(domain.names)
     ways = to_integer("k", k, f"an integer from 1 to {count}")
     if not 1 <= ways <= count:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import cast
 
-import numpy as np
-
 from dpsdk._checks import described, shown, to_name
 from dpsdk._records import field, frozen
 from dpsdk.codec import FLAG, NAME, ListOf, Member, Nested, written
@@ -18,7 +16,7 @@ from dpsdk.forms.convex import COORDINATE_LIMIT
 from dpsdk.forms.design import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
-from dpsdk.queries.base import Query
+from dpsdk.queries.base import Query, to_flag
 from dpsdk.queries.features import FEATURE, Feature, names_of, show_feature, to_feature
 from dpsdk.queries.model import Inputs, Model, Target
 from dpsdk.typing import Floats
@@ -59,9 +57,7 @@ def _to_set(value: ConvexSet) -> ConvexSet:
 
 
 def _to_intercept(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument("intercept", "True or False", shown(value))
-    return bool(value)
+    return to_flag("intercept", value)
 
 
 @written(
@@ -109,8 +105,6 @@ class ConvexMinimization(Query[Model, ConvexForm]):
 
     Raises
     ------
-    InvalidArgument
-        If an argument is not as described, or a feature depends on the label.
     UnknownAttribute, QueryError, TooLarge
         When it is asked, before anything is paid: if the domain lacks an attribute; if two features
         are the same, or one has no finite numbers; if the label does not go with the loss; if the
@@ -146,13 +140,7 @@ over=Ball(radius=8.0))
         return Model(raw[:-1], float(raw[-1]), *self._read(facts.domain), self.loss)
 
     def fit(self, distribution: Distribution, /) -> Model:
-        """The model of least average loss over a distribution. Public, so that it costs nothing.
-
-        Parameters
-        ----------
-        distribution
-            Such as the `distribution` of a channel, or one that was loaded.
-        """
+        """The model of least average loss over a distribution, such as that of a channel. Free."""
         if not isinstance(distribution, Distribution):
             raise InvalidArgument("distribution", "a distribution", shown(distribution))
         domain = distribution.domain

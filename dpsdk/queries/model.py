@@ -200,13 +200,6 @@ class Model(Lasting):
             labels that are no numbers count 0 and 1; the probability of the second of two labels;
             or the margin, which is positive for the second. NaN for a row with a value outside the
             domain.
-
-        Raises
-        ------
-        DataError
-            If a column is missing, of a type that nothing can be read from, or of another length.
-        MissingExtra
-            For a table of a library, if narwhals is not installed.
         """
         codes = read_codes(columns, self._inputs.attributes)
         inside = np.logical_and.reduce([code >= 0 for code in codes.values()])

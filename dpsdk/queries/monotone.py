@@ -1,6 +1,6 @@
-"""Shares that do not fall from one threshold to the next: which they are, and how they are made so.
+"""Numbers that do not fall: isotonic regression by pooling adjacent violators.
 
-Isotonic regression by pooling adjacent violators (Ayer, Brunk, Ewing, Reid and Silverman 1955).
+Ayer, Brunk, Ewing, Reid and Silverman (1955).
 """
 
 from __future__ import annotations
@@ -9,13 +9,59 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
 from dpsdk.queries.conjunction import Conjunction
 from dpsdk.queries.order import up_to
 from dpsdk.queries.threshold import Threshold
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["ranked", "risen"]
+__all__ = ["isotonic", "ranked", "risen"]
+
+_HUGE = 2.0**900
+"""Sums of smaller numbers are finite."""
+
+
+def isotonic(values: Array | Sequence[float]) -> Floats:
+    """The nearest numbers, by the sum of squares, that do not fall (Ayer and others 1955).
+
+    Free, for noisy thresholds in their order. No number is farther from a truth that does not fall
+    than the farthest of `values` is, so `release.error` of all thresholds holds for the result.
+
+    Parameters
+    ----------
+    values
+        Finite numbers, shape (m,) as the result has.
+
+    >>> from dpsdk.queries import isotonic
+    >>> isotonic([0.1, 0.3, 0.2, 0.9]).tolist()
+    [0.1, 0.25, 0.25, 0.9]
+    """
+    try:
+        # NumPy would drop the imaginary parts of an array, with no more than a warning.
+        array = None if np.iscomplexobj(values) else np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None or array.ndim != 1 or not np.isfinite(array).all():
+        raise InvalidArgument("values", "a row of finite numbers", shown(values))
+    # Sums of numbers near the largest float would be infinite.
+    unit = 2.0**64 if np.abs(array).max(initial=0.0) > _HUGE else 1.0
+    return _pooled((array / unit).tolist(), [1] * len(array)) * unit
+
+
+def _pooled(means: list[float], counts: list[int]) -> Floats:
+    pools: list[tuple[float, int]] = []
+    for mean, count in zip(means, counts, strict=True):
+        level, weight = mean, count
+        while pools and pools[-1][0] > level:
+            before, many = pools.pop()
+            # Between the two, whatever is rounded.
+            level += (before - level) * (many / (many + weight))
+            weight += many
+        pools.append((level, weight))
+    levels = np.array([level for level, _ in pools], dtype=np.float64)
+    return np.repeat(levels, [weight for _, weight in pools])
 
 
 def ranked(queries: Sequence[object], domain: Domain) -> tuple[Ints, Ints] | None:
@@ -44,10 +90,9 @@ def risen(numbers: Floats, chains: Ints, ranks: Ints) -> Floats:
     result = numbers.copy()
     order = np.lexsort((ranks, chains))
     order = order[~np.isnan(numbers[order])]
-    if not len(order):
-        return result
-    ends = np.flatnonzero(np.diff(chains[order])) + 1
-    for chain in np.split(order, ends):
+    for chain in np.split(order, np.flatnonzero(np.diff(chains[order])) + 1):
+        if not len(chain):
+            continue
         starts = np.flatnonzero(np.diff(ranks[chain], prepend=ranks[chain[0]] - 1))
         counts = np.diff(starts, append=len(chain))
         own = numbers[chain]
@@ -59,16 +104,3 @@ def risen(numbers: Floats, chains: Ints, ranks: Ints) -> Floats:
         )
         result[chain] = _pooled(means.tolist(), counts.tolist())
     return result
-
-
-def _pooled(means: list[float], counts: list[int]) -> Floats:
-    pools: list[tuple[float, int]] = []
-    for mean, count in zip(means, counts, strict=True):
-        level, weight = mean, count
-        while pools and pools[-1][0] > level:
-            before, many = pools.pop()
-            # Between the two, whatever is rounded.
-            joined = level + (before - level) * (many / (many + weight))
-            level, weight = joined, many + weight
-        pools.append((level, weight))
-    return np.repeat([level for level, _ in pools], [weight for _, weight in pools])

@@ -13,20 +13,23 @@ from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Range
 
-__all__ = ["Between", "Place", "between", "require_rising", "to_place", "up_to"]
+__all__ = [
+    "Between",
+    "Place",
+    "between",
+    "require_rising",
+    "to_high",
+    "to_low",
+    "to_place",
+    "up_to",
+]
 
 Place: TypeAlias = float | date
 """A finite number; or along a `Date` a day, or along its hours a `datetime` without a zone."""
 
 
 def to_place(parameter: str, value: Place) -> Place:
-    """Read a place: a number, or a date that no caller holds.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is neither.
-    """
+    """Read a place: a number, or a date that no caller holds."""
     own = own_date(value)
     if own is not None:
         return own
@@ -46,23 +49,9 @@ def require_rising(low: Place, high: Place) -> None:
 
 
 def up_to(attribute: Attribute, place: Place, query: str, *, after: bool = True) -> int:
-    """How many cells, from the first, lie at or below a place.
+    """How many cells, from the first, lie at or below a place, a day itself too if `after`.
 
-    Parameters
-    ----------
-    attribute
-        An ordered one.
-    place
-        A place that does not cut through a cell.
-    query
-        What is asked, for an error.
-    after
-        Whether a day itself lies below it, too.
-
-    Raises
-    ------
-    QueryError
-        If the place is none along this attribute, or cuts through a cell.
+    Raises `QueryError` if the place is none along this attribute, or cuts through a cell.
     """
     if isinstance(attribute, Date):
         return _of_date(attribute, place, query, after=after)
@@ -99,13 +88,7 @@ def _of_date(attribute: Date, place: Place, query: str, *, after: bool) -> int:
 
 
 def between(attribute: Attribute, low: Place, high: Place, query: str) -> Range:
-    """The cells from one place to another, both included.
-
-    Raises
-    ------
-    QueryError
-        As for `up_to`.
-    """
+    """The cells from one place to another, both included. Raises as `up_to` does."""
     below = low
     if isinstance(attribute, Integer) and not isinstance(low, date):
         below = math.ceil(low) - 1
@@ -114,11 +97,13 @@ def between(attribute: Attribute, low: Place, high: Place, query: str) -> Range:
     return Range(attribute.size, start, stop)
 
 
-def _to_low(value: Place) -> Place:
+def to_low(value: Place) -> Place:
+    """Read a `low=` argument."""
     return to_place("low", value)
 
 
-def _to_high(value: Place) -> Place:
+def to_high(value: Place) -> Place:
+    """Read a `high=` argument."""
     return to_place("high", value)
 
 
@@ -136,8 +121,8 @@ class Between:
 datetime.date(2024, 3, 31))}))
     """
 
-    low: Place = field(converter=_to_low)
-    high: Place = field(converter=_to_high)
+    low: Place = field(converter=to_low)
+    high: Place = field(converter=to_high)
 
     def __attrs_post_init__(self) -> None:
         require_rising(self.low, self.high)

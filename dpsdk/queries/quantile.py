@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
-from dpsdk._checks import shown, to_name, to_probability
+from dpsdk._checks import shown, to_probability
 from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.errors import QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
 from dpsdk.forms.assumptions import Assumptions, counting
-from dpsdk.queries.conjunction import RESTRICTED, Conditioned, Where, masked, options, to_where
-from dpsdk.typing import Array, Bools, Floats, Real
+from dpsdk.queries.base import to_attribute
+from dpsdk.queries.conjunction import RESTRICTED, Located, Where, masked, options, to_where
+from dpsdk.queries.monotone import isotonic
+from dpsdk.typing import Bools, Floats, Real
 
-__all__ = ["DateQuantile", "Median", "Quantile", "isotonic"]
+__all__ = ["DateQuantile", "Median", "Quantile"]
 
 A_co = TypeVar("A_co", covariant=True)
 
 _ALL = 2**24
 """No query asks for more numbers, so that an answer that rests on all of its own has this width."""
-
-_HUGE = 2.0**900
-"""Sums of smaller numbers are finite."""
 
 _SHORT = 64
 """Fractions of more bits are shown by the decimal that is next to them."""
@@ -41,68 +40,15 @@ _ROUNDED = 2.0**-48
 """The rounding of the few operations from raw numbers to the error of a quantile, and more."""
 
 
-def isotonic(values: Array | Sequence[float]) -> Floats:
-    """The nearest numbers, by the sum of squares, that do not fall (Ayer and others 1955).
-
-    Free, for noisy thresholds in their order. No number is farther from a truth that does not fall
-    than the farthest of `values` is, so `release.error` of all thresholds holds for the result.
-
-    Parameters
-    ----------
-    values
-        Shape (m,): finite numbers.
-
-    Returns
-    -------
-    Floats
-        Shape (m,).
-
-    Raises
-    ------
-    InvalidArgument
-        If they are not such numbers.
-
-    >>> from dpsdk.queries import isotonic
-    >>> isotonic([0.1, 0.3, 0.2, 0.9]).tolist()
-    [0.1, 0.25, 0.25, 0.9]
-    """
-    try:
-        # NumPy would drop the imaginary parts of an array, with no more than a warning.
-        array = None if np.iscomplexobj(values) else np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = None
-    if array is None or array.ndim != 1 or not np.isfinite(array).all():
-        raise InvalidArgument("values", "a row of finite numbers", shown(values))
-    # Sums of numbers near the largest float would be infinite.
-    unit = 2.0**64 if np.abs(array).max(initial=0.0) > _HUGE else 1.0
-    array /= unit
-    means: list[float] = []
-    sizes: list[int] = []
-    for value in array.tolist():
-        mean, size = value, 1
-        while means and means[-1] > mean:
-            more = sizes.pop()
-            mean = (means.pop() * more + mean * size) / (more + size)
-            size += more
-        means.append(mean)
-        sizes.append(size)
-    result: Floats = np.repeat(np.array(means, dtype=np.float64), sizes) * unit
-    return result
-
-
-def _to_attribute(value: str) -> str:
-    return to_name("attribute", value)
-
-
 def _to_q(value: Real) -> Fraction:
     return to_probability("q", value)
 
 
 @frozen(repr=False)
-class _Crossing(Conditioned[A_co]):
+class _Crossing(Located[A_co]):
     """The place where the counts of rows up to each value first reach a share of all rows."""
 
-    attribute: str = field(converter=_to_attribute)
+    attribute: str = field(converter=to_attribute)
     q: Fraction = field(converter=_to_q)
 
     def lower(self, domain: Domain, /) -> LinearForm:
@@ -133,17 +79,13 @@ class _Crossing(Conditioned[A_co]):
     def span(self, facts: Facts, /) -> float:
         return self._at(-1, facts) - self._at(0, facts)
 
-    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+    def _middle(self, raw: Floats, facts: Facts) -> float:
         place = self._found(raw, facts)
-        return np.array([math.nan if place is None else self._at(place, facts)])
+        return math.nan if place is None else self._at(place, facts)
 
-    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        found = self._found(raw, facts)
-        if found is None:
-            return np.array([self.span(facts)])
-        low, high = (self._at(place, facts) for place in self._within(raw, radii, facts))
-        middle = self._at(found, facts)
-        return np.array([max(middle - low, high - middle)])
+    def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        low, high = self._within(raw, radii, facts)
+        return self._at(low, facts), self._at(high, facts)
 
     def presumed(
         self,
@@ -154,13 +96,13 @@ class _Crossing(Conditioned[A_co]):
         /,
     ) -> Floats:
         # docs/explanation/proofs/mean.md
-        span = np.array([self.span(facts)])
+        span = self.span(facts)
         density, rows, last = assumptions.density, self._rows(facts), float(radii[-1])
         counted = assumptions.counted(facts, conditional=self.where is not None)
         if density is None or rows == 0:
-            return span
+            return np.array([span])
         if rows is None and not counted - last > max(0.0, float(apart()[-1])):
-            return span
+            return np.array([span])
         wide = self._excess(np.zeros(len(radii)), radii, facts)[1]
         most = float(wide.max()) + 2 * _SLACK * max(1.0, facts.row_limit + last)
         away = most / float(density) * (1 + _ROUNDED)
@@ -169,8 +111,7 @@ class _Crossing(Conditioned[A_co]):
             away += float(np.diff(attribute.edges).max(initial=0.0)) * (1 + _ROUNDED)
         elif away < math.inf:
             away = float(math.ceil(away))
-        result: Floats = np.minimum(span, away)
-        return result
+        return np.array([min(span, away)])
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
         if self._rows(facts) is not None:
@@ -181,10 +122,6 @@ class _Crossing(Conditioned[A_co]):
         attribute = facts.domain[self.attribute]
         low, high = self._within(raw, radii, facts)
         return self._answer(attribute, low), self._answer(attribute, high)
-
-    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        low, high = self._within(raw, radii, facts)
-        return np.array([self._at(low, facts)]), np.array([self._at(high, facts)])
 
     def _found(self, raw: Floats, facts: Facts) -> int | None:
         """The cell in which the share is reached; None where nothing is known of it."""
@@ -255,17 +192,9 @@ class Quantile(_Crossing[float]):
     Parameters
     ----------
     attribute
-        An `Integer` or `Binned` attribute; `DateQuantile` is for a `Date`.
+        An `Integer` or `Binned` attribute of at most 2^24 values; `DateQuantile` is for a `Date`.
     q
         The share, strictly between 0 and 1.
-
-    Raises
-    ------
-    QueryError
-        When the query is asked, before anything is paid: if the attribute has no order, or is of
-        dates.
-    TooLarge
-        Likewise, if it has more than 2^24 values.
 
     >>> from dpsdk.queries import Quantile
     >>> Quantile("hours", 0.9)
@@ -285,7 +214,7 @@ class Quantile(_Crossing[float]):
         return self._value(attribute, place)
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
-        return float(self.numbers(raw, facts)[0])
+        return self._middle(raw, facts)
 
 
 @written("query.date-quantile", {"attribute": NAME, "q": AMOUNT, **RESTRICTED})
@@ -294,22 +223,8 @@ class DateQuantile(_Crossing[date | None]):
     """The first label of a `Date` that at least a share q of the rows is at or before; or None.
 
     As `Quantile`, with a label for an answer: a day, or the first day of a week or month, or the
-    `datetime` at which an hour begins. Its error bound is a number of such units. Where the number
-    of rows that count cannot be told from zero, with a confidence of 95%, the answer is None.
-
-    Parameters
-    ----------
-    attribute
-        A `Date` attribute.
-    q
-        The share, strictly between 0 and 1; one half is the median.
-
-    Raises
-    ------
-    QueryError
-        When the query is asked, before anything is paid: if the attribute is not of dates.
-    TooLarge
-        Likewise, if it has more than 2^24 labels.
+    `datetime` at which an hour begins. Its error bound is a number of such units, and its answer
+    None where that of a `Quantile` is NaN. One half gives the median.
 
     >>> from dpsdk.queries import DateQuantile
     >>> DateQuantile("visited", 0.5)
@@ -341,7 +256,7 @@ class Median(Quantile):
     """
 
     def __init__(self, attribute: str, *, where: Where = None) -> None:
-        object.__setattr__(self, "attribute", _to_attribute(attribute))
+        object.__setattr__(self, "attribute", to_attribute(attribute))
         object.__setattr__(self, "q", Fraction(1, 2))
         object.__setattr__(self, "where", to_where(where))
 

@@ -104,18 +104,15 @@ class Rectangles(ConditionedCounting[Floats]):
 
     Parameters
     ----------
-    attributes
-        Names of distinct attributes.
     lower, upper
         Codes, of any integer type, shape (rectangles, attributes), or (rectangles,) for a single
         attribute. They are copied, and kept as `low` and `high`: arrays that nobody can write into.
 
     Raises
     ------
-    InvalidArgument
-        If these are no integers of that shape, or some lower code is above its upper one.
-    TooLarge
-        If there are more than 2^24 rectangles.
+    InvalidArgument, TooLarge
+        If these are no integers of that shape, or some lower code is above its upper one; for more
+        than 2^24 rectangles.
     QueryError
         When the query is lowered, before anything is paid: if an attribute has no such code.
 

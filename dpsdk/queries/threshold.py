@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Domain
 from dpsdk.forms import LinearForm, Range
+from dpsdk.queries.base import to_attribute
 from dpsdk.queries.conjunction import COUNTED, ConditionedScalar, masked
-from dpsdk.queries.order import Place, between, require_rising, to_place, up_to
+from dpsdk.queries.order import Place, between, require_rising, to_high, to_low, to_place, up_to
 from dpsdk.queries.written import END
 
 __all__ = ["Interval", "Threshold"]
 
 
-def _to_attribute(value: str) -> str:
-    return to_name("attribute", value)
-
-
 def _to_threshold(value: Place) -> Place:
     return to_place("threshold", value)
-
-
-def _to_low(value: Place) -> Place:
-    return to_place("low", value)
-
-
-def _to_high(value: Place) -> Place:
-    return to_place("high", value)
 
 
 @written("query.threshold", {"attribute": NAME, "threshold": END, **COUNTED})
@@ -48,7 +37,7 @@ class Threshold(ConditionedScalar):
     Threshold('age', 40)
     """
 
-    attribute: str = field(converter=_to_attribute)
+    attribute: str = field(converter=to_attribute)
     threshold: Place = field(converter=_to_threshold)
 
     def lower(self, domain: Domain, /) -> LinearForm:
@@ -76,9 +65,9 @@ class Interval(ConditionedScalar):
     Interval('age', 25, 64)
     """
 
-    attribute: str = field(converter=_to_attribute)
-    low: Place = field(converter=_to_low)
-    high: Place = field(converter=_to_high)
+    attribute: str = field(converter=to_attribute)
+    low: Place = field(converter=to_low)
+    high: Place = field(converter=to_high)
 
     def __attrs_post_init__(self) -> None:
         require_rising(self.low, self.high)

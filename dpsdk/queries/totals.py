@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
@@ -16,13 +16,13 @@ from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
 from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_attribute
 from dpsdk.queries.conjunction import (
     COUNTED,
     RESTRICTED,
-    Conditioned,
     ConditionedScalar,
     Conjunction,
+    Located,
     masked,
     options,
     to_where,
@@ -30,10 +30,6 @@ from dpsdk.queries.conjunction import (
 from dpsdk.typing import Floats
 
 __all__ = ["Count", "Mean", "Sum"]
-
-
-def _to_attribute(value: str) -> str:
-    return to_name("attribute", value)
 
 
 _FINEST = 2.0**-40
@@ -134,7 +130,7 @@ class Sum(ConditionedScalar):
     Sum('hours', normalized=False)
     """
 
-    attribute: str = field(converter=_to_attribute)
+    attribute: str = field(converter=to_attribute)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(domain[self.attribute], str(self))
@@ -165,7 +161,7 @@ class Sum(ConditionedScalar):
 
 @written("query.mean", {"attribute": NAME, **RESTRICTED})
 @frozen(repr=False)
-class Mean(Conditioned[float]):
+class Mean(Located[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute, and the value itself where there is only one; a bin
@@ -174,20 +170,15 @@ class Mean(Conditioned[float]):
 
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
     row, and the answer is NaN: its error bound is the width of the attribute, and marked as
-    vacuous. Only what was released decides that, so it costs nothing.
-
-    Raises
-    ------
-    QueryError
-        When the query is asked, before anything is paid: if the attribute is not numeric, or if so
-        many rows could sum to 2**53 or beyond, where floats are no longer exact.
+    vacuous. Only what was released decides that, so it costs nothing. Attributes are refused as by
+    `Sum`.
 
     >>> from dpsdk.queries import Mean
     >>> Mean("hours", where={"sex": "Female"})
     Mean('hours', where=Conjunction({'sex': 'Female'}))
     """
 
-    attribute: str = field(converter=_to_attribute)
+    attribute: str = field(converter=to_attribute)
 
     def check(self, facts: Facts, /) -> None:
         low, high = _ends(facts.domain[self.attribute], str(self))
@@ -212,6 +203,9 @@ class Mean(Conditioned[float]):
         return LinearForm(domain, (total, weighted))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
+        return self._middle(raw, facts)
+
+    def _middle(self, raw: Floats, facts: Facts) -> float:
         if not self.span(facts):
             return self._at(0.0, facts)  # the only value there is
         total, count = float(raw[0]), float(raw[1])
@@ -225,18 +219,12 @@ class Mean(Conditioned[float]):
     def width(self) -> int:
         return 2
 
-    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
-        return np.array([self.lift(raw, facts)])
-
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        if np.isnan(raw).any():
-            return np.array([self.span(facts)])
-        middle = self.lift(raw, facts)
-        low, high = self.bracket(raw, radii, facts)
-        if high - low >= self.span(facts):
-            # Nothing was learned: said in full, so that the bound is marked as vacuous.
-            return np.array([self.span(facts)])
-        return np.array([max(middle - low, high - middle)])
+        span, (low, high) = self.span(facts), self._bounds(raw, radii, facts)
+        # Where nothing was learned it is said in full, so that the bound is marked as vacuous.
+        if np.isnan(raw).any() or high - low >= span:
+            return np.array([span])
+        return super().spread(raw, radii, facts)
 
     def presumed(
         self,
@@ -263,16 +251,15 @@ class Mean(Conditioned[float]):
         return counting(facts, conditional=self.where is not None)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
+        return self._bounds(raw, radii, facts)
+
+    def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])
         if not fewest > 0:  # NaN, where the count says nothing, included
             return self._at(-1.0, facts), self._at(1.0, facts)
         least, greatest = float(raw[0] - radii[0]), float(raw[0] + radii[0])
         ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
         return self._at(min(ratios), facts), self._at(max(ratios), facts)
-
-    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        low, high = self.bracket(raw, radii, facts)
-        return np.array([low]), np.array([high])
 
     def _at(self, ratio: float, facts: Facts) -> float:
         """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""

@@ -54,9 +54,8 @@ def _end(
     return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
 
 
-def _copy_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
-    """The numbers of one query, to write into as it likes."""
-    return parts()[place].copy()
+def _part_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
+    return parts()[place]
 
 
 @frozen(repr=False)
@@ -130,8 +129,6 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
 
         Parameters
         ----------
-        backend
-            The library.
         prefix
             What the names of all columns but those of attributes begin with, for attributes that
             are called `query` or `value`.
@@ -139,8 +136,8 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
         Raises
         ------
         InvalidArgument
-            If the library is another, a column would have the name of an attribute, or an answer is
-            no number, array or table.
+            If a column would have the name of an attribute, or an answer is no number, array or
+            table.
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
@@ -162,10 +159,6 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
         for number, text in enumerate(first):
             lines += [f"[{number}]", text] if "\n" in text else [f"[{number}] {text}"]
         return "\n".join(lines + ([f"... {more:,} more"] if more else []))
-
-
-def _values_of(answers: Answers[object]) -> Floats:
-    return answers.values
 
 
 @html_of.register(Answers)
@@ -291,10 +284,9 @@ class Workload(LinearQuery[Answers[A_co]]):
         # Most workloads have no query that looks at its half-widths, and are not cut up for it.
         if not any(settles(type(query)) for query in self.queries):
             return raw
-        wide = self._split(radii(), facts)
-        triples = zip(self._lifted, self._split(raw, facts), wide, strict=True)
+        triples = self._triples(raw, radii(), facts)
         return np.concatenate(
-            [query.settled(part, partial(np.copy, own), facts) for query, part, own in triples]
+            [query.settled(part, partial(np.asarray, own), facts) for query, part, own in triples]
         )
 
     def footprint(self, domain: Domain, /) -> int:
@@ -317,13 +309,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         return LinearForm(domain, blocks)
 
     def forms(self, domain: Domain, /) -> Iterator[LinearForm]:
-        """The forms of its queries one by one, which may have more numbers than one form together.
-
-        Raises
-        ------
-        DomainError, QueryError
-            If a query cannot be put to this universe.
-        """
+        """The forms of its queries one by one, which together may have too many numbers for one."""
         for query in self.queries:
             if isinstance(query, Workload):
                 yield from cast("Workload[object]", query).forms(domain)
@@ -332,8 +318,7 @@ class Workload(LinearQuery[Answers[A_co]]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
         # The numbers as a whole are worked out when they are first asked for.
-        parts = self._split(raw.copy(), facts)
-        pairs = list(zip(self._lifted, parts, strict=True))
+        pairs = list(zip(self._lifted, self._split(raw.copy(), facts), strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
         return Answers(items, partial(_joined, pairs, facts), self.queries)
 
@@ -348,7 +333,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         return self.lift(raw, facts).values
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        triples = zip(self._lifted, self._split(raw, facts), self._split(radii, facts), strict=True)
+        triples = self._triples(raw, radii, facts)
         return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
 
     def presumed(
@@ -360,11 +345,11 @@ class Workload(LinearQuery[Answers[A_co]]):
         /,
     ) -> Floats:
         alone = cache(lambda: self._split(apart(), facts))
-        parts = self._split(radii, facts)
+        parts = enumerate(zip(self._lifted, self._split(radii, facts), strict=True))
         return np.concatenate(
             [
-                query.presumed(part, partial(_copy_of, alone, place), facts, assumptions)
-                for place, (query, part) in enumerate(zip(self._lifted, parts, strict=True))
+                query.presumed(part, partial(_part_of, alone, place), facts, assumptions)
+                for place, (query, part) in parts
             ]
         )
 
@@ -374,23 +359,16 @@ class Workload(LinearQuery[Answers[A_co]]):
     def bracket(
         self, raw: Floats, radii: Floats, facts: Facts, /
     ) -> tuple[Answers[A_co], Answers[A_co]]:
-        parts, wide = self._split(raw, facts), self._split(radii, facts)
-        triples = list(zip(self._lifted, parts, wide, strict=True))
-        pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
-
-        low, high = (
-            Answers(
-                tuple(pair[side] for pair in pairs),
-                partial(_end, triples, facts, side),
-                self.queries,
-            )
-            for side in (0, 1)
+        triples = self._triples(raw, radii, facts)
+        pairs = [query.bracket(part, wide, facts) for query, part, wide in triples]
+        lows, highs = zip(*pairs, strict=True)
+        return (
+            Answers(lows, partial(_end, triples, facts, 0), self.queries),
+            Answers(highs, partial(_end, triples, facts, 1), self.queries),
         )
-        return low, high
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        parts, wide = self._split(raw, facts), self._split(radii, facts)
-        triples = list(zip(self._lifted, parts, wide, strict=True))
+        triples = self._triples(raw, radii, facts)
         return _end(triples, facts, 0), _end(triples, facts, 1)
 
     def constrained(
@@ -403,11 +381,17 @@ class Workload(LinearQuery[Answers[A_co]]):
             numbers = risen(raw, *chains)
             return Constrained(self.lift(numbers, facts), numbers, chains[0])
         pairs = zip(self._lifted, self._split(raw, facts), strict=True)
-        found = [query.constrained(constraint, part.copy(), facts) for query, part in pairs]
+        found = [query.constrained(constraint, part, facts) for query, part in pairs]
         numbers = np.concatenate([one.raw for one in found])
-        items = tuple([one.value for one in found])
-        whole = partial(_values_of, self.lift(numbers, facts))
-        return Constrained(Answers(items, whole, self.queries), numbers)
+        items, whole = tuple([one.value for one in found]), self.lift(numbers, facts)
+        return Constrained(Answers(items, lambda: whole.values, self.queries), numbers)
+
+    def _triples(
+        self, raw: Floats, radii: Floats, facts: Facts
+    ) -> list[tuple[LinearQuery[A_co], Floats, Floats]]:
+        """The queries, each with its numbers and their half-widths."""
+        parts, wide = self._split(raw, facts), self._split(radii, facts)
+        return list(zip(self._lifted, parts, wide, strict=True))
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
         if facts.domain not in self._parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import cast
 
@@ -21,7 +22,7 @@ from dpsdk.codec import (
     refused,
 )
 from dpsdk.errors import InvalidArgument, WireError
-from dpsdk.queries.conditions import Condition, Not
+from dpsdk.queries.conditions import Condition, Not, Wanted
 from dpsdk.queries.order import Between, Place
 from dpsdk.typing import Label
 
@@ -46,6 +47,11 @@ _LABELLED = frozenset({"bin", *_DAYS})
 NORMALIZED = Member(FLAG, True)
 
 
+def _only(plain: Plain) -> tuple[str, Plain]:
+    """The name and the content of an object of one member; an empty name for all else."""
+    return next(iter(plain.items())) if type(plain) is dict and len(plain) == 1 else ("", None)
+
+
 class _Day:
     def write(self, value: date, path: str, _: Codebook, /) -> Plain:
         if type(value) is date:
@@ -56,9 +62,7 @@ class _Day:
         raise WireError(path, _DAY, shown(value))
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> date:
-        name, text = (
-            next(iter(plain.items())) if type(plain) is dict and len(plain) == 1 else ("", 0)
-        )
+        name, text = _only(plain)
         if type(text) is not str or name not in _DAYS or not re.fullmatch(_DAYS[name], text):
             raise refused(path, _DAY, plain)
         try:
@@ -118,10 +122,11 @@ class _Label:
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Label:
         if type(plain) is str or type(plain) is int or type(plain) is bool:
             return plain
-        if type(plain) is dict and ("date" in plain or "time" in plain):
+        if type(plain) is dict and not plain.keys().isdisjoint(_DAYS):
             return cast("Label", _DAY_FIELD.read(plain, path, codebook))
-        pair = plain.get("bin") if type(plain) is dict and len(plain) == 1 else None
-        if type(pair) is not list or len(pair) != 2 or not all(map(_is_number, pair)):
+        name, pair = _only(plain)
+        fits = name == "bin" and type(pair) is list and len(pair) == 2
+        if type(pair) is not list or not fits or not all(map(_is_number, pair)):
             raise refused(path, _LABEL, plain)
         return cast("tuple[float, float]", tuple(pair))
 
@@ -155,19 +160,14 @@ class _Condition:
             if type(plain) is list or plain is None or type(plain) is float:
                 raise refused(path, _CONDITION, plain)
             return _LABEL_FIELD.read(plain, path, codebook)
-        name, inside = next(iter(plain.items())) if len(plain) == 1 else ("", None)
-        path_inside = f"{path}.{name}"
+        name, inside = _only(plain)
         if name == "not":
             if not negations:
                 raise WireError(path, "at most two negations of one condition", "a third")
-            return Not(self.read(inside, path_inside, codebook, negations=negations - 1))
-        if name == "range":
-            return _range(inside, path_inside)
-        if name == "between":
-            return _between(inside, path_inside, codebook)
-        if name == "any":
-            return _any(inside, path_inside, codebook)
-        raise refused(path, _CONDITION, plain)
+            return Not(self.read(inside, f"{path}.not", codebook, negations=negations - 1))
+        if name not in _WANTED:
+            raise refused(path, _CONDITION, plain)
+        return _WANTED[name](inside, f"{path}.{name}", codebook)
 
     def schema(self, codebook: Codebook, /) -> JSON:
         codebook.definitions.setdefault("label", _LABEL_FIELD.schema(codebook))
@@ -188,7 +188,7 @@ class _Condition:
         return {"anyOf": [wanted, negated]}
 
 
-def _range(plain: Plain, path: str) -> range:
+def _range(plain: Plain, path: str, _: Codebook) -> range:
     expected = "three integers, the last of them not 0"
     if type(plain) is not list or len(plain) != 3 or {type(item) for item in plain} != {int}:
         raise refused(path, expected, plain)
@@ -217,6 +217,13 @@ def _any(plain: Plain, path: str, codebook: Codebook) -> frozenset[Label]:
     if len(wanted) != len(labels):
         raise WireError(path, "labels that all differ", "one of them twice")
     return wanted
+
+
+_WANTED: dict[str, Callable[[Plain, str, Codebook], Wanted]] = {
+    "range": _range,
+    "between": _between,
+    "any": _any,
+}
 
 
 def _order(label: Plain) -> tuple[str, object]:

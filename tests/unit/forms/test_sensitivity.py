@@ -334,9 +334,9 @@ def test_one_figure_is_the_same_whether_or_not_the_other_is_sought(
 def test_only_the_figure_that_is_asked_for_is_searched(monkeypatch):
     sought, farthest = [], search._farthest
 
-    def spy(columns, norms, width, power, work, **options):
+    def spy(columns, norms, power, work, **options):
         sought.append(power)
-        return farthest(columns, norms, width, power, work, **options)
+        return farthest(columns, norms, power, work, **options)
 
     monkeypatch.setattr(search, "_farthest", spy)
     rng = np.random.default_rng(5)

@@ -394,11 +394,13 @@ class DistributionChannel(Channel[Answerable]):
 
     @override
     def _ask(self, form: Answerable, kernel: Kernel) -> Measurement:
-        if isinstance(form, LinearForm):
-            return self._strategy.answer(form, kernel)
-        from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # loads the solvers
+        if not isinstance(form, LinearForm):
+            from dpsdk.forms import ConvexForm  # noqa: PLC0415  # loads the solvers
+            from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # the same
 
-        return modelled(form, self._source.distribution)
+            if isinstance(form, ConvexForm):
+                return modelled(form, self._source.distribution)
+        return self._strategy.answer(form, kernel)
 
     @property
     def distribution(self) -> Distribution:

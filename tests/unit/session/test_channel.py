@@ -9,11 +9,11 @@ import pytest
 from dpsdk import Budget, Session
 from dpsdk._identity_map import IdentityMap
 from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
 from dpsdk.kernel import Kernel, LaplaceNoise, lattice
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NoisyHistogram, OnlinePMW, SmallDB
 from dpsdk.observe import Answered, Charged, Refused
 from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.session.memo import FormMemo
@@ -53,6 +53,22 @@ def test_a_closed_channel_answers_nothing_and_the_session_goes_on():
     channel.close()
     assert session.spent.charges == 0
     session.answer(Count(), using=Laplace(1))
+
+
+@pytest.mark.parametrize(
+    "using",
+    [
+        Laplace(1),
+        NoisyHistogram(epsilon=1),
+        SmallDB(Marginal("sex"), epsilon=1, size=3),
+        MWEM(Marginal("sex"), epsilon=1, rounds=1),
+        OnlinePMW(1, updates=1),
+    ],
+    ids=str,
+)
+def test_a_channel_refuses_forms_of_another_kind_by_a_typed_error(using):
+    with opened().open(using) as channel, pytest.raises((InvalidArgument, QueryError)):
+        channel.answer(Above(Count(normalized=False), 2))
 
 
 def test_a_channel_closes_when_its_block_fails():

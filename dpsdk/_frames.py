@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import singledispatch
@@ -24,6 +25,7 @@ __all__ = [
     "Column",
     "ColumnKind",
     "FrameLibrary",
+    "Framed",
     "Rows",
     "columns_of",
     "framed",
@@ -157,6 +159,28 @@ def to_frame(
     # As the library has them: of old ones narwhals does not read its own.
     series = {name: _series(name, column, backend).to_native() for name, column in columns.items()}
     return nw.from_dict(series, backend=backend).to_native()
+
+
+class Framed(ABC):
+    """A value that is a frame of columns, each of one kind."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _columns(self) -> Mapping[str, Column | Sequence[object]]:
+        """The columns by name."""
+
+    def to_frame(self, backend: FrameLibrary = "polars") -> object:
+        """The same as a data frame of a library of your choice, through narwhals.
+
+        Raises
+        ------
+        InvalidArgument
+            If the library is another.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        return to_frame(self._columns(), backend)
 
 
 def _series(name: str, column: Column | Sequence[object], backend: FrameLibrary) -> nw.Series[Any]:

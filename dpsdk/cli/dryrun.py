@@ -114,16 +114,9 @@ def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
 
 
 def _facts(request: Request, domain: Domain) -> Facts:
-    declaration = Declaration(
-        domain,
-        request.label,
-        request.neighbors,
-        request.outside,
-        request.max_rows,
-        request.unit_rows,
-        request.unit,
+    return Declaration(domain, **request.declared).facts(
+        _MANY if request.rows is None else request.rows
     )
-    return declaration.facts(_MANY if request.rows is None else request.rows)
 
 
 def _check_table(request: Request, domain: Domain) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import groupby
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_fraction, read_whole, shown, to_count
+from dpsdk._records import fields
 from dpsdk.cli.declare import declare, described, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.files import write_new
@@ -78,7 +79,7 @@ def _domain(arguments: argparse.Namespace) -> None:
         domain = declare(arguments.declared or [])
     else:
         domain = load(arguments.check, "--check")
-    delimiter = _character(arguments.delimiter) or ","
+    delimiter = _character("--delimiter", arguments.delimiter or ",")
     wanted = FileFormat(delimiter, arguments.encoding or "utf-8", strip=arguments.strip)
     text = described(domain, arguments.table, wanted)
     if arguments.out is not None:
@@ -120,39 +121,24 @@ def _release(request: Request, noise: NoiseSource | None) -> None:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    return Request(
-        table=arguments.table,
-        domain=arguments.domain,
-        out=arguments.out,
-        budget=_budget(arguments),
-        marginals=_optional("--marginals", arguments.marginals),
-        attributes=tuple(arguments.attributes or ()),
-        tables=tuple([_names("--tables", text) for text in arguments.tables or ()]),
-        neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
-        outside=arguments.outside,
-        max_rows=_optional("--max-rows", arguments.max_rows),
-        unit_rows=_whole("--unit-rows", arguments.unit_rows),
-        unit=_unit(arguments),
-        encoding=arguments.encoding,
-        delimiter=_character(arguments.delimiter),
-        strip=arguments.strip,
-        decimal=arguments.decimal,
-        header=_header(arguments),
-        dates=arguments.dates,
-        thousands=_character(arguments.thousands),
-        counts=arguments.counts,
-        beta=_beta(arguments.beta),
-        name=arguments.name,
-        force=arguments.force,
-        method=arguments.method,
-        kind=arguments.format,
-        digits=arguments.digits,
-        dry=arguments.dry_run,
-        rows=_optional("--rows", arguments.rows),
-        about=arguments.about,
-        ledger=_ledger(arguments),
-        cap=_cap(arguments),
-    )
+    given = vars(arguments)
+    plain = {one.name: given[one.name] for one in fields(Request) if one.name in given}
+    read = {
+        name: None if given[name] is None else reader(_option(name), given[name])
+        for name, reader in _READERS.items()
+    }
+    made = {
+        "kind": arguments.format,
+        "dry": arguments.dry_run,
+        "attributes": tuple(arguments.attributes or ()),
+        "tables": tuple([_names("--tables", text) for text in arguments.tables or ()]),
+        "budget": _budget(arguments),
+        "unit": _unit(arguments),
+        "header": _header(arguments),
+        "ledger": _ledger(arguments),
+        "cap": _cap(arguments),
+    }
+    return Request(**plain | read | made)
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | Wanted:
@@ -231,17 +217,9 @@ def _ledger(arguments: argparse.Namespace) -> LedgerOptions | None:
 
 
 def _ledger_at(place: str, arguments: argparse.Namespace) -> LedgerOptions:
-    return LedgerOptions(
-        place=place,
-        key=arguments.key,
-        anchor=arguments.anchor,
-        allow_network=arguments.allow_network,
-        schema=arguments.schema,
-    )
-
-
-def _optional(option: str, text: str | None) -> int | None:
-    return None if text is None else _whole(option, text)
+    given = vars(arguments)
+    more = {one.name: given[one.name] for one in fields(LedgerOptions) if one.name != "place"}
+    return LedgerOptions(place=place, **more)
 
 
 def _whole(option: str, text: str) -> int:
@@ -258,14 +236,27 @@ def _decimal(option: str, text: str) -> Fraction:
     return number
 
 
-def _beta(text: str) -> Fraction:
-    beta = _decimal("--beta", text)
+def _beta(option: str, text: str) -> Fraction:
+    beta = _decimal(option, text)
     # As the double that it becomes.
     if not 0 < beta < 1 or float(beta) in (0, 1):
-        raise InvalidArgument("--beta", "a number strictly between 0 and 1", text)
+        raise InvalidArgument(option, "a number strictly between 0 and 1", text)
     return beta
 
 
-def _character(text: str | None) -> str | None:
+def _character(_: str, text: str) -> str:
     """Read a character that is given as itself, or by its name if shells make it hard to type."""
-    return None if text is None else {"tab": "\t", "\\t": "\t", "space": " "}.get(text, text)
+    return {"tab": "\t", "\\t": "\t", "space": " "}.get(text, text)
+
+
+def _neighbors(_: str, text: str) -> Neighbors:
+    return Neighbors(text)
+
+
+_READERS: dict[str, Callable[[str, str], object]] = {
+    **dict.fromkeys(("marginals", "max_rows", "unit_rows", "rows"), _whole),
+    **dict.fromkeys(("delimiter", "thousands"), _character),
+    "beta": _beta,
+    "neighbors": _neighbors,
+}
+"""How options are read that are no texts, paths or switches."""

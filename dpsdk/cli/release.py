@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.about import about_of
@@ -94,18 +93,8 @@ def _charges_told(request: Request, session: Session) -> Generator[None]:
 
 
 def _loaded(request: Request, domain: Domain) -> PrivateData:
-    declared: dict[str, Any] = {
-        "name": request.label,
-        "neighbors": request.neighbors,
-        "outside": request.outside,
-        "max_rows": request.max_rows,
-        "unit_rows": request.unit_rows,
-        "unit": request.unit,
-        "strip": request.strip,
-        "decimal": request.decimal,
-        "thousands": request.thousands,
-        "dates": request.dates,
-    }
+    read = {name: getattr(request, name) for name in ("strip", "decimal", "thousands", "dates")}
+    declared = request.declared | read
     if request.parquet:
         return PrivateData.from_parquet(request.table, domain, **declared)
     return PrivateData.from_csv(

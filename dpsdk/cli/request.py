@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
@@ -123,6 +123,12 @@ class Request:
             encoding=self.encoding or "utf-8",
             strip=self.strip,
         )
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What a declaration takes beside the domain, by its names."""
+        names = ("neighbors", "outside", "max_rows", "unit_rows", "unit")
+        return {"name": self.label, **{name: getattr(self, name) for name in names}}
 
     def files(self) -> Iterator[Path]:
         """List the files that are needed still when tables are written."""

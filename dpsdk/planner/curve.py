@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Framed
 from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers import as_bound
 from dpsdk.planner.search import A_DECADE
@@ -43,7 +43,7 @@ def _to_points(points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 @frozen(repr=False)
-class Curve:
+class Curve(Framed):
     """The cost of errors: for each of the best families a range of amounts, in increasing order.
 
     Every error is a bound, and says more than the range of possible answers does.
@@ -62,17 +62,7 @@ class Curve:
             "error": [point.error for point in points],
         }
 
-    def to_frame(self, backend: FrameLibrary = "polars") -> object:
-        """The same columns as a data frame of a library of your choice, through narwhals.
-
-        Raises
-        ------
-        InvalidArgument
-            If the library is another.
-        MissingExtra
-            If narwhals, which the extra `frames` installs, or that library itself is missing.
-        """
-        return to_frame(self.to_columns(), backend)
+    _columns = to_columns
 
     def __repr__(self) -> str:
         lines = [

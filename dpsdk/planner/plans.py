@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Generic, Self, TypeVar, overload
 
-from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
+from dpsdk._frames import Column, ColumnKind, Framed
 from dpsdk._html import page, table
 from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers import as_bound
@@ -65,7 +65,7 @@ def _no_points() -> Curve:
 
 @written("plans", {"plans": ListOf(PLAN), "question": TEXT})
 @frozen(repr=False)
-class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
+class Plans(Framed, Sequence[Plan[F_contra]], Generic[F_contra]):
     """Ways to answer a question, the best first; those that cannot be taken are last, with why.
 
     Where an error was asked for, those that promise it come first, the cheapest of them at the
@@ -113,18 +113,8 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         """
         return {name: list(map(of, self.plans)) for name, (_, of) in _COLUMNS.items()}
 
-    def to_frame(self, backend: FrameLibrary = "polars") -> object:
-        """The same columns as a data frame of a library of your choice, through narwhals.
-
-        Raises
-        ------
-        InvalidArgument
-            If the library is another.
-        MissingExtra
-            If narwhals, which the extra `frames` installs, or that library itself is missing.
-        """
-        columns = self.to_columns().items()
-        return to_frame({name: Column(told, _COLUMNS[name][0]) for name, told in columns}, backend)
+    def _columns(self) -> dict[str, Column]:
+        return {name: Column(told, _COLUMNS[name][0]) for name, told in self.to_columns().items()}
 
     def __copy__(self) -> Self:
         return self

@@ -137,14 +137,16 @@ def _csvw_table(table: PublishedTable, file: TableFile) -> dict[str, Plain]:
         "dc:title": table.title,
         "dialect": {
             "encoding": "utf-8",
-            "delimiter": file.delimiter,
-            "quoteChar": '"',
-            "doubleQuote": True,
+            **_dialect(file),
             "header": True,
             "lineTerminators": ["\n"],
         },
         "tableSchema": schema,
     }
+
+
+def _dialect(file: TableFile) -> dict[str, Plain]:
+    return {"delimiter": file.delimiter, "quoteChar": '"', "doubleQuote": True}
 
 
 def _csvw_name(header: str) -> str:
@@ -210,13 +212,7 @@ def _resource(table: PublishedTable, file: TableFile, taken: set[str]) -> JSON:
             "format": "csv",
             "mediatype": "text/csv",
             "encoding": "utf-8",
-            "dialect": {
-                "delimiter": file.delimiter,
-                "quoteChar": '"',
-                "doubleQuote": True,
-                "lineTerminator": "\n",
-                "header": True,
-            },
+            "dialect": {**_dialect(file), "lineTerminator": "\n", "header": True},
         }
     schema: dict[str, Plain] = {"fields": [_field(column) for column in columns]}
     schema["missingValues"] = [""]

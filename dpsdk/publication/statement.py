@@ -175,17 +175,9 @@ _SOURCES = {
 
 
 def _rule(rules: Composition) -> str:
-    return _RULES.get(type(rules).__name__, type(rules).__name__)
-
-
-_RULES = {
-    "BasicComposition": "basic composition",
-    "AdvancedComposition": "advanced composition",
-    "ZCDPComposition": "zero-concentrated composition",
-    "EnvelopeComposition": "envelope composition",
-    "MixedComposition": "mixed composition",
-    "RenyiComposition": "Rényi composition",
-}
+    # As documents for readers of other fields have it.
+    title: str = getattr(rules, "title", type(rules).__name__)
+    return title.replace("zCDP", "zero-concentrated")
 
 
 def _noise(noise: ReleasedNoise) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -60,45 +59,8 @@ _TOP = 2**60
 _LEAST_MOVED = 2.0**-256
 
 
-class LatticeGaps(Protocol):
-    """Gaps in whole lattice steps. One record moves each by 2**bits steps at the most.
-
-    So the lattice of a kind is as fine as its sensitivity asks, and one law of noise serves all
-    kinds. A kind is read in two steps, so that the same functions are read once, whatever public
-    answers they are compared with.
-    """
-
-    @property
-    def rows(self) -> int:
-        """The number of gaps."""
-        ...
-
-    @property
-    def numeric(self) -> bool:
-        """True if a gap above its threshold is also asked for its size."""
-        ...
-
-    @property
-    def steps(self) -> float:
-        """How many lattice steps one unit of the gaps is, 2**bits over their sensitivity."""
-        ...
-
-    @property
-    def source(self) -> object:
-        """The object that is read: gaps of one class with the same one read the same numbers."""
-        ...
-
-    def height(self, threshold: float) -> int:
-        """A threshold in lattice steps, to the nearest."""
-        ...
-
-    def read(self, histogram: Counts) -> Ints:
-        """The exact integers that are read; private."""
-        ...
-
-    def scores(self, numbers: Ints) -> Ints:
-        """The gaps, from what was read, in lattice steps, within 2**60; private."""
-        ...
+def _with_rows(source: LinearForm, histogram: Counts) -> Ints:
+    return np.append(exact(source.evaluate(histogram)), histogram.rows)
 
 
 @frozen(eq=False)
@@ -126,11 +88,8 @@ class LinearGaps(Lasting):
         return round(threshold * self.steps)
 
     def read(self, histogram: Counts) -> Ints:
-        """The answers, and the number of rows after them."""
-        numbers = np.empty(len(self.rates) + 1, dtype=np.int64)
-        numbers[:-1] = exact(self.source.evaluate(histogram))
-        numbers[-1] = histogram.rows
-        return numbers
+        """The answers, and the number of rows after them; private."""
+        return _with_rows(self.source, histogram)
 
     def scores(self, numbers: Ints) -> Ints:
         """Answers minus rates of the rows and offsets, absolute where that was asked for."""
@@ -198,11 +157,8 @@ class ProximalGaps:
         return 2.0 * step + lost / self.moved
 
     def read(self, histogram: Counts) -> Ints:
-        """The summed gradient, and the number of rows after it."""
-        numbers = np.empty(self.source.rows + 1, dtype=np.int64)
-        numbers[:-1] = exact(self.source.evaluate(histogram))
-        numbers[-1] = histogram.rows
-        return numbers
+        """The summed gradient, and the number of rows after it; private."""
+        return _with_rows(self.source, histogram)
 
     def scores(self, numbers: Ints) -> Ints:
         """The gap, in integers all the way, rounded down once."""
@@ -256,19 +212,24 @@ def _whole_shift(shift: Floats | None, unit: int) -> tuple[Floats | None, tuple[
     return whole, tuple([int(one) for one in whole.tolist()])
 
 
-_Reader: TypeAlias = Callable[[Any, Facts, int], LatticeGaps]
+LatticeGaps: TypeAlias = LinearGaps | ProximalGaps
+"""Gaps in whole lattice steps. One record moves each by 2**bits steps at the most.
 
-_KINDS: dict[type[Gap], _Reader] = {GapForm: prepare_linear, ProximalGapForm: prepare_proximal}
-"""How the gaps of each kind go onto the lattice. What is not in here is refused."""
+So the lattice of a kind is as fine as its sensitivity asks, and one law of noise serves all kinds.
+A kind is read in two steps, so that the same functions are read once, whatever public answers they
+are compared with. `source` is what is read, `steps` how many lattice steps one unit is.
+"""
 
 
 def prepare_gaps(gap: Gap, facts: Facts, bits: int) -> LatticeGaps:
     """Put gaps onto the lattice that a watch uses."""
-    reader = _KINDS.get(type(gap))
-    if reader is None:
-        names = " or ".join(f"a {kind.__name__}" for kind in _KINDS)
-        raise InvalidArgument("gap", f"{names}, of that very class", type(gap).__name__)
-    return reader(gap, facts, bits)
+    # No class below these, or of another author, is measured.
+    if type(gap) is GapForm:
+        return prepare_linear(gap, facts, bits)
+    if type(gap) is ProximalGapForm:
+        return prepare_proximal(gap, facts, bits)
+    expected = "a GapForm or a ProximalGapForm, of that very class"
+    raise InvalidArgument("gap", expected, type(gap).__name__)
 
 
 def in_rows(unit: float) -> str:

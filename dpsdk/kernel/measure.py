@@ -57,6 +57,7 @@ __all__ = [
     "calibrated",
     "check_noise",
     "gaussian_for",
+    "widening_bits",
 ]
 
 _SATURATION = 2**62 - 1 - 2**53
@@ -153,8 +154,6 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
 """The noise that a measurement of numbers may have."""
 
-_NOISES = frozenset({LaplaceNoise, GaussianNoise})
-
 
 @frozen(eq=False)
 class Pricing(Lasting):
@@ -227,8 +226,7 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
             If the form does not fit the domain or is made of foreign classes, if the noise would be
             wider than the lattice can hold, or if the counts could not be summed exactly.
         """
-        if type(self.noise) not in _NOISES:
-            raise _foreign(self.noise)
+        check_noise(self.noise)
         own = prepare_form(self.form, facts_of(terms))
         return own.once(self.noise, lambda: _price(own, self.noise))
 
@@ -242,12 +240,16 @@ def _price(own: PreparedForm, noise: Noise) -> Pricing:
             law, guarantee = priced
             constant = _constant_of(form, setting) if guarantee.free else None
             return _pricing(0, law, guarantee, form, 0.0, constant)
+    elif form.integral:
+        bits = 0
+        if isinstance(noise, GaussianNoise):
+            bits = widening_bits(noise, own.sensitivity(2).l2_squared)
     else:
-        bits = (_widening_bits if form.integral else _wanted_bits)(own, noise)
-    if not form.integral and form.uneven > 1:
-        # Factors that share the bits need as many each, as long as the noise fits the lattice.
-        with suppress(InvalidArgument):
-            return _price_with(own, noise, bits * form.uneven)
+        bits = _wanted_bits(own, noise)
+        if form.uneven > 1:
+            # Factors that share the bits need as many each, as long as the noise fits the lattice.
+            with suppress(InvalidArgument):
+                return _price_with(own, noise, bits * form.uneven)
     return _price_with(own, noise, bits)
 
 
@@ -311,12 +313,8 @@ def gaussian_for(
 
 def check_noise(noise: Noise) -> None:
     """Refuse what is no noise of this module."""
-    if type(noise) not in _NOISES:
-        raise _foreign(noise)
-
-
-def _foreign(noise: object) -> InvalidArgument:
-    return InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+    if type(noise) is not LaplaceNoise and type(noise) is not GaussianNoise:
+        raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
 @lru_cache(4096)
@@ -325,20 +323,13 @@ def _for_one(
 ) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
     """The bits that one function with integer weights needs, from its ends; at none, its price."""
     move = of_one_function(low, high, setting)
-    bits = _bits_to_widen(noise, move)
+    bits = widening_bits(noise, move.l2_squared) if isinstance(noise, GaussianNoise) else 0
     return bits, None if bits else calibrated(noise, move)
 
 
-def _widening_bits(own: PreparedForm, noise: Noise) -> int:
-    return _bits_to_widen(noise, own.sensitivity(2)) if isinstance(noise, GaussianNoise) else 0
-
-
-def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
-    """The fewest bits with which Gaussian noise on integer weights is wide."""
-    if not isinstance(noise, GaussianNoise):
-        return 0
-    variance = move.l2_squared / (2 * noise.rho)
-    bits = 0
+def widening_bits(noise: GaussianNoise, squared: Fraction) -> int:
+    """The fewest bits with which noise on integers of this squared move is wide."""
+    variance, bits = squared / (2 * noise.rho), 0
     while 0 < variance * 4**bits < _WIDE and finest(bits + 1) > bits:
         bits += 1
     return bits

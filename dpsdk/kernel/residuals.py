@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -23,8 +24,8 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Kronecker, Residual
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.residuals import Names, moves
-from dpsdk.kernel.lattice import exact, finest
-from dpsdk.kernel.measure import GaussianNoise, gaussian_for
+from dpsdk.kernel.lattice import exact
+from dpsdk.kernel.measure import GaussianNoise, gaussian_for, widening_bits
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseLaw, NoiseSource
@@ -43,7 +44,6 @@ _WHOLE = 2**61
 _SATURATION = 2**62 - 1 - _WHOLE
 """Released integers are clamped here: noise saturates at 2**62 - 1, so this is post-processing."""
 
-_WIDE = 64
 _TABLED = 2**14
 """Marginals of more cells are counted from the records and not kept for others to read."""
 
@@ -188,9 +188,7 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
             outside=facts.outside,
         )
         squared, most = found.squared * facts.unit_rows**2, found.maximum * facts.unit_rows
-        bits = 0
-        while 0 < squared * 4**bits < _WIDE * 2 * self.noise.rho and finest(bits + 1) > bits:
-            bits += 1
+        bits = widening_bits(self.noise, Fraction(squared))
         scales = tuple([scale << bits for scale in scales])
         _check_exact([shapes[p] for p in live], [scales[p] for p in live], facts)
         law, guarantee = gaussian_for(self.noise, squared << 2 * bits, most << bits)

@@ -10,11 +10,10 @@ is below the best by more than (2 Δ / ε) ln(k / β) with probability β at the
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import TypeVar
 
 import numpy as np
 
@@ -40,26 +39,19 @@ _FARTHEST_SCORE = 2.0**60
 
 Span = tuple[int, int]
 
-T = TypeVar("T")
-
 
 def _epsilon(value: Real) -> Fraction:
     return to_amount("epsilon", value)
-
-
-def _items(parameter: str, value: Iterable[T], expected: str) -> tuple[T, ...]:
-    try:
-        return tuple(value)
-    except TypeError:
-        raise InvalidArgument(parameter, expected, shown(value)) from None
 
 
 def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] | None:
     if value is None:
         return None
     expected = "slices of rows with a start and a stop, as in [slice(0, 3), slice(3, 5)]"
+    if not isinstance(value, Iterable):
+        raise InvalidArgument("groups", expected, shown(value))
     spans: list[Span] = []
-    for part in _items("groups", value, expected):
+    for part in value:
         # Groups that were read before are pairs.
         ends = (part.start, part.stop) if type(part) is slice else part
         if type(ends) is not tuple or len(ends) != 2 or getattr(part, "step", None) is not None:
@@ -76,8 +68,9 @@ def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] |
 def _penalties(value: Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
-    given = _items("penalties", value, "a sequence of integers")
-    return tuple([to_integer("penalties", number) for number in given])
+    if not isinstance(value, Iterable):
+        raise InvalidArgument("penalties", "a sequence of integers", shown(value))
+    return tuple([to_integer("penalties", number) for number in value])
 
 
 @frozen(eq=False)
@@ -128,7 +121,12 @@ class Select(Request[int]):
         largest = 1 if spans is None else max(stop - start for start, stop in spans)
         bits = _bits(epsilon, largest, facts)
         own = prepare_linear(gaps, facts, bits)
-        _check(own, spans, opposites=self.opposites, setting=facts, bits=bits, largest=largest)
+        _check(own, spans, opposites=self.opposites)
+        # A gap is at most all rows away from its offset.
+        farthest = float(np.abs(own.offsets.astype(np.float64)).max())
+        if largest * (max(facts.row_limit, 1) * 2.0**bits + farthest) > _FARTHEST_SCORE:
+            expected = "small enough that sums of gaps stay within 2**60 steps of a lattice"
+            raise InvalidArgument("gaps", expected, f"groups of up to {largest:,}")
         options = len(spans) if spans is not None else own.rows * (1 + self.opposites)
         move = _move(own, spans, facts, bits)
         scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
@@ -203,16 +201,8 @@ def _bits(epsilon: Fraction, largest: int, setting: Facts) -> int:
     return max(0, min(finest(wanted), most))
 
 
-def _check(
-    gaps: LinearGaps,
-    spans: tuple[Span, ...] | None,
-    *,
-    opposites: bool,
-    setting: Facts,
-    bits: int,
-    largest: int,
-) -> None:
-    """Refuse options that do not fit the gaps, and scores that might not be exact."""
+def _check(gaps: LinearGaps, spans: tuple[Span, ...] | None, *, opposites: bool) -> None:
+    """Refuse options that do not fit the gaps."""
     if opposites and (gaps.absolute or spans is not None):
         expected = "left out for absolute gaps, and for groups"
         raise InvalidArgument("opposites", expected, "both together")
@@ -221,11 +211,6 @@ def _check(
             raise InvalidArgument("groups", f"within {gaps.rows} rows", "rows beyond that")
         if not gaps.absolute:
             raise InvalidArgument("gaps", "absolute where they are in groups", "signed gaps")
-    # A gap is at most all rows away from its offset.
-    farthest = float(np.abs(gaps.offsets.astype(np.float64)).max())
-    if largest * (max(setting.row_limit, 1) * 2.0**bits + farthest) > _FARTHEST_SCORE:
-        expected = "small enough that sums of gaps stay within 2**60 steps of a lattice"
-        raise InvalidArgument("gaps", expected, f"groups of up to {largest:,}")
 
 
 def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Ints | None:
@@ -246,10 +231,15 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits
         return row
     # A single function moves by a row at the most, whatever it is.
     wide = {span for span in spans if span[1] > span[0] + 1}
+    # A lattice of integral weights has the same weights, so many times.
+    form, steps = (gaps.own.form, 1 << bits) if gaps.own.form.integral else (gaps.source, 1)
+    ends = list(accumulate(block.rows for block in form.blocks))
 
     def moves() -> dict[Span, int]:
-        parts = _Parts(gaps)
-        return {span: parts.move(span, setting, bits) for span in wide}
+        return {
+            span: math.ceil(sensitivity(_part(form, ends, *span), setting, power=1).l1 * steps)
+            for span in wide
+        }
 
     sums = gaps.own.once(("select", bits, spans), moves)
     largest = row if any(stop == start + 1 for start, stop in spans) else 1
@@ -261,30 +251,13 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits
     return largest
 
 
-class _Parts:
-    """The functions of groups, each group in the whole blocks that it comes in where it does."""
-
-    def __init__(self, gaps: LinearGaps) -> None:
-        # A lattice of integral weights has the same weights, so many times.
-        self._whole = gaps.own.form.integral
-        self._form = gaps.own.form if self._whole else gaps.source
-        self._ends = list(accumulate(block.rows for block in self._form.blocks))
-
-    def move(self, span: Span, setting: Facts, bits: int) -> int:
-        """By how much a person moves the functions of a group together, in lattice steps."""
-        steps = 1 << bits if self._whole else 1
-        return math.ceil(sensitivity(self._part(*span), setting, power=1).l1 * steps)
-
-    def _part(self, start: int, stop: int) -> LinearForm:
-        blocks: list[FormBlock] = []
-        for number in range(bisect_right(self._ends, start), len(self._ends)):
-            block = self._form.blocks[number]
-            place = self._ends[number] - block.rows
-            if place >= stop:
-                break
-            first, last = max(start - place, 0), min(stop - place, block.rows)
-            if last - first == block.rows:
-                blocks.append(block)
-            else:
-                blocks += block.parts(first, last)
-        return LinearForm(self._form.domain, blocks)
+def _part(form: LinearForm, ends: list[int], start: int, stop: int) -> LinearForm:
+    """The functions of a group, in the whole blocks that they come in where they do."""
+    blocks: list[FormBlock] = []
+    for number in range(bisect_right(ends, start), bisect_left(ends, stop) + 1):
+        block = form.blocks[number]
+        place = ends[number] - block.rows
+        first, last = max(start - place, 0), min(stop - place, block.rows)
+        whole = last - first == block.rows
+        blocks += [block] if whole else block.parts(first, last)
+    return LinearForm(form.domain, blocks)

@@ -233,15 +233,6 @@ class Top:
     excess: float | None
 
 
-@frozen(eq=False)
-class _Asked:
-    """One question to a watch, in lattice steps; all public."""
-
-    gaps: LatticeGaps
-    threshold: int
-    start: int
-
-
 @define(eq=False, repr=False)
 class _Secret:
     """The secrets of a watch: the noise of its threshold, and the true numbers last read.
@@ -367,11 +358,21 @@ class Watch:
         access = self._access if kernel is None else access_of(kernel)
         access.check_same("kernel", self._access.root)
         access.check()
-        asked = self._asked(gap, threshold, start)
+        gaps = prepare_gaps(gap, access.facts, self._bits)
+        first = to_integer("start", start)
+        if not 0 <= first < gaps.rows:
+            raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
+        try:
+            height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        except OverflowError:
+            height = math.inf
+        if not abs(height) * gaps.steps <= FARTHEST:
+            raise InvalidArgument("threshold", in_rows(gaps.steps), shown(threshold))
+        asked = gaps, gaps.height(height), first
 
         def work() -> Top | None:
             self._open(access)
-            return self._read(lambda noise, opened: self._look(noise, opened, asked))
+            return self._read(lambda noise, opened: self._look(noise, opened, *asked))
 
         return self._lock.run(work)
 
@@ -383,54 +384,34 @@ class Watch:
             self._tops += 1
             raise
 
-    def _asked(self, gap: Gap, threshold: float, start: int) -> _Asked:
-        """The question in lattice steps."""
-        access = self._access
-        gaps = prepare_gaps(gap, access.facts, self._bits)
-        first = to_integer("start", start)
-        if not 0 <= first < gaps.rows:
-            raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
-        unit = gaps.steps
-        try:
-            height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
-        except OverflowError:
-            height = math.inf
-        if not abs(height) * unit <= FARTHEST:
-            raise InvalidArgument("threshold", in_rows(unit), shown(threshold))
-        return _Asked(gaps, gaps.height(height), first)
-
     def _look(
         self,
         noise: NoiseSource,
         opened: Callable[[], Counts],
-        asked: _Asked,
+        gaps: LatticeGaps,
+        threshold: int,
+        start: int,
     ) -> Top | None:
         """Compare under the open threshold, which lives on only where an answer comes of it."""
-        secret = _secrets[self]
+        secret, tops = _secrets[self], self._parameters.tops
         level = secret.level
         # A run that fails is dead: it must not be asked again on what it already drew.
         secret.level = None
         if level is None:
             raise Closed("the run")
-        top = self._compare(noise, opened, asked, level)
+        needed = threshold - gaps.scores(self._numbers(gaps, opened))
+        top = self._first(noise, gaps, needed, start, level)
         if top is not None:
             self._tops += 1
-        if top is None or (
-            self._parameters.tops is not None and self._tops < self._parameters.tops
-        ):
+        if top is None or (tops is not None and self._tops < tops):
             secret.level = level
         return top
 
-    def _compare(
-        self,
-        noise: NoiseSource,
-        opened: Callable[[], Counts],
-        asked: _Asked,
-        level: int,
+    def _first(
+        self, noise: NoiseSource, gaps: LatticeGaps, needed: Ints, start: int, level: int
     ) -> Top | None:
-        law, gaps = self._laws[1], asked.gaps
-        needed = asked.threshold - gaps.scores(self._numbers(gaps, opened))
-        stop, chunk = asked.start, _FIRST_CHUNK
+        """The first gap whose fresh noise reaches what it needs above the level."""
+        law, stop, chunk = self._laws[1], start, _FIRST_CHUNK
         while stop < gaps.rows:
             place, stop = stop, min(stop + chunk, gaps.rows)
             reached = _reach(noise, law, needed[place:stop], level)
@@ -478,16 +459,15 @@ def _unbounded(noise: NoiseSource, law: Geometric) -> int:
 
 def _reach(noise: NoiseSource, law: Geometric, needed: Ints, level: int) -> Bools:
     """True if fresh noise reaches what is needed above a level."""
-    if level < _SATURATED // 2:
+    far = _SATURATED // 2
+    if level < far:
         return noise.reaches(law, needed + level)
-    return np.array([_reach_far(noise, law, int(amount) + level) for amount in needed])
-
-
-def _reach_far(noise: NoiseSource, law: Geometric, amount: int) -> bool:
-    """The same in steps that a source can draw: beyond each the noise begins afresh."""
-    far = np.array([_SATURATED // 2])
-    while amount > _SATURATED // 2:
-        if not noise.reaches(law, far)[0]:
-            return False
-        amount -= _SATURATED // 2
-    return bool(noise.reaches(law, np.array([amount]))[0])
+    reached: list[bool] = []
+    for amount in (int(need) + level for need in needed):
+        # In steps that a source can draw: beyond each the noise begins afresh.
+        left, all_so_far = amount, True
+        while left > far and all_so_far:
+            all_so_far = bool(noise.reaches(law, np.array([far]))[0])
+            left -= far
+        reached.append(all_so_far and bool(noise.reaches(law, np.array([left]))[0]))
+    return np.array(reached)

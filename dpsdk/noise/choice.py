@@ -16,7 +16,6 @@ from functools import cache
 from itertools import accumulate
 from math import isqrt
 from numbers import Integral
-from typing import cast
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from dpsdk._arrays import frozen_copy
 from dpsdk._checks import shown, to_fraction
 from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
-from dpsdk.noise.bits import Bits, uniform_below
-from dpsdk.noise.interval import exp_bracket
+from dpsdk.noise.bits import Bits, exp_bracket, uniform_below
 from dpsdk.typing import Array, Floats, Ints, Real
 
 __all__ = ["Options"]
@@ -217,77 +215,43 @@ def _to_rate(rate: Real) -> Fraction:
 # What follows never shows a level or a multiplicity in an error, because both may be private.
 
 
-def _exact(value: object) -> int | None:
-    """An integer as a plain one; None for anything else."""
-    if type(value) is int:
-        return value
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        return None
-    return int(value)
-
-
-def _integers(parameter: str, values: Sequence[int]) -> tuple[int, ...]:
-    """The items of a sequence as plain integers."""
+def _integers(parameter: str, values: object) -> Array:
+    """Integers in an array of their own, of Python's where the caller had no array of numpy's."""
     expected = "integers in a sequence or a one-dimensional array"
-    if not isinstance(cast("object", values), Sequence):
+    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
         raise InvalidArgument(parameter, expected, f"an object of type {type(values).__name__}")
-    try:
-        _check_size(parameter, len(values))
-    except OverflowError:
-        _check_size(parameter, _MOST + 1)
-    items = tuple(values)
-    numbers = [item if type(item) is int else _exact(item) for item in items]
-    if None in numbers:
-        strange = items[numbers.index(None)]
-        raise InvalidArgument(parameter, expected, f"an item of type {type(strange).__name__}")
-    return tuple(cast("list[int]", numbers))
-
-
-def _check_size(parameter: str, size: int) -> None:
-    if not 1 <= size <= _MOST:
-        got = "more" if size else "none"
-        raise InvalidArgument(parameter, "from 1 to 2^26 integers", got)
-
-
-def _to_array(parameter: str, values: Array) -> Array:
-    """A view of an array of integers without any class of its own."""
-    plain = np.asarray(values)
-    if plain.ndim != 1 or plain.dtype.kind not in "iuO":
-        expected = "integers in a sequence or a one-dimensional array"
-        got = f"an array of {plain.dtype.name} in {plain.ndim} dimensions"
+    known: Array | None = values if isinstance(values, np.ndarray) else None
+    if known is not None and (known.ndim != 1 or known.dtype.kind not in "iuO"):
+        got = f"an array of {known.dtype.name} in {known.ndim} dimensions"
         raise InvalidArgument(parameter, expected, got)
-    _check_size(parameter, plain.size)
-    return plain
+    try:
+        size = len(values) if known is None else known.size
+    except OverflowError:
+        size = _MOST + 1
+    if not 1 <= size <= _MOST:
+        raise InvalidArgument(parameter, "from 1 to 2^26 integers", "more" if size else "none")
+    if known is not None and known.dtype.kind != "O":
+        return known.astype(np.uint64 if known.dtype.kind == "u" else np.int64)
+    own = np.empty(size, dtype=object)
+    for place, item in enumerate(values):
+        if type(item) is not int and (isinstance(item, bool) or not isinstance(item, Integral)):
+            raise InvalidArgument(parameter, expected, f"an item of type {type(item).__name__}")
+        own[place] = int(item)
+    return own
 
 
 def _to_steps(levels: Ints | Sequence[int]) -> Ints:
     """How far each level is above the least, in an array of its own."""
-    if isinstance(levels, np.ndarray):
-        plain = _to_array("levels", levels)
-        if plain.dtype.kind != "O":
-            wide = np.uint64 if plain.dtype.kind == "u" else np.int64
-            # One copy, of which alone everything else is read, since the caller may write to his.
-            own = plain.astype(wide)
-            least = own.min()
-            _check_span(int(own.max()) - int(least))
-            own -= least
-            return own.view(np.int64)
-        levels = cast("Sequence[int]", plain.tolist())
-    numbers = _integers("levels", levels)
-    lowest = min(numbers)
-    _check_span(max(numbers) - lowest)
-    return np.fromiter((number - lowest for number in numbers), np.int64, len(numbers))
-
-
-def _check_span(span: int) -> None:
-    if span > _SPAN:
+    own = _integers("levels", levels)
+    least = own.min()
+    if int(own.max()) - int(least) > _SPAN:
         raise InvalidArgument("levels", "at most 2^62 apart", "levels further apart")
+    own -= least
+    return own.astype(np.int64) if own.dtype.kind == "O" else own.view(np.int64)
 
 
 def _to_multiplicities(multiplicities: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(multiplicities, np.ndarray):
-        multiplicities = cast("Sequence[int]", _to_array("multiplicities", multiplicities).tolist())
-    counts = _integers("multiplicities", multiplicities)
+    counts: tuple[int, ...] = tuple(_integers("multiplicities", multiplicities).tolist())
     if min(counts) < 0:
         raise InvalidArgument("multiplicities", "at least 0", "one below")
     if max(counts).bit_length() > _MULTIPLICITY_BITS:

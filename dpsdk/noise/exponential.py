@@ -12,11 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from dpsdk.noise.bernoulli_exp import bernoulli_exp
-from dpsdk.noise.bits import Bits
-from dpsdk.noise.laplace import sampler
+from dpsdk.noise.bits import Bits, bernoulli_exp
 from dpsdk.noise.lattice import Lattice
 from dpsdk.noise.table import LIMIT, Table
+from dpsdk.noise.tabled import laplace_sampler
 from dpsdk.typing import Ints
 
 __all__ = ["PRECISION", "Exponentials"]
@@ -34,7 +33,7 @@ _MOST = 64
 
 @cache
 def _of_words() -> Table | Lattice:
-    return sampler(Fraction(1 << PRECISION), two_sided=False)
+    return laplace_sampler(Fraction(1 << PRECISION), two_sided=False)
 
 
 class Exponentials:

@@ -12,8 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._records import frozen
-from dpsdk.noise.bernoulli_exp import HEAD_BITS, finish_coins
-from dpsdk.noise.bits import Bits
+from dpsdk.noise.bits import HEAD_BITS, Bits, finish_coins
 from dpsdk.noise.table import BLOCK, LIMIT, Table
 from dpsdk.typing import Floats, Ints
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpsdk._checks import shown, to_count, to_fraction, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
-from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
 from dpsdk.noise.choice import Options
 from dpsdk.noise.exponential import Exponentials
@@ -123,7 +122,7 @@ class NoiseSource(ABC):
         exponent = to_fraction("x", x)
         if exponent < 0:
             raise InvalidArgument("x", "a number of at least 0", shown(x))
-        return coins.bernoulli_exp(self._bits, exponent)
+        return ideal.bernoulli_exp(self._bits, exponent)
 
     def bernoulli_exp_array(self, numerators: Ints, denominator: int) -> Bools:
         """Independent coins, the i-th true with probability exp(-numerators[i] / denominator).
@@ -153,7 +152,7 @@ class NoiseSource(ABC):
         if above.ndim != 1 or (above.size and above.min() < 0):
             wanted = "a one-dimensional array of integers of at least 0"
             raise InvalidArgument("numerators", wanted, "another array")
-        return coins.bernoulli_exp_array(self._bits, above, below)
+        return ideal.bernoulli_exp_array(self._bits, above, below)
 
     def pick(
         self,

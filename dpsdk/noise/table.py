@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsdk._arrays import frozen_integers
-from dpsdk.noise.bits import Bits, words
-from dpsdk.noise.interval import Bracket
+from dpsdk.noise.bits import Bits, Bracket, words
 from dpsdk.typing import Ints
 
 __all__ = ["BLOCK", "LEAST_SCALE", "LIMIT", "Sign", "Survival", "Table", "shift_for"]

@@ -15,8 +15,8 @@ from dpsdk._records import frozen
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
 from dpsdk.noise import DiscreteGaussian, Geometric, NoiseLaw, NoiseSource
+from dpsdk.noise.bits import exp_bracket
 from dpsdk.noise.choice import Options
-from dpsdk.noise.interval import exp_bracket
 from dpsdk.noise.laws import check_law
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.noise import seeded

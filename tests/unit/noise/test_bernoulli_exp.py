@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scripted import Scripted, no_bits, word64
 
-from dpsdk.noise.bernoulli_exp import (
+from dpsdk.noise.bits import (
     _exp,
     below_exp,
     bernoulli_exp,

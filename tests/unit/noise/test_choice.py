@@ -14,9 +14,8 @@ from scipy.stats import chi2
 
 import dpsdk.noise.choice as choice_module
 from dpsdk.noise import SystemNoise
-from dpsdk.noise.bits import Bits
+from dpsdk.noise.bits import Bits, exp_bracket
 from dpsdk.noise.choice import Options, _Envelope
-from dpsdk.noise.interval import exp_bracket
 from dpsdk.testing import seeded
 from worlds import thinned
 

@@ -11,9 +11,9 @@ import pytest
 from chi_square import fit, fit_parts
 from scripted import no_bits
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, direct
-from dpsdk.noise.direct import _Coin, _differences, _floors, _proposals
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, sampler
 from dpsdk.noise.exponential import PRECISION, Exponentials
+from dpsdk.noise.sampler import _Coin, _differences, _floors, _proposals
 from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints
@@ -239,23 +239,23 @@ def test_arrays_are_what_single_draws_are(
     words = some_words(factor, 2000)
     words = words[: len(words) // 2 * 2]
     size = len(words) // 2 if cls is DiscreteLaplace else len(words)
-    many = direct.draw(Given(words), law, size)
+    many = sampler.draw_untabled(Given(words), law, size)
     paired = words.reshape(2, -1).T.ravel() if cls is DiscreteLaplace else words
     source = Given(paired)
-    single = [int(direct.draw(source, law, 1)[0]) for _ in range(size)]
+    single = [int(sampler.draw_untabled(source, law, 1)[0]) for _ in range(size)]
     assert many.tolist() == single
 
 
 def test_draws_beyond_the_bound_are_set_to_it_however_they_are_made() -> None:
     far = np.array([LIMIT, LIMIT - 1] + [0] * 100)
     widest = 2**55
-    assert direct.draw(Given(far), Geometric(widest), 1).tolist() == [LIMIT]
-    assert direct.geometric(Given(far), widest, 1) == 2 * LIMIT - 1
-    many = direct.draw(Given(np.array([LIMIT] + [0] * 100)), DiscreteLaplace(widest), 30)
+    assert sampler.draw_untabled(Given(far), Geometric(widest), 1).tolist() == [LIMIT]
+    assert sampler.geometric(Given(far), widest, 1) == 2 * LIMIT - 1
+    many = sampler.draw_untabled(Given(np.array([LIMIT] + [0] * 100)), DiscreteLaplace(widest), 30)
     assert many[0] == LIMIT
     down = np.zeros(100, dtype=np.int64)
     down[30] = LIMIT
-    assert direct.draw(Given(down), DiscreteLaplace(widest), 30)[0] == -LIMIT
+    assert sampler.draw_untabled(Given(down), DiscreteLaplace(widest), 30)[0] == -LIMIT
 
 
 # Histograms.
@@ -267,7 +267,7 @@ def test_draws_beyond_the_bound_are_set_to_it_however_they_are_made() -> None:
 def test_draws_without_a_table_fit_the_law(law: NoiseLaw, size: int) -> None:
     source = Exponentials(seeded(51 + size)._bits)
     total = 6000 if size < 25 else 12_000 if size == 25 else 200_000
-    parts = [direct.draw(source, law, size) for _ in range(total // size)]
+    parts = [sampler.draw_untabled(source, law, size) for _ in range(total // size)]
     assert all(part.dtype == np.int64 and len(part) == size for part in parts)
     assert fit(law, np.concatenate(parts), bins=60) > 1e-3
 
@@ -276,7 +276,8 @@ def test_draws_without_a_table_fit_the_law(law: NoiseLaw, size: int) -> None:
 def test_a_wide_gaussian_without_a_table_fits_after_division(size: int) -> None:
     law = DiscreteGaussian(Fraction(1000 * 2**20) ** 2)
     source = Exponentials(seeded(52)._bits)
-    drawn = np.concatenate([direct.draw(source, law, size) for _ in range(20_000 // size)])
+    parts = [sampler.draw_untabled(source, law, size) for _ in range(20_000 // size)]
+    drawn = np.concatenate(parts)
     assert fit(DiscreteGaussian(1000**2), (drawn + 2**19) >> 20, bins=60) > 1e-3
     for shift in range(0, 20, 4):
         counts = np.bincount((drawn >> shift) & 15, minlength=16)
@@ -291,7 +292,7 @@ def test_a_wide_gaussian_without_a_table_fits_after_division(size: int) -> None:
 def test_a_scale_a_few_percent_off_is_noticed(law: NoiseLaw, size: int) -> None:
     wrong = DiscreteLaplace(10) if isinstance(law, DiscreteLaplace) else DiscreteGaussian(100)
     source = Exponentials(seeded(53)._bits)
-    parts = [direct.draw(source, law, size) for _ in range(200_000 // size)]
+    parts = [sampler.draw_untabled(source, law, size) for _ in range(200_000 // size)]
     assert fit(wrong, np.concatenate(parts)) < 1e-6
 
 
@@ -304,7 +305,7 @@ def test_words_of_few_bits_are_refined_until_the_law_fits() -> None:
 
     source = Coarse(seeded(54)._bits, precision=0)
     for law in (DiscreteLaplace("10.3"), DiscreteGaussian("40.7"), Geometric("3.3")):
-        drawn = np.concatenate([direct.draw(source, law, 1) for _ in range(8000)])
+        drawn = np.concatenate([sampler.draw_untabled(source, law, 1) for _ in range(8000)])
         assert fit(law, drawn, bins=30) > 1e-3
 
 
@@ -318,7 +319,7 @@ def test_words_that_are_not_refined_are_noticed() -> None:
 
     source = Careless(seeded(54)._bits, precision=0)
     law = DiscreteLaplace("10.3")
-    drawn = np.concatenate([direct.draw(source, law, 1) for _ in range(8000)])
+    drawn = np.concatenate([sampler.draw_untabled(source, law, 1) for _ in range(8000)])
     assert fit(law, drawn, bins=30) < 1e-6
 
 
@@ -327,7 +328,7 @@ def test_words_that_are_not_refined_are_noticed() -> None:
 @pytest.mark.parametrize("size", [20, 1000])
 def test_the_widest_laws_stay_in_range_without_a_table(law: NoiseLaw, size: int) -> None:
     source = Exponentials(seeded(55)._bits)
-    drawn = np.concatenate([direct.draw(source, law, size) for _ in range(8000 // size)])
+    drawn = np.concatenate([sampler.draw_untabled(source, law, size) for _ in range(8000 // size)])
     assert np.abs(drawn).max() < 2**61
     assert drawn.astype(float).std() / law.standard_deviation() == pytest.approx(1, abs=0.04)
 
@@ -337,7 +338,7 @@ def test_the_widest_laws_stay_in_range_without_a_table(law: NoiseLaw, size: int)
 def test_the_narrowest_laws_are_zero_without_a_table(cls: type[NoiseLaw], size: int) -> None:
     law = cls(Fraction(1, 2**1000))  # type: ignore[call-arg]  # each takes a parameter
     source = Exponentials(seeded(56)._bits)
-    assert direct.draw(source, law, size).tolist() == [0] * size
+    assert sampler.draw_untabled(source, law, size).tolist() == [0] * size
 
 
 @pytest.mark.audit
@@ -355,7 +356,7 @@ def test_the_narrowest_laws_are_zero_without_a_table(cls: type[NoiseLaw], size: 
 )
 def test_ten_million_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
     source = Exponentials(os.urandom)
-    parts = (direct.draw(source, law, 4000) for _ in range(2500))
+    parts = (sampler.draw_untabled(source, law, 4000) for _ in range(2500))
     assert fit_parts(law, parts, 10**7, bins=2000) > 1e-7
 
 
@@ -363,5 +364,5 @@ def test_ten_million_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
 @pytest.mark.parametrize("law", [DiscreteLaplace("47.1"), DiscreteGaussian(2000)], ids=str)
 def test_a_million_single_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
     source = Exponentials(os.urandom)
-    parts = (direct.draw(source, law, 20) for _ in range(50_000))
+    parts = (sampler.draw_untabled(source, law, 20) for _ in range(50_000))
     assert fit_parts(law, parts, 10**6, bins=2000) > 1e-7

@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from dpsdk.noise.interval import _series, exp_bracket, round_up
+from dpsdk.noise.bits import _series, exp_bracket, round_up
 
 EXPONENTS = [
     Fraction(1, 2**80),

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, gaussian, laplace
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.noise.lattice import Lattice
 from dpsdk.noise.table import LIMIT, Sign
+from dpsdk.noise.tabled import gaussian_sampler, laplace_sampler
 from dpsdk.testing.noise import seeded
 
 pytestmark = pytest.mark.thorough
@@ -31,10 +32,10 @@ LAWS: list[KnownLaw] = [
 
 def lattice_of(law: KnownLaw) -> Lattice:
     if isinstance(law, DiscreteGaussian):
-        built = gaussian.sampler(law.variance)
+        built = gaussian_sampler(law.variance)
     else:
         two_sided = isinstance(law, DiscreteLaplace)
-        built = laplace.sampler(law.scale, two_sided=two_sided)
+        built = laplace_sampler(law.scale, two_sided=two_sided)
     assert isinstance(built, Lattice)
     return built
 

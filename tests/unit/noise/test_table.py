@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from scripted import Scripted, no_bits, word64
 
-from dpsdk.noise.gaussian import gaussian_survival, half_gaussian_survival
-from dpsdk.noise.interval import Bracket
-from dpsdk.noise.laplace import geometric_survival, laplace_survival
+from dpsdk.noise.bits import Bracket
 from dpsdk.noise.table import LEAST_SCALE, Sign, Survival, Table, shift_for
+from dpsdk.noise.tabled import (
+    gaussian_survival,
+    geometric_survival,
+    half_gaussian_survival,
+    laplace_survival,
+)
 
 PRECISION = 400
 

@@ -19,10 +19,7 @@ _CHUNK = 2**22
 
 @frozen(eq=False)
 class Products(Block):
-    """Many one-row Kronecker blocks on the same attributes, evaluated together.
-
-    `matrices` has an array (rows, size) for each name; function r is the product of rows r.
-    """
+    """Many one-row Kronecker blocks on the same attributes, evaluated together."""
 
     names: tuple[str, ...]
     shape: tuple[int, ...]

@@ -29,14 +29,7 @@ _FEW = 8
 
 
 class Cells:
-    """Weights of the cells of a universe, probabilities up to a common factor, and their total.
-
-    Multiplying rounds a weight by 2^-53 of itself, whatever its size, which is finer than adding
-    to a logarithm; so weights are kept as they are while they fit. Bounds say how far apart they
-    may lie by now. Before one could leave the range of a float64 the same array is turned into
-    logarithms, and back once the weights have come together again: nothing is lost to underflow,
-    and there is never a second array.
-    """
+    """Weights of the cells of a universe, probabilities up to a common factor, and their total."""
 
     __slots__ = ("_doubt", "_high", "_low", "_reference", "array", "beyond", "logs", "total")
 
@@ -227,10 +220,7 @@ class Cells:
             np.multiply(part, factors, out=part)
 
     def tilt(self, function: Function, step: float) -> float:
-        """Add `step` times a function with real weights to the logarithm of every weight.
-
-        Returns the logarithm of the factor by which the total grew.
-        """
+        """Add `step` times a function with real weights to the logarithm of every weight."""
         ends = step * function.limits[0], step * function.limits[1], 0.0
         self._make_room(min(ends), max(ends))
         before = self.log_total

@@ -21,11 +21,7 @@ _SHORT = 64
 
 
 def parent_of(axes: Axes, shape: tuple[int, ...], most: float = math.inf) -> Axes:
-    """The axes of the table from which a smaller one is summed.
-
-    That is the one with the smallest missing axis more, so that tables share their ancestors, if it
-    has at most a quarter of all cells, and at most `most`; else the one with all axes.
-    """
+    """The axes of the table from which a smaller one is summed."""
     whole = tuple(range(len(shape)))
     missing = [axis for axis in whole if axis not in axes]
     if len(missing) < 2:  # one more is all of them
@@ -56,15 +52,7 @@ def summed(table: Floats, axes: Axes, kept: Axes) -> Floats:
 
 
 class Chain:
-    """How certain tables of a universe are summed up, and what is put on them handed back.
-
-    Parameters
-    ----------
-    shape
-        That of the universe.
-    wanted
-        The axes of the tables.
-    """
+    """How certain tables of a universe are summed up, and what is put on them handed back."""
 
     __slots__ = ("_parents", "_shape", "_whole")
 

@@ -19,13 +19,7 @@ DIGEST = Pattern("[0-9a-f]{64}", "a digest of 64 hexadecimal digits")
 
 
 def digest_of(distribution: Distribution, path: str) -> str:
-    """A digest of what a file keeps of a distribution: its kind, its domain, and its numbers.
-
-    Raises
-    ------
-    WireError
-        If its class is not kept in files.
-    """
+    """A digest of what a file keeps of a distribution: its kind, its domain, and its numbers."""
     if not distribution.kind:
         expected = "a distribution of a class that is kept in files"
         raise WireError(path, expected, shown(type(distribution).__name__))

@@ -60,16 +60,7 @@ def write(
     domain: Domain,
     arrays: Mapping[str, Floats | Ints],
 ) -> None:
-    """Write a header and arrays.
-
-    Raises
-    ------
-    InvalidArgument
-        If there is no kind, or a flag or an array is not as a reader takes it. Nothing was written.
-    TooLarge
-        If the declaration of the domain, or an array, is longer than a reader takes. Nothing was
-        written.
-    """
+    """Write a header and arrays."""
     if not kind:
         expected = 'declared by the class, as in kind = "acme.factored", to be kept in a file'
         raise InvalidArgument("kind", expected, "none")
@@ -110,14 +101,7 @@ def _check_arrays(arrays: Mapping[str, Floats | Ints]) -> None:
 
 
 def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:
-    """The domain, flags and arrays of a file. The flag "kind" is among them, unchecked.
-
-    Raises
-    ------
-    DataError
-        If the file is not such a hypothesis. Nothing is unpacked, and nothing is read that is
-        longer than the file itself.
-    """
+    """The domain, flags and arrays of a file."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(path, archive)

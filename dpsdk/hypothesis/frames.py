@@ -26,15 +26,7 @@ _BACKENDS: tuple[Backend, ...] = ("polars", "pandas", "pyarrow")
 
 
 def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend | None) -> object:
-    """Columns of labels as a frame.
-
-    Raises
-    ------
-    InvalidArgument
-        For a library that is not one of the three.
-    MissingExtra
-        If narwhals is not installed, or the backend is not, or none is where none was asked for.
-    """
+    """Columns of labels as a frame."""
     if backend is not None and backend not in _BACKENDS:
         expected = f"{', '.join(map(repr, _BACKENDS))}, or None"
         raise InvalidArgument("backend", expected, shown(backend))

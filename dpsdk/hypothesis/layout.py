@@ -70,15 +70,7 @@ _known: IdentityMap[Function] = IdentityMap(most=2**14, most_bytes=2**28)
 
 
 def function_of(form: LinearForm) -> Function:
-    """The layout of a form of one function. Kept while the form is, as long as there is room.
-
-    Raises
-    ------
-    InvalidArgument
-        If the form has more than one function.
-    TooLarge
-        If real weights on many attributes would have to be written out.
-    """
+    """The layout of a form of one function."""
     known = _known.get(form)
     if known is None:
         if form.rows != 1 or len(form.blocks) != 1:
@@ -93,13 +85,7 @@ def function_of(form: LinearForm) -> Function:
 
 
 def check_written(form: LinearForm) -> None:
-    """Refuse a form if weights of one of its functions would take too much room written out.
-
-    Raises
-    ------
-    TooLarge
-        As `function_of` does for such a function.
-    """
+    """Refuse a form if weights of one of its functions would take too much room written out."""
     for block in form.blocks:
         if isinstance(block, Kronecker):
             real = [f.size for f in block.factors if not f.counting]
@@ -135,10 +121,7 @@ def beside(box: Box, shape: tuple[int, ...]) -> Iterator[Box]:
 
 
 def pieces(view: Floats, inner: _Inner) -> Iterator[tuple[Floats, _Inner]]:
-    """Matching pieces of an array and of weights that broadcast to it.
-
-    No piece has more than `CHUNK` weights; it has as many cells as these weights reach.
-    """
+    """Matching pieces of an array and of weights that broadcast to it."""
     if view.shape == inner.shape and view.flags.c_contiguous and inner.flags.c_contiguous:
         # Without axes the pieces are longer and the loop shorter.
         view, inner = view.reshape(-1), inner.reshape(-1)

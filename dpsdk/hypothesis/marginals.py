@@ -34,11 +34,7 @@ _known: IdentityMap[Parts] = IdentityMap(most=2**10, most_bytes=2**28)
 
 
 class Marginals:
-    """Sums of the weights of cells over attributes, kept until the weights change.
-
-    A table is summed up from a smaller one where there is one: each from the table that has the
-    smallest missing attribute more, as long as such tables are small beside the universe.
-    """
+    """Sums of the weights of cells over attributes, kept until the weights change."""
 
     __slots__ = ("_axes", "_kept", "_shape", "_tables")
 

@@ -45,30 +45,7 @@ def inside(target: float, answer: float, low: float, high: float) -> float:
 def seek(
     trial: Moving, form: LinearForm, target: float, answer: float, low: float, high: float
 ) -> float:
-    """The step after which the answer of any function is `target`, found by trying.
-
-    The answer rises with the step; its log-odds between the ends of the function do so at the
-    rate high - low where the function has no other values, so that the first try is then right.
-    Otherwise secants follow, inside the narrowest bracket known.
-
-    Parameters
-    ----------
-    trial
-        A hypothesis that is moved about, and is of no use afterwards.
-    form
-        A form of one function.
-    target, answer
-        Where the answer should be, strictly between the ends, and where it is.
-    low, high
-        The smallest and the largest value of the function.
-
-    Returns
-    -------
-    float
-        The step, as precise as about 2^-47 of the range of the function. Where the cells that
-        have probability cannot reach the target, one after which no further step changes the
-        answer; 0 if none changes it.
-    """
+    """The step after which the answer of any function is `target`, found by trying."""
     width = high - low
     if abs(answer - target) <= _CLOSE * width:
         return 0.0
@@ -125,11 +102,7 @@ def move_share(
     log_share: Callable[[], float],
     answer: float | None,
 ) -> float:
-    """Move a hypothesis until the answer of a function of the values 0 and `height` is a target.
-
-    The step is a difference of two log-odds. `log_share` finds the logarithm of the probability
-    that the function is not zero, which an `answer` may tell the first time.
-    """
+    """Move a hypothesis until the answer of a function of the values 0 and `height` is a target."""
     given = answer is not None and 0.0 < answer / height < 1.0
     share_log = math.log(answer / height) if given and answer else log_share()
     moved, wanted = 0.0, inside(target / height, math.exp(share_log), 0.0, 1.0)

@@ -319,13 +319,7 @@ class Pairs(_Blended):
 
 
 def share_of(start: Start) -> Fraction:
-    """The share of the budget that a start of any author says it may take.
-
-    Raises
-    ------
-    InvalidArgument
-        If that is no number of at least 0 and below 1.
-    """
+    """The share of the budget that a start of any author says it may take."""
     expected = "one whose share is a number of at least 0 and below 1"
     share = to_fraction("start", start.share, expected)
     if not 0 <= share < 1:
@@ -336,13 +330,7 @@ def share_of(start: Start) -> Fraction:
 def opened(
     start: Start, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
 ) -> Hypothesis:
-    """The first hypothesis of a start of any author.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is none for such a table.
-    """
+    """The first hypothesis of a start of any author."""
     hypothesis: object = start.open(kernel, noise, allowance)
     expected = "one that opens to a hypothesis over the domain of the table"
     if not isinstance(hypothesis, Hypothesis):
@@ -433,13 +421,7 @@ StartLike: TypeAlias = 'Start | Distribution | Literal["pairs", "product", "unif
 
 
 def to_start(value: StartLike | None) -> Start | None:
-    """The start that a value stands for; None stays None.
-
-    Raises
-    ------
-    InvalidArgument
-        If it stands for none.
-    """
+    """The start that a value stands for; None stays None."""
     if value is None or isinstance(value, Start):
         return value
     if isinstance(value, Distribution):

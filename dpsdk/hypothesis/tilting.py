@@ -41,11 +41,7 @@ class Tilted:
         return low, high
 
     def solve(self, target: float, width: float) -> float:
-        """The step at which the mean is `target`, to about 2^-48 of `width`.
-
-        The target lies strictly inside the reach, whose ends are `width` apart. Newton's steps,
-        which never leave the narrowest bracket known nor grow by more than a factor of three.
-        """
+        """The step at which the mean is `target`, to about 2^-48 of `width`."""
         low, high, step = -math.inf, math.inf, 0.0
         for _ in range(_TURNS):
             mean, variance = self._moments(step)

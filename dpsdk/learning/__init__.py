@@ -6,15 +6,21 @@ from dpsdk._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dpsdk.hypothesis.fit import EntropicFit
-    from dpsdk.learning.experts import Halving, WeightedMajority
-    from dpsdk.learning.hedge import Hedge, RandomizedMultiplicativeWeights, WeightsRule
+    from dpsdk.learning.experts import (
+        Halving,
+        Hedge,
+        RandomizedMultiplicativeWeights,
+        WeightedMajority,
+        WeightsRule,
+    )
     from dpsdk.learning.mixture import fit_mixture
-    from dpsdk.learning.potential import PotentialMeter, kl_bernoulli
-    from dpsdk.learning.queries import QueryMultiplicativeWeights
-    from dpsdk.learning.replay import Replay
     from dpsdk.learning.updates import (
+        PotentialMeter,
+        QueryMultiplicativeWeights,
+        Replay,
         hoeffding_drop,
         hoeffding_step,
+        kl_bernoulli,
         near_side_target,
         step_towards,
         textbook_step,
@@ -24,13 +30,14 @@ else:
         __name__,
         {
             "dpsdk.hypothesis.fit": "EntropicFit",
-            "experts": "Halving WeightedMajority",
-            "hedge": "Hedge RandomizedMultiplicativeWeights WeightsRule",
+            "experts": (
+                "Halving Hedge RandomizedMultiplicativeWeights WeightedMajority WeightsRule"
+            ),
             "mixture": "fit_mixture",
-            "potential": "PotentialMeter kl_bernoulli",
-            "queries": "QueryMultiplicativeWeights",
-            "replay": "Replay",
-            "updates": "hoeffding_drop hoeffding_step near_side_target step_towards textbook_step",
+            "updates": (
+                "PotentialMeter QueryMultiplicativeWeights Replay hoeffding_drop hoeffding_step "
+                "kl_bernoulli near_side_target step_towards textbook_step"
+            ),
         },
     )
 

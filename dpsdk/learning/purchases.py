@@ -35,35 +35,14 @@ def deviations_for(rho: float) -> Floats:
 
 @frozen(eq=False)
 class Curves:
-    """Predicted errors of tables: by the noise of their measurement, and without one.
-
-    Parameters
-    ----------
-    errors
-        Shape (tables, standard deviations): the sum of absolute errors, in rows.
-    idle
-        Shape (tables,): the same if nothing is measured.
-    """
+    """Predicted errors of tables: by the noise of their measurement, and without one."""
 
     errors: Floats = field(repr=False)
     idle: Floats
 
     @classmethod
     def of(cls, scales: Floats, deviations: Floats, known: Floats | None = None) -> Curves:
-        """The errors of tables whose cells are about so far from their priors.
-
-        The noise of a cell is taken to be a normal one and its distance to be drawn once: what is
-        left is about the harmonic sum xy / (x + y) of the two.
-
-        Parameters
-        ----------
-        scales
-            Shape (tables, cells): the distance of each cell, in rows.
-        deviations
-            Shape (standard deviations,), of the noise that is tried.
-        known
-            Shape (tables,): the precision, one over a variance, of what was measured before.
-        """
+        """The errors of tables whose cells are about so far from their priors."""
         count = len(scales)
         precision = np.zeros(count) if known is None else known
         means, numbers = _binned(scales)
@@ -103,17 +82,7 @@ def _binned(scales: Floats) -> tuple[Floats, Floats]:
 
 @frozen(eq=False)
 class Candidates:
-    """Tables that may be measured.
-
-    Parameters
-    ----------
-    prices
-        Shape (tables,): what one costs in ρ at a standard deviation of one row.
-    worths
-        Shape (tables,): by how much an error of it counts.
-    curves
-        Their predicted errors.
-    """
+    """Tables that may be measured."""
 
     prices: Floats
     worths: Floats
@@ -121,16 +90,7 @@ class Candidates:
 
 
 def purchases(candidates: Candidates, deviations: Floats, rho: float) -> Floats:
-    """The noise at which each table is to be measured, for the least error in all.
-
-    The sum of weighted errors plus a multiple of the cost falls apart into tables; the multiple is
-    found by bisection, and what is left of ρ then makes all noise smaller by one factor.
-
-    Returns
-    -------
-    Floats
-        Shape (tables,): standard deviations in rows, infinite for tables that are not worth it.
-    """
+    """The noise at which each table is to be measured, for the least error in all."""
     costs = candidates.prices[:, None] * deviations[None] ** -2.0
     errors = candidates.worths[:, None] * candidates.curves.errors
     enough = (1.0 - _GAIN) * candidates.worths * candidates.curves.idle

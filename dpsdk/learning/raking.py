@@ -33,23 +33,7 @@ def margins_of(tables: Floats) -> tuple[Floats, ...]:
 
 
 def rake(tables: Floats, margins: Margins, *, sweeps: int = 40) -> Floats:
-    """Scale tables, axis by axis, until they have given margins (Deming and Stephan 1940).
-
-    Parameters
-    ----------
-    tables
-        Shape (tables, ...), at least zero.
-    margins
-        What their margins should be. Where no table has both, as where a line of zeros should have
-        a sum, the result has only some.
-    sweeps
-        How often at the most each margin is met.
-
-    Returns
-    -------
-    Floats
-        New tables, whose margins are off by 1e-6 of all rows in sum, if the sweeps were enough.
-    """
+    """Scale tables, axis by axis, until they have given margins (Deming and Stephan 1940)."""
     tables = tables.copy()
     for _ in range(sweeps):
         off = np.zeros(len(tables))
@@ -64,10 +48,7 @@ def rake(tables: Floats, margins: Margins, *, sweeps: int = 40) -> Floats:
 
 
 def onto_simplex(values: Floats, total: float) -> Floats:
-    """The nearest numbers that are at least zero and sum to a total.
-
-    The same shift for all, and zero for what it takes below (Held, Wolfe and Crowder 1974).
-    """
+    """The nearest numbers that are at least zero and sum to a total."""
     # By the largest first, beside which the total may be nothing in floats.
     values = values - values.max()
     falling = np.sort(values)[::-1]

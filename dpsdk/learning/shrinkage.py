@@ -51,34 +51,7 @@ def shrink(
     margins: Margins,
     cap: Cap | None = None,
 ) -> Floats:
-    """Tables with given margins between what was measured and their priors.
-
-    For each, the minimum over tables of at least zero with these margins of the squared distance
-    from what was measured, over twice its variance, plus a multiple of the relative entropy to the
-    prior. It satisfies x + s ln(x / prior) = y + potentials of the margins, so that it is s times
-    Wright's omega function; the potentials are found by Newton's method, a margin at a time. Of
-    several multiples, and of the prior itself, the one with the least of Stein's unbiased estimate
-    of the risk (Stein 1981), two standard errors of its own degrees of freedom included, is taken:
-    a fit that follows noise by luck must win by more than luck.
-
-    Parameters
-    ----------
-    residuals
-        Shape (tables, ...): noisy numbers of what the tables have beyond their margins.
-    deviations
-        Shape (tables,): the standard deviation of the noise of a cell, before it was centred.
-    priors
-        Tables of at least zero, with about the same margins.
-    margins
-        What the margins are to be.
-    cap
-        How far the tables may go, if that is known.
-
-    Returns
-    -------
-    Floats
-        The tables, at least zero, with the margins up to about 1e-3 of all rows.
-    """
+    """Tables with given margins between what was measured and their priors."""
     best = rake(priors, margins)
     axes = best.ndim - 1
     away = residuals - centred(best, axes)
@@ -97,6 +70,8 @@ def shrink(
         for potential, new in zip(potentials, found, strict=True):
             potential[active] = new
         free = _freedom(fitted, strength * noise)
+        # Stein's unbiased estimate (1981), and two standard errors of its degrees of freedom: a fit
+        # that follows noise by luck must win by more than luck.
         risk = sums(centred(fitted - target, axes) ** 2) + noise**2 * (2 * free + np.sqrt(2 * free))
         better = risk < least[active]
         going: Bools = np.ones(len(active), dtype=bool)
@@ -123,6 +98,8 @@ def _penalised(
     with np.errstate(divide="ignore"):
         base = target / scale + np.log(prior / scale)
     rows = np.maximum(sums(margins[0]), _LEAST)
+    # x + s ln(x / prior) = y + potentials of the margins, so that x is s times Wright's omega
+    # function; the potentials are found by Newton's method, a margin at a time.
     fitted = np.empty_like(target)
     left = np.arange(len(target))
     found = [potential.copy() for potential in potentials]

@@ -1,5 +1,7 @@
 """The interface of a loss, and its constants."""
 
+# ruff: noqa: ARG002  # defaults of methods that losses override
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -10,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from dpsdk._checks import shown, to_positive
-from dpsdk._records import frozen
+from dpsdk._records import fields, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.losses.checking import convex_range, examine, to_labels, to_span
 from dpsdk.typing import Floats
@@ -127,7 +129,6 @@ class Loss(ABC):
 
         None where the loss is as smooth as that already, or does not know a smoother one.
         """
-        del width
         return None
 
     def slack(self, z: Floats, y: Floats | float, slope: Floats) -> Floats:
@@ -135,13 +136,7 @@ class Loss(ABC):
 
         By the inequality of Fenchel and Young it is at least 0, and 0 where the slope is a
         derivative at z. Losses that have `smoothed` give it for the derivatives of these.
-
-        Raises
-        ------
-        InvalidArgument
-            If the loss does not know it, since it has no smooth one.
         """
-        del z, y, slope
         raise InvalidArgument("loss", "one that has a smoothed form", shown(self))
 
     def lipschitz(self, low: float, high: float, labels: Sequence[float]) -> float:
@@ -154,7 +149,6 @@ class Loss(ABC):
 
     def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
         """At least the largest curvature on a span; infinite unless a loss declares otherwise."""
-        del low, high, labels
         return np.inf
 
     def range(self, low: float, high: float, labels: Sequence[float]) -> float:
@@ -175,26 +169,15 @@ class Loss(ABC):
         Infinite unless a loss declares otherwise. It is what bounds of an excess by measured
         curvature rest on.
         """
-        del low, high, labels
         return np.inf
 
     def constants(self, low: float, high: float, labels: Sequence[float]) -> Constants:
         """All that bounds the loss on a span of margins [low, high] and these labels.
 
-        Raises
-        ------
-        InvalidArgument
-            If the span is none, or the labels are no finite numbers.
+        Raises `InvalidArgument` if the span is none, or the labels are no finite numbers.
         """
-        low, high = to_span(low, high)
-        numbers = [float(label) for label in to_labels(labels)]
-        return Constants(
-            lipschitz=self.lipschitz(low, high, numbers),
-            smoothness=self.smoothness(low, high, numbers),
-            range=self.range(low, high, numbers),
-            scale=self.scale(low, high, numbers),
-            self_concordance=self.self_concordance(low, high, numbers),
-        )
+        span, numbers = to_span(low, high), to_labels(labels).tolist()
+        return Constants(*[getattr(self, each.name)(*span, numbers) for each in fields(Constants)])
 
     def check(self, low: float, high: float, labels: Sequence[float]) -> None:
         """Try the loss on a grid of margins in [low, high] and on all labels of the universe.
@@ -209,10 +192,9 @@ class Loss(ABC):
             shape than its arguments, or differs when asked again; if derivatives are not those of
             the values; or if a declared constant is exceeded.
         InvalidArgument
-            If the span is none, or the labels are no finite numbers.
+            As for `constants`.
         """
-        low, high = to_span(low, high)
-        examine(self, low, high, to_labels(labels))
+        examine(self, *to_span(low, high), to_labels(labels))
 
 
 def to_width(parameter: str, value: float | Fraction) -> float:

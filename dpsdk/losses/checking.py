@@ -93,7 +93,7 @@ def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
         seen = {
             "lipschitz": float(np.abs(slopes).max()),
             "range": float((values.max(axis=0) - values.min(axis=0)).max()),
-            "scale": _scale(grid, slopes),
+            "scale": float((np.abs(slopes) * np.maximum(grid - grid[0], grid[-1] - grid)).max()),
             "smoothness": _smoothness(grid, slopes, bends),
             "self_concordance": _bending(grid, bends),
         }
@@ -109,7 +109,7 @@ def _batches(labels: Floats, points: int) -> list[Floats]:
 
 
 def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) -> dict[str, float]:
-    numbers = [float(label) for label in labels]
+    numbers: list[float] = labels.tolist()
     found: dict[str, float] = {}
     for what in ("lipschitz", "smoothness", "range", "scale", "self_concordance"):
         try:
@@ -131,8 +131,8 @@ def _answers(
     labels: Floats,
 ) -> list[Floats]:
     """The answers of a rule, asked twice, about copies that it may not change."""
-    shape = (len(grid), len(labels))
-    margins, numbers = np.broadcast_to(grid, shape).copy(), np.broadcast_to(labels, shape).copy()
+    margins, numbers = map(np.copy, np.broadcast_arrays(grid, labels))
+    shape = margins.shape
     margins.flags.writeable = numbers.flags.writeable = False
     asked: list[list[Floats]] = []
     for _ in range(2):
@@ -151,25 +151,17 @@ def _answers(
         asked.append([answer.copy() for answer in answers])
     for one, other in zip(*asked, strict=True):
         if not np.isfinite(one).all():
-            place = _place(~np.isfinite(one), grid, labels)
+            row, column = np.argwhere(~np.isfinite(one))[0]
+            place = f"margin {float(grid[row, 0]):g} and label {float(labels[column]):g}"
             raise QueryError(name, f"{what}() is NaN or infinite at {place}")
         if not np.array_equal(one, other):
             raise QueryError(name, f"{what}() gives other numbers when it is asked again")
     return asked[0]
 
 
-def _place(
-    wrong: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], grid: Floats, labels: Floats
-) -> str:
-    row, column = (int(place[0]) for place in np.nonzero(wrong))
-    return f"margin {float(grid[row, 0]):g} and label {float(labels[column]):g}"
-
-
 def _convex(name: str, grid: Floats, values: Floats, slopes: Floats, bends: Floats) -> None:
     if (bends < 0).any():
         raise QueryError(name, "its curvature is below 0, so that it is not convex")
-    if len(grid) < 2:
-        return
     step = np.diff(grid, axis=0)
     size = np.maximum(np.abs(values).max(axis=0), np.abs(slopes).max(axis=0) * step)
     allowed = _CLOSE * np.maximum(size, 1e-300)
@@ -184,25 +176,13 @@ def _convex(name: str, grid: Floats, values: Floats, slopes: Floats, bends: Floa
         raise QueryError(name, "its derivative is not that of its value, or it is not convex")
 
 
-def _scale(grid: Floats, slopes: Floats) -> float:
-    low, high = grid[0], grid[-1]
-    return float((np.abs(slopes) * np.maximum(grid - low, high - grid)).max())
-
-
 def _smoothness(grid: Floats, slopes: Floats, bends: Floats) -> float:
-    most = float(bends.max())
-    if len(grid) < 2:
-        return most
-    step = np.diff(grid, axis=0)
-    moved = np.diff(slopes, axis=0)
     # What rounding alone may move a slope by says nothing of the loss.
-    moved = moved - 1e-12 * np.maximum(np.abs(slopes).max(), 1.0)
-    return max(most, float((moved / step).max()))
+    moved = np.diff(slopes, axis=0) - 1e-12 * np.maximum(np.abs(slopes).max(), 1.0)
+    return max(float(bends.max()), float((moved / np.diff(grid, axis=0)).max(initial=-np.inf)))
 
 
 def _bending(grid: Floats, bends: Floats) -> float:
-    if len(grid) < 2:
-        return 0.0
     # A floor moves logarithms no further apart, and rounding says nothing of the loss.
     moved = np.abs(np.diff(np.log(np.maximum(bends, 1e-250)), axis=0)) - 1e-9
-    return max(0.0, float((moved / np.diff(grid, axis=0)).max()))
+    return float((moved / np.diff(grid, axis=0)).max(initial=0.0))

@@ -86,11 +86,7 @@ class Correction:
 
 
 def excess_metric(form: ConvexForm, hessian: Floats, deviation: float) -> tuple[float, Floats]:
-    """The ridge λ of a step, and (H + λ)⁻¹ where there is curvature: half of it makes excess.
-
-    So much ridge keeps a step of noise alone within the set. A direction without curvature, as
-    one-hot features and an intercept have it, costs nothing, however far noise goes along it.
-    """
+    """The ridge λ of a step, and (H + λ)⁻¹ where there is curvature: half of it makes excess."""
     dimension = len(hessian)
     diameter, mean = form.over.diameter(dimension), float(np.trace(hessian)) / dimension
     ridge = max(4.0 * deviation * math.sqrt(dimension) / (diameter or 1.0), _LEAST * mean, _LEAST)
@@ -104,11 +100,7 @@ def excess_metric(form: ConvexForm, hessian: Floats, deviation: float) -> tuple[
 def noise_harm(
     form: ConvexForm, hessian: Floats, deviation: float, back: Floats | None = None
 ) -> tuple[float, Floats, float]:
-    """The ridge and metric for a noisy gradient, and the mean excess that its noise makes.
-
-    That is ½ tr(H⁻¹ Σ), with the covariance Σ of the gradient: σ² B Bᵀ where a matrix B makes it
-    of numbers with noise of deviation σ.
-    """
+    """The ridge and metric for a noisy gradient, and the mean excess that its noise makes."""
     shape = np.eye(form.dimension) if back is None else back @ back.T
     typical = deviation * math.sqrt(float(np.trace(shape)) / form.dimension)
     ridge, metric = excess_metric(form, hessian, typical)
@@ -172,17 +164,7 @@ class AskedGradient:
 def asked_gradient(
     form: ConvexForm, tables: Tables, theta: Floats, noise: Noise, terms: Terms, rows: float
 ) -> AskedGradient:
-    """How the gradient of a table at θ is best asked for, by what is public.
-
-    Excess is what noise does by the inverse of the curvature, so that it is the flat directions
-    where noise does harm: numbers that stretch these, and shrink the others, have less noise there
-    at the same privacy loss. With numbers A·g of the gradient g, and noise of deviation σ in
-    proportion to the longest move of A·g, harm is in proportion to σ² tr(H⁻¹ A⁻¹ A⁻ᵀ). Were all
-    moves of g as long in every direction, it would be least with the curvatures to the power −¼ for
-    A and Gaussian noise, whose moves are lengths; with Laplace noise, whose moves are sums, it is
-    −⅓ along the axes of the curvature. Each is tried with its exact sensitivity, beside the
-    gradient itself.
-    """
+    """How the gradient of a table at θ is best asked for, by what is public."""
     gradient = form.gradient(theta)
     _, hessian = form.expand(tables, theta)
 
@@ -218,10 +200,7 @@ def _bases(hessian: Floats, ridge: float, *, gaussian: bool) -> Iterator[tuple[F
 
 
 def smooth(form: ConvexForm) -> ConvexForm:
-    """The form with the kinks of its loss rounded, where it has any.
-
-    A kink has no curvature to correct by. It is rounded by a fortieth of the span of the labels.
-    """
+    """The form with the kinks of its loss rounded, where it has any."""
     if not form.loss.kinked:
         return form
     rounded = form.loss.smoothed(_WIDTH * (float(np.ptp(form.targets)) or 1.0))

@@ -287,10 +287,7 @@ def _count(form: ConvexForm) -> LinearForm:
 
 
 def scale_gradient(form: LinearForm) -> tuple[LinearForm, float] | None:
-    """The form with its largest weight from ½ to 1, and what it was divided by; None for zeros.
-
-    So its lattice has room for noise of any size. Powers of two divide exactly.
-    """
+    """The form with its largest weight from ½ to 1, and what it was divided by; None for zeros."""
     most = max(float(np.abs(limit)) for limit in form.limits)
     if not most:
         return None
@@ -313,15 +310,7 @@ def descend(
     *,
     late: bool = False,
 ) -> tuple[Floats, Accuracy]:
-    """The average of the points of a descent that is paid here, and what is known of it.
-
-    Parameters
-    ----------
-    accuracy
-        What is known if all goes as planned.
-    late
-        Whether later points weigh more, of which nothing is proven.
-    """
+    """The average of the points of a descent that is paid here, and what is known of it."""
     terms = kernel.terms
     check_gradient(form, runs, terms)
     allowance = kernel.allowance(runs.cost.guarantees)
@@ -340,10 +329,7 @@ class _Gradients:
     rows: float
 
     def at(self, theta: Floats, descent: Descent) -> tuple[Floats, bool] | None:
-        """The noisy gradient at θ, and whether its noise is what the bound counts on.
-
-        None where the loss has no finite one, so that nothing that was paid for is lost by it.
-        """
+        """The noisy gradient at θ, and whether its noise is what the bound counts on."""
         try:
             found = scale_gradient(self.form.gradient(theta))
         except (DpsdkError, ArithmeticError, ValueError):

@@ -74,10 +74,7 @@ def to_ridge(value: float) -> float:
 def read_numbers(
     constants: object, *names: str, endless: bool = False, positive: bool = False
 ) -> None:
-    """Read fields of a new frozen value as finite floats from 0: `endless` ones up to infinity.
-
-    Those that are `positive` are above 0, and at most 1e100.
-    """
+    """Read fields of a new frozen value as finite floats from 0: `endless` ones up to infinity."""
     for name in names:
         value: float = getattr(constants, name)
         number = math.inf if endless and value == math.inf else float(to_finite(name, value))
@@ -199,12 +196,7 @@ def _summed(form: ConvexForm) -> float:
 
 @frozen
 class Descent:
-    """Noisy gradient descent of so many steps, and the bound of its answer.
-
-    Steps start at the centre of the set, go along gradients of the average loss with noise, and are
-    projected. "smooth" averages the points after each step, "lipschitz" those before, both with one
-    length of `step`; "strong" has steps of 4 / (λ(s+1)) and weights the point before step s by s.
-    """
+    """Noisy gradient descent of so many steps, and the bound of its answer."""
 
     problem: Problem
     rule: Rule
@@ -358,11 +350,7 @@ class Runs:
     def concentration(
         self, problem: Problem, facts: Facts, rows: float
     ) -> tuple[Concentration, float]:
-        """Of the noise of an average gradient of so many rows, and how far rounding may move it.
-
-        Noise follows the sensitivity of each gradient; these are bounds for all gradients that the
-        constants allow.
-        """
+        """Of the noise of an average gradient of so many rows, and how far rounding may move it."""
         step, count = self.step(problem, facts), max(rows, 1.0)
         differing = (2 if facts.replaced else 1) * facts.unit_rows
         root = math.sqrt(problem.dimension)
@@ -389,11 +377,7 @@ class Runs:
 
 
 def runs_within(terms: Terms, total: Total, count: int) -> Runs:
-    """The runs of a gradient's noise that cost no more than a total together, by their covers.
-
-    Laplace noise for a pure ε, Gaussian noise for an (ε, δ) or a ρ. Under a composition that adds
-    pairs of ε and δ each run gets its part of both.
-    """
+    """The runs of a gradient's noise that cost no more than a total together, by their covers."""
     noise = _noise(terms, total, count)
     if noise is None:
         expected = f"large enough that {count:,} runs fit by the composition of the session"

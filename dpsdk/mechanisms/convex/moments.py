@@ -68,12 +68,7 @@ def least_squares(form: ConvexForm) -> bool:
 
 @frozen
 class Span(Lasting):
-    """An orthonormal basis of the feature vectors, and by how much any of them is outside it.
-
-    Labels of an attribute that all have a coordinate, and an intercept beside them, lie in fewer
-    directions than there are coordinates. Along the others no table says anything of θ, and no
-    loss depends on it.
-    """
+    """An orthonormal basis of the feature vectors, and by how much any of them is outside it."""
 
     basis: Floats = field(converter=frozen_copy, eq=ByNumbers)
     """One direction a column."""
@@ -84,11 +79,7 @@ class Span(Lasting):
 
     @classmethod
     def of(cls, form: ConvexForm) -> Span:
-        """That of all cells, without their being written out.
-
-        A feature vector is that of the first cell, and on each axis of attributes what another cell
-        differs by.
-        """
+        """That of all cells, without their being written out."""
         starts = np.cumsum([0, *[one.width for one in form.coordinates]])
         first, parts = np.zeros((1, form.dimension)), list[Floats]()
         for axis in axes_of(form.coordinates):

@@ -103,23 +103,14 @@ class Measured:
 
 @frozen
 class Spending:
-    """The noise of each run of each part, which a total pays for.
-
-    It is Gaussian where the total has a δ, or is a ρ, and the composition of the session prices
-    such runs; Laplace otherwise. Runs of pure ε alone may make less noise of few numbers at the
-    same (ε, δ), but a session that has made any Gaussian run prices them by their ρ, at which
-    Laplace noise has twice the variance and more: they would be refused there.
-    """
+    """The noise of each run of each part, which a total pays for."""
 
     parts: Mapping[str, Part]
     noises: Mapping[str, Noise]
 
     @classmethod
     def within(cls, wanted: Mapping[str, Part], total: Total, terms: Terms) -> Spending:
-        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
-
-        Where the number of rows is private, a twentieth of it goes to that, as the part "rows".
-        """
+        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ."""
         if not wanted:
             return cls({}, {})
         whole = sum([part.share for part in wanted.values()], Fraction(0))
@@ -153,10 +144,7 @@ class Spending:
 
 
 def rows_of(spending: Spending, kernel: Kernel, allowance: Allowance | None) -> Rows:
-    """The number of rows that a loss is the average of.
-
-    The public one; or that of the rows inside the domain, measured where that is paid for.
-    """
+    """The number of rows that a loss is the average of."""
     known = kernel.facts.rows
     if known is not None or "rows" not in spending.parts:
         return known
@@ -174,10 +162,7 @@ def divisor(rows: Rows) -> float:
 def measure(
     form: LinearForm, noise: Noise, kernel: Kernel, allowance: Allowance | None
 ) -> Measured | None:
-    """Measure with noise that was paid for; nothing where the noise does not fit the form.
-
-    That follows from what is public, and is not charged for.
-    """
+    """Measure with noise that was paid for; nothing where the noise does not fit the form."""
     try:
         guarantee = Measure(form, noise).price(kernel.terms).guarantee
     except InvalidArgument:
@@ -262,11 +247,7 @@ def certify(
     allowance: Allowance | None,
     moments: Measurement[NoiseAccuracy] | None = None,
 ) -> CertifiedExcess | None:
-    """The bound that was paid for; None where the noise does not fit what it measures.
-
-    Nor where what was paid does not cover that, or the loss has no finite derivatives at θ. All of
-    it follows from public facts.
-    """
+    """The bound that was paid for; None where the noise does not fit what it measures."""
     noises = [spending.noises[name] for name in _CERTIFICATE if name in spending.noises]
     try:
         return certified(

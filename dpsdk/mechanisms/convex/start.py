@@ -80,11 +80,7 @@ class Shares:
 
 
 def public_shares(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares:
-    """A distribution as shares of the rows that a loss is the average of.
-
-    These are all rows where their number is public, and the inside ones where it is not. It is read
-    once, before anything is paid, so that it is the same whenever it is asked again.
-    """
+    """A distribution as shares of the rows that a loss is the average of."""
     shape = tuple([form.domain[name].size for name in form.names])
     expected = f"a distribution with a table of shape {shape}, of finite numbers from 0"
     weights = np.array(to_array("start", distribution.table(form.names), expected))

@@ -86,13 +86,7 @@ class ModelStream(Stream, ABC):
 
 
 class GuardedStrategy(ModelStream):
-    """Answers models that are best for a public hypothesis, as long as the table agrees.
-
-    The coordinates of the gradient at the hypothesis's θ̂ are compared by the kernel's `watch`, all
-    of a model together. Called below the threshold, θ̂ is the answer, free; if one is above, the
-    gradient is measured and corrects θ̂, and the hypothesis learns by how much the gradient was off
-    along the correction. Linear queries are answered from the hypothesis. Calls take turns.
-    """
+    """Answers models that are best for a public hypothesis, as long as the table agrees."""
 
     def __init__(
         self,
@@ -149,11 +143,7 @@ class GuardedStrategy(ModelStream):
     def _learn(
         self, seen: WatchedGradient, way: Floats, gradient: Floats, accuracy: NoiseAccuracy
     ) -> None:
-        """Tilt the hypothesis along u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, and along each coordinate.
-
-        Always to the near side of what was released, so that no move leads away from the table
-        while the noise is within its radius.
-        """
+        """Tilt the hypothesis along u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, and along each coordinate."""
         rows = float(max(self._facts.rows or 1, 1))
         replay = Replay(_SWEEPS)
         each = float(accuracy.radii(_DOUBT / 2, joint=True).max())
@@ -224,10 +214,7 @@ def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
 def measured_gradient(
     gradient: LinearForm, noise: Noise, kernel: Kernel, allowance: Allowance | None = None
 ) -> tuple[Floats, NoiseAccuracy]:
-    """A summed gradient with noise, and what that is; measured with weights up to 1.
-
-    So the lattice has room for its noise, however large or small it is.
-    """
+    """A summed gradient with noise, and what that is; measured with weights up to 1."""
     form, unit = scale_gradient(gradient) or (gradient, 1.0)
     noisy = kernel.measure(form, noise, allowance=allowance)
     own = noisy.accuracy
@@ -266,10 +253,7 @@ def watch_gradient(
     facts: Facts,
     rounded: ConvexForm | None = None,
 ) -> WatchedGradient:
-    """The coordinates of a gradient, to be compared with those of a hypothesis. Public.
-
-    `rounded` is the form with the kinks of its loss rounded, where it has any.
-    """
+    """The coordinates of a gradient, to be compared with those of a hypothesis."""
     gradient = form.gradient(theta)
     block = dense(gradient)
     table = tables.table(form.names).reshape(-1)

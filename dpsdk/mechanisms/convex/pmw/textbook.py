@@ -94,10 +94,7 @@ def _queries(value: int) -> int:
 )
 @frozen
 class PromisedExcess(ScalarAccuracy):
-    """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`.
-
-    Of the average loss with the ridge of the channel's constants, where these have one.
-    """
+    """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`."""
 
     alpha: float
     beta: float
@@ -288,11 +285,7 @@ class TextbookConvexPMW(ModelsMechanism):
 
 
 class Textbook(ModelStream):
-    """Figure 3 at work: the gap of each model is watched, and a top is answered by A′.
-
-    A top's measured gradient ĝ moves the hypothesis: its mass leaves the records with a large
-    u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, where θ′ minimises ⟨ĝ, θ′⟩ + ½λ‖θ′‖² over the set.
-    """
+    """Figure 3 at work: the gap of each model is watched, and a top is answered by A′."""
 
     def __init__(
         self, kernel: Kernel, mechanism: TextbookConvexPMW, plan: Figure, hypothesis: Hypothesis

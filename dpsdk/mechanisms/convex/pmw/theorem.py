@@ -185,10 +185,7 @@ def least_rows(alpha: float, promise: Promise, terms: Terms) -> int | None:
 
 
 def printed_rows(alpha: float, promise: Promise) -> float:
-    """4096 S² √(K ln(4/δ)) ln(8kT/β) / (εα²): Theorem 3.8 with what its print leaves out.
-
-    Of the sparse vector alone, without the rows that A′ needs for itself.
-    """
+    """4096 S² √(K ln(4/δ)) ln(8kT/β) / (εα²): Theorem 3.8 with what its print leaves out."""
     scale = promise.scale / alpha
     updates = 64 * scale * scale * promise.potential
     root = math.sqrt(promise.potential * math.log(4 / float(promise.delta)))

@@ -65,6 +65,11 @@ class ConvexForm(Form):
     what a form asks of a table goes through `gradient`, `hessian` and `moments`, which are linear
     forms that any mechanism may answer. The kernel knows no convex forms.
 
+    Raises `UnknownAttribute` if the domain does not have an attribute that is named. Raises
+    `InvalidArgument` if an argument is not as described. Raises `QueryError` if the loss is not
+    convex, not what it declares to be, or not for such labels. Raises `TooLarge` if the attributes
+    have more than 10^6 cells together, or there are too many coordinates.
+
     Parameters
     ----------
     domain
@@ -79,17 +84,6 @@ class ConvexForm(Form):
         φ, a value of dpsdk.losses; checked on the margins and labels of the universe.
     over
         The set of θ: a `Ball`, `Box` or `Simplex`.
-
-    Raises
-    ------
-    UnknownAttribute
-        If the domain does not have an attribute that is named.
-    InvalidArgument
-        If an argument is not as described.
-    QueryError
-        If the loss is not convex, not what it declares to be, or not for such labels.
-    TooLarge
-        If the attributes have more than 10^6 cells together, or there are too many coordinates.
     """
 
     domain: Domain
@@ -167,6 +161,9 @@ class ConvexForm(Form):
 
         Public, and free: tables are public weights, such as a distribution.
 
+        Raises `InvalidArgument` if the weights are not finite numbers of at least 0 or an argument
+        is not as described.
+
         Parameters
         ----------
         tables
@@ -183,11 +180,6 @@ class ConvexForm(Form):
         theta, gap
             The function at θ exceeds its least value over the set by no more than `gap`: a
             certificate, which may be larger than the tolerance where that was not reached.
-
-        Raises
-        ------
-        InvalidArgument
-            If the weights are not finite numbers of at least 0 or an argument is not as described.
         """
         places = self._places
         least = minimise(
@@ -210,12 +202,8 @@ class ConvexForm(Form):
         Public, and free. Neither is written out cell by cell, so that models of any admitted size
         have both.
 
-        Raises
-        ------
-        InvalidArgument
-            If the weights or θ are not as described.
-        QueryError
-            If the loss has derivatives there that are NaN, infinite or above 1e100.
+        Raises `InvalidArgument` if the weights or θ are not as described. Raises `QueryError` if
+        the loss has derivatives there that are NaN, infinite or above 1e100.
         """
         places, (objective, point) = self._places, self._point(tables, theta)
         if not point.finite:
@@ -229,10 +217,7 @@ class ConvexForm(Form):
     def value(self, tables: Tables, theta: Array | Sequence[float]) -> float:
         """Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables. Public, and free.
 
-        Raises
-        ------
-        InvalidArgument
-            If the weights or θ are not as described.
+        Raises `InvalidArgument` if the weights or θ are not as described.
         """
         objective, point = self._point(tables, theta)
         return objective.value(point)
@@ -240,14 +225,9 @@ class ConvexForm(Form):
     def gradient(self, theta: Array | Sequence[float]) -> LinearForm:
         """The gradient of the summed loss at θ: one function a coordinate, φ′(⟨θ, x⟩, y)·x_j.
 
-        Raises
-        ------
-        InvalidArgument
-            If θ is not `dimension` finite numbers.
-        QueryError
-            If the loss has a derivative there that is NaN, infinite or above 1e100.
-        TooLarge
-            If it would have more than 2^24 weights.
+        Raises `InvalidArgument` if θ is not `dimension` finite numbers. Raises `QueryError` if the
+        loss has a derivative there that is NaN, infinite or above 1e100. Raises `TooLarge` if it
+        would have more than 2^24 weights.
         """
         self._check_weights("a gradient", self.dimension)
         slopes = self._evaluated("derivative", self.loss.derivative, theta)
@@ -259,10 +239,7 @@ class ConvexForm(Form):
         Functions are in the order of `pairs`, those with i < j times √2, so that the length of the
         numbers of a record is the Frobenius norm of its matrix. `matrix` reads them.
 
-        Raises
-        ------
-        InvalidArgument, QueryError, TooLarge
-            As `gradient` does.
+        Raises `InvalidArgument` or `QueryError` or `TooLarge` as `gradient` does.
         """
         first, second = self.pairs
         self._check_weights("a Hessian", len(first))
@@ -278,10 +255,7 @@ class ConvexForm(Form):
         They are all that the squared loss depends on, but for a constant. Each depends on the
         attributes of two coordinates alone.
 
-        Raises
-        ------
-        TooLarge
-            If they would have more than 2^24 weights.
+        Raises `TooLarge` if they would have more than 2^24 weights.
         """
         return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._pairs.lengths))
 
@@ -294,16 +268,13 @@ class ConvexForm(Form):
         the numbers of a record have the same length as there, and noise on them hurts no more than
         it does on the best average of all. `moments_from` reads them.
 
+        Raises `TooLarge` as `moments` does.
+
         Returns
         -------
         form, places
             For each function of `moments` the place of its own in the form, −1 for one that is 0. A
             form of nothing but 0 has one function.
-
-        Raises
-        ------
-        TooLarge
-            As `moments` does.
         """
         pairs = self._pairs
         blocks = moments_of(self.domain, *self._parts, np.ones(len(pairs.lengths)))
@@ -316,10 +287,7 @@ class ConvexForm(Form):
 
         `values` are one for each function that is distinct, and `places` as they came with it.
 
-        Raises
-        ------
-        InvalidArgument
-            If there are not as many of the one or the other.
+        Raises `InvalidArgument` if there are not as many of the one or the other.
         """
         return self._pairs.moments(values, places)
 

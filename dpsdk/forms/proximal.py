@@ -61,6 +61,9 @@ class ProximalGapForm(Gap):
     moves it: for a watch, which reads it without minimising anything (Frank and Wolfe 1956; as a
     query in place of the excess of Ullman 2015).
 
+    Raises `InvalidArgument` if an argument is not as described. Raises `TooLarge` if the gradient
+    would be written out with more than 2^24 weights.
+
     Parameters
     ----------
     gradient
@@ -75,13 +78,6 @@ class ProximalGapForm(Gap):
     shift
         What is added to the gradient of every row, of those outside the domain as well, such as
         that of a ridge; as many public numbers as coefficients, and nothing if left out.
-
-    Raises
-    ------
-    InvalidArgument
-        If an argument is not as described.
-    TooLarge
-        If the gradient would be written out with more than 2^24 weights.
     """
 
     gradient: LinearForm

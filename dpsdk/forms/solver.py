@@ -89,6 +89,11 @@ def minimise(
     for ∇, and what lines of these slopes stay below the exact loss (Fenchel's inequality) is added.
     The certificate holds for any convex loss whose derivatives are right, converged or not.
 
+    Raises `QueryError` if the loss is declared not to be convex, does not take the labels, or has
+    derivatives that are NaN or infinite. Raises `TooLarge` if the design's cells times the labels
+    are more than 10^6. Raises `InvalidArgument` if an array has another shape or is not finite, a
+    weight is below 0, or a number is out of range.
+
     Parameters
     ----------
     design
@@ -115,17 +120,6 @@ def minimise(
     limit
         The most Newton steps, for each width of smoothing if the loss has kinks. Of gradients there
         are at most 1,000 after these.
-
-    Raises
-    ------
-    QueryError
-        If the loss is declared not to be convex, does not take the labels, or has derivatives that
-        are NaN or infinite.
-    TooLarge
-        If the design's cells times the labels are more than 10^6.
-    InvalidArgument
-        If an array has another shape or is not finite, a weight is below 0, or a number is out of
-        range.
     """
     if not isinstance(design, Design):
         raise InvalidArgument("design", "a Design", shown(design))

@@ -1,5 +1,7 @@
 """The public distribution that stands for a private table, and how it may move."""
 
+# defaults of methods that hypotheses override
+
 from __future__ import annotations
 
 import math
@@ -12,15 +14,15 @@ from dpsdk.forms import LinearForm
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.seeking import inside, seek
 
-__all__ = ["Hypothesis", "to_step", "to_target", "to_weight"]
+__all__ = ["Hypothesis", "to_finite_float", "to_weight"]
 
 
 class Hypothesis(Distribution):
     """A public distribution that also moves: updates change it in place.
 
-    Not safe for use by several threads at once. A subclass has what a distribution has, and
-    `shift`, `blend`, `kl_cap` and `copy`, and `check` where it cannot learn all that it answers; it
-    may have a quicker `move_to` of its own.
+    Not safe for use by several threads at once. A subclass has what a distribution has, `shift`,
+    `blend`, `kl_cap` and `copy`, and `check` where it cannot learn all that it answers; it may have
+    a quicker `move_to` of its own.
     """
 
     __slots__ = ()
@@ -32,6 +34,9 @@ class Hypothesis(Distribution):
         This is the multiplicative weights update, in place (Hardt and Rothblum 2010; Dwork and
         Roth 2014, Algorithm 5).
 
+        Raises `InvalidArgument` for several functions, another domain, or a step that is not
+        finite, and `QueryError` if this kind of hypothesis cannot be moved along such a function.
+
         Parameters
         ----------
         form
@@ -40,54 +45,39 @@ class Hypothesis(Distribution):
             Positive to raise the answer of the function, negative to lower it; in units of
             1 / weight.
         answer
-            What `answer(form)` is now, if the caller has just asked: the normaliser of a function
-            with two values follows from it without a pass over the cells. Any other number here
-            makes a wrong distribution.
+            What `answer(form)` is now, if the caller has just asked, which saves a pass over the
+            cells. Any other number here makes a wrong distribution.
 
         Returns
         -------
         float
-            The logarithm of the normaliser, ln Σ p·exp(step·f). With it, what the move did to the
-            relative entropy from p of any distribution h is known: KL(h‖p) fell by step·f(h)
-            minus this number.
-
-        Raises
-        ------
-        InvalidArgument
-            For several functions, another domain, or a step that is not finite.
-        QueryError
-            If this kind of hypothesis cannot be moved along such a function.
+            The logarithm of the normaliser, ln Σ p·exp(step·f). The relative entropy KL(h‖p) of any
+            distribution h from p fell by step·f(h) minus this number.
         """
 
     def move_to(self, form: LinearForm, target: float, answer: float | None = None) -> float:
         """Shift along a function by the one step after which its answer is `target`.
 
         In closed form, where a kind of hypothesis knows one; otherwise by trying steps on a copy.
+        Raises `InvalidArgument` or `QueryError` as `shift` does.
 
         Parameters
         ----------
-        form
-            A form of one function, over the domain.
+        form, answer
+            As for `shift`.
         target
             The wanted answer. One that the function cannot reach, or only in the limit of an
             infinite step, is brought inside by 2^-40 of the function's range; the answer never
             moves away from the target for it.
-        answer
-            As in `shift`.
 
         Returns
         -------
         float
             The step, as `shift` would take it; 0 where the function has one value only over the
             cells of positive probability, which no step can move.
-
-        Raises
-        ------
-        InvalidArgument, QueryError
-            As in `shift`, or for a target that is not finite.
         """
         self._check_one(form)
-        wanted = to_target(target)
+        wanted = to_finite_float("target", target)
         low, high = form.limits
         if self.outside:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -104,12 +94,9 @@ class Hypothesis(Distribution):
 
         Mechanisms ask before they pay for what `shift` and `move_to` are to learn.
 
-        Raises
-        ------
-        QueryError, TooLarge
-            If this kind of hypothesis cannot be moved along some function of the form.
+        Raises `QueryError` or `TooLarge` if this kind of hypothesis cannot be moved along some
+        function of the form.
         """
-        del form
 
     @abstractmethod
     def kl_cap(self) -> float:
@@ -125,10 +112,7 @@ class Hypothesis(Distribution):
 
         Afterwards `kl_cap()` is at most ln(cells / weight).
 
-        Raises
-        ------
-        InvalidArgument
-            If the weight is not in [0, 1].
+        Raises `InvalidArgument` if the weight is not in [0, 1].
         """
 
     @abstractmethod
@@ -136,18 +120,11 @@ class Hypothesis(Distribution):
         """An independent hypothesis with the same distribution."""
 
 
-def to_target(target: float) -> float:
-    """A finite target."""
-    if not math.isfinite(target):
-        raise InvalidArgument("target", "a finite number", shown(target))
-    return float(target)
-
-
-def to_step(step: float) -> float:
-    """A finite step."""
-    if not math.isfinite(step):
-        raise InvalidArgument("step", "a finite number", shown(step))
-    return float(step)
+def to_finite_float(parameter: str, value: float) -> float:
+    """A finite number, such as a target or a step."""
+    if not math.isfinite(value):
+        raise InvalidArgument(parameter, "a finite number", shown(value))
+    return float(value)
 
 
 def to_weight(weight: float) -> float:

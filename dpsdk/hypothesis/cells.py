@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Self
+from copy import copy
+from typing import Self, cast
 
 import numpy as np
 
@@ -104,14 +105,10 @@ class Cells:
         width = math.prod(shape[axis:])
         if width > CHUNK:
             after = tuple(range(axis + 1, len(shape)))
-            rest = tuple(slice(None) for _ in shape[axis:])
             for given in before.tolist():
-                number = int(given)
-                box = rest
-                for length in reversed(lead):
-                    number, place = divmod(number, length)
-                    box = (slice(place, place + 1), *box)
-                yield self.sum(box, after).reshape(1, size)
+                places = np.unravel_index(given, lead) if lead else ()
+                box = tuple(slice(int(place), int(place) + 1) for place in places)
+                yield self.sum((*box, *[slice(None)] * (len(shape) - axis)), after).reshape(1, size)
             return
         rows = self.array.reshape(-1, width)
         for start in range(0, len(before), max(1, CHUNK // width)):
@@ -195,10 +192,8 @@ class Cells:
         if self.logs:
             self._add(function, rise)
         elif function.chosen is None:
-            factor = math.exp(rise)
             for box in function.boxes:
-                view = self.array[box]
-                np.multiply(view, factor, out=view)
+                self.array[box] *= math.exp(rise)
         else:
             self._multiply_chosen(self.array[function.boxes[0]], function.chosen, math.exp(rise))
         far = abs(rise) > _ROOM
@@ -206,17 +201,11 @@ class Cells:
         return self._grow(grown, before)
 
     def _multiply_chosen(self, view: Floats, chosen: Bytes, factor: float) -> None:
-        scratch: Floats = np.empty(min(CHUNK, chosen.size))
         choices = np.array([1.0, factor])
         for part, ones in pieces(view, chosen):
-            factors = scratch[: ones.size].reshape(ones.shape)
-            if factor < _SMALL_FACTOR:
-                # Subtracting 1 and adding it again would leave little of a small factor.
-                np.take(choices, ones, out=factors, mode="clip")
-            else:
-                np.copyto(factors, ones)
-                factors *= factor - 1.0
-                factors += 1.0
+            # Subtracting 1 and adding it again would leave little of a small factor.
+            small = factor < _SMALL_FACTOR
+            factors = choices[ones] if small else ones * (factor - 1.0) + 1.0
             np.multiply(part, factors, out=part)
 
     def tilt(self, function: Function, step: float) -> float:
@@ -228,7 +217,7 @@ class Cells:
             self._add(function, step)
             return self._grow(math.inf, before)
         old = new = 0.0
-        for part, weights in self.weighted(function):
+        for part, weights in self._weighted(function):
             factors = weights * step
             np.exp(factors, out=factors)
             old += float(part.sum())
@@ -236,23 +225,20 @@ class Cells:
             new += float(part.sum())
         return self._grow((new - old) / self.total, before)
 
-    def weighted(self, function: Function) -> Iterator[tuple[Floats, Floats]]:
+    def _weighted(self, function: Function) -> Iterator[tuple[Floats, Floats]]:
         """Pieces of the array, each with the real weights of a function there."""
         if function.weights is None:
             return iter(())
         return pieces(self.array[function.boxes[0]], function.weights)
 
     def _add(self, function: Function, rise: float) -> None:
-        if function.weights is not None:
-            for part, weights in self.weighted(function):
-                np.add(part, weights * rise, out=part)
-        elif function.chosen is not None:
-            for part, ones in pieces(self.array[function.boxes[0]], function.chosen):
-                np.add(part, ones * rise, out=part)
-        else:
+        inner = function.weights if function.chosen is None else cast("Floats", function.chosen)
+        if inner is None:
             for box in function.boxes:
-                view = self.array[box]
-                np.add(view, rise, out=view)
+                self.array[box] += rise
+            return
+        for part, weights in pieces(self.array[function.boxes[0]], inner):
+            np.add(part, weights * rise, out=part)
 
     def blend(self, kept: float, floor: float) -> None:
         """Make each weight `kept` times its share of the total, plus `floor` above zero."""
@@ -267,9 +253,7 @@ class Cells:
 
     def copy(self) -> Self:
         """Another such array with the same weights."""
-        twin = object.__new__(type(self))
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin = copy(self)
         twin.array = self.array.copy()
         return twin
 

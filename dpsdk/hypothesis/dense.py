@@ -13,24 +13,20 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
-from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
+from dpsdk.hypothesis.base import Hypothesis, to_finite_float, to_weight
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.layout import check_written, function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
-from dpsdk.hypothesis.seeking import inside, move_share
+from dpsdk.hypothesis.seeking import Tilted, inside, move_share
 from dpsdk.hypothesis.streams import Streams
-from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["DenseHypothesis"]
 
 CELL_LIMIT = 2**28
 """No dense hypothesis has more cells: 2 GiB."""
-
-_FEW = 16
-"""With so many draws a line, each line is searched by itself."""
 
 
 class DenseHypothesis(Hypothesis):
@@ -67,10 +63,7 @@ class DenseHypothesis(Hypothesis):
     def uniform(cls, domain: Domain, *, outside: bool = False) -> Self:
         """The same probability for every cell, the one outside included.
 
-        Raises
-        ------
-        TooLarge
-            If the domain has more than 2^28 cells.
+        Raises `TooLarge` if the domain has more than 2^28 cells.
         """
         _limit(domain)
         return cls(domain, Cells(np.ones(domain.shape), 1.0 if outside else None))
@@ -81,31 +74,27 @@ class DenseHypothesis(Hypothesis):
     ) -> Self:
         """Independent attributes.
 
+        Raises `TooLarge` if the domain has more than 2^28 cells. Raises `InvalidArgument` if a
+        table does not fit its attribute, or the mass is not in [0, 1).
+
         Parameters
         ----------
-        domain
-            The universe.
         tables
             For an attribute the weight of each of its cells, not negative and not all zero;
             attributes left out are uniform.
         outside_mass
             The probability of the extra cell; None for a hypothesis without it.
-
-        Raises
-        ------
-        TooLarge
-            If the domain has more than 2^28 cells.
-        InvalidArgument
-            If a table does not fit its attribute, or the mass is not in [0, 1).
         """
         _limit(domain)
         outside = to_outside(outside_mass)
-        lines = {name: _to_line(domain, name, table) for name, table in tables.items()}
         array: Floats = np.ones(domain.shape)
-        for name, line in lines.items():
+        for name, table in tables.items():
+            size = domain[name].size
+            expected = f"for {name!r} {size} finite weights, not negative, not all zero"
+            line = _to_weights("tables", table, size, expected)
             spread = [1] * len(domain.shape)
-            spread[domain.position(name)] = len(line)
-            array *= line.reshape(spread)
+            spread[domain.position(name)] = size
+            array *= (line / line.sum()).reshape(spread)
         return cls(domain, Cells(array, _beside(array, outside)))
 
     @classmethod
@@ -114,22 +103,16 @@ class DenseHypothesis(Hypothesis):
     ) -> Self:
         """Any distribution, given by weights that are not negative and not all zero.
 
+        Raises `TooLarge` if the domain has more than 2^28 cells. Raises `InvalidArgument` if the
+        weights do not fit the domain, or the mass is not in [0, 1).
+
         Parameters
         ----------
-        domain
-            The universe.
         weights
             One number a cell, shaped like the domain or flat in the order of its cells; copied.
             A cell of weight zero keeps probability zero, whatever is learnt.
         outside_mass
             The probability of the extra cell; None for a hypothesis without it.
-
-        Raises
-        ------
-        TooLarge
-            If the domain has more than 2^28 cells.
-        InvalidArgument
-            If the weights do not fit the domain, or the mass is not in [0, 1).
         """
         _limit(domain)
         outside = to_outside(outside_mass)
@@ -146,20 +129,11 @@ class DenseHypothesis(Hypothesis):
     def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution.
 
-        Parameters
-        ----------
-        distribution
-            Any distribution.
-        outside
-            Whether to have the cell outside the domain. Without it, what the distribution has
-            there is shared out among the others.
+        Raises `TooLarge` if its domain has more than 2^28 cells. Raises `InvalidArgument` if it has
+        no probability inside the domain.
 
-        Raises
-        ------
-        TooLarge
-            If its domain has more than 2^28 cells.
-        InvalidArgument
-            If it has no probability inside the domain.
+        With `outside` it has the cell outside the domain. Without, what the distribution has there
+        is shared out among the others.
         """
         domain = distribution.domain
         _limit(domain)
@@ -199,18 +173,16 @@ class DenseHypothesis(Hypothesis):
     @override
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
         self._check_one(form)
-        function, step = function_of(form), to_step(step)
+        function, step = function_of(form), to_finite_float("step", step)
         if answer is not None and not math.isfinite(answer):
             raise InvalidArgument("answer", "a finite number, or None", shown(answer))
         if step == 0.0 or not function.boxes:
             return 0.0
         if function.weights is not None:
             grown = self._cells.tilt(function, step)
-        elif answer is None:
-            share = math.exp(self._cells.log_share(function))
-            grown = self._cells.multiply(function, step * function.height, share)
         else:
-            share = answer / function.height
+            known = None if answer is None else answer / function.height
+            share = math.exp(self._cells.log_share(function)) if known is None else known
             grown = self._cells.multiply(function, step * function.height, share)
         self._marginals.forget()
         return grown
@@ -218,7 +190,7 @@ class DenseHypothesis(Hypothesis):
     @override
     def move_to(self, form: LinearForm, target: float, answer: float | None = None) -> float:
         self._check_one(form)
-        wanted, function = to_target(target), function_of(form)
+        wanted, function = to_finite_float("target", target), function_of(form)
         if function.weights is not None:
             return self._tilt_to(form, function.weights, wanted)
         if function.height == 0.0:
@@ -324,19 +296,12 @@ class DenseHypothesis(Hypothesis):
 
 def _reached(table: Floats, ends: Ints, levels: Floats) -> Ints:
     """The first cell of a line at which the share of its weight so far exceeds a level."""
+    # All lines are searched at once, by bisection.
     rising: Floats = np.cumsum(table, axis=1)
     totals = rising[:, -1]
     if not (totals > 0.0).all():
         raise nowhere()
     last: Ints = (rising < totals[:, None]).sum(axis=1).astype(np.int64)
-    if len(levels) >= _FEW * len(table):
-        found: list[Ints] = []
-        for line, start in enumerate(ends[:-1].tolist()):
-            mine: Floats = levels[start : int(ends[line + 1])] * totals[line]
-            places = rising[line].searchsorted(mine, side="right")
-            found.append(np.minimum(places, last[line]).astype(np.int64))
-        return np.concatenate(found)
-    # Many lines of few levels: all at once.
     lines = np.repeat(np.arange(len(table)), np.diff(ends))
     wanted = levels * totals[lines]
     low: Ints = np.zeros(len(lines), dtype=np.int64)
@@ -377,14 +342,6 @@ def _to_weights(parameter: str, weights: Array, size: int, expected: str) -> Flo
     if not (result.min() >= 0.0 and 0.0 < total < math.inf):
         raise InvalidArgument(parameter, expected, "others")
     return result
-
-
-def _to_line(domain: Domain, name: str, table: Array) -> Floats:
-    size = domain[name].size
-    expected = f"for {name!r} {size} finite weights, not negative, not all zero"
-    line = _to_weights("tables", table, size, expected).reshape(-1)
-    line /= line.sum()
-    return line
 
 
 def _beside(array: Floats, outside_mass: float | None) -> float | None:

@@ -1,11 +1,15 @@
 """A public distribution over a universe: what answers, tabulates, samples and can be kept."""
 
+# ruff: noqa: ARG002  # defaults of methods that distributions override
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import ClassVar, Self
+
+import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.accuracy import Accuracy, NoAccuracy
@@ -17,7 +21,7 @@ from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.noise.source import to_size
 from dpsdk.typing import Floats, Ints, Label
 
-__all__ = ["Distribution", "labels_of", "nowhere", "to_outside"]
+__all__ = ["Distribution", "check_domain", "labels_of", "nowhere", "reached", "to_outside"]
 
 _LISTED = 2**20
 _SAMPLED = 2**28
@@ -74,22 +78,10 @@ class Distribution(ABC):
     def answers(self, form: LinearForm) -> Floats:
         """The expected weight of a random record for every function of a form.
 
-        Parameters
-        ----------
-        form
-            Any linear form over the domain.
+        Raises `InvalidArgument` for a form over another domain. Raises `QueryError` if this kind of
+        distribution cannot evaluate such a form.
 
-        Returns
-        -------
-        Floats
-            Shape (form.rows,), in the weight unit of the form.
-
-        Raises
-        ------
-        InvalidArgument
-            For a form over another domain.
-        QueryError
-            If this kind of distribution cannot evaluate such a form.
+        An array of shape (form.rows,), in the weight unit of the form.
         """
         self._check(form)
         return form.evaluate(self)
@@ -100,21 +92,10 @@ class Distribution(ABC):
         return float(self.answers(form)[0])
 
     def accuracy(self, form: LinearForm, facts: Facts) -> Accuracy:
-        """How far off answers may be from those of a table, as far as that is known.
+        """How far off answers, as counts of rows, may be from those of a table with such facts.
 
-        Parameters
-        ----------
-        form
-            What was asked.
-        facts
-            All that is public about the table.
-
-        Returns
-        -------
-        Accuracy
-            Of the answers as counts of rows. By default nothing is known.
+        By default nothing is known.
         """
-        del form, facts
         return NoAccuracy(_UNKNOWN)
 
     @abstractmethod
@@ -139,6 +120,10 @@ class Distribution(ABC):
         2^-53: this is public post-processing, so that nothing private hangs on it, and a sample
         may be repeated.
 
+        Raises `InvalidArgument` if the size is no integer of at least 0, the seed is none of these,
+        or no cell inside the domain has any probability. Raises `TooLarge` if there would be more
+        than 2^28 labels.
+
         Parameters
         ----------
         size
@@ -152,14 +137,6 @@ class Distribution(ABC):
         -------
         dict
             For each attribute its labels, a list of length `size`.
-
-        Raises
-        ------
-        InvalidArgument
-            If the size is no integer of at least 0, the seed is none of these, or no cell inside
-            the domain has any probability.
-        TooLarge
-            If there would be more than 2^28 labels.
         """
         count, attributes = to_size(size), self.domain.attributes
         if count * len(attributes) > _SAMPLED:
@@ -175,6 +152,8 @@ class Distribution(ABC):
     def draw(self, streams: Streams) -> Sequence[Ints]:
         """Independent random records inside the domain, as cell numbers.
 
+        Raises `InvalidArgument` if no cell inside the domain has any probability.
+
         Parameters
         ----------
         streams
@@ -185,23 +164,14 @@ class Distribution(ABC):
         -------
         sequence of Ints
             For each attribute of the domain, in order, the cell numbers of the records.
-
-        Raises
-        ------
-        InvalidArgument
-            If no cell inside the domain has any probability.
         """
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this distribution to a file: a zip archive of plain arrays, versioned, no pickle.
 
-        Raises
-        ------
-        InvalidArgument
-            If the class has no `kind`, or `parts` gives what a file does not hold. Nothing was
-            written.
-        TooLarge
-            If the file would be larger than any reader takes. Nothing was written.
+        Raises `InvalidArgument` if the class has no `kind`, or `parts` gives what a file does not
+        hold. Nothing was written. Raises `TooLarge` if the file would be larger than any reader
+        takes. Nothing was written.
         """
         flags, arrays = self.parts()
         files.write(path, self.kind, flags, self.domain, arrays)
@@ -213,10 +183,8 @@ class Distribution(ABC):
         `Distribution.load` reads any kind that the program has imported, and `Hypothesis.load` any
         that moves.
 
-        Raises
-        ------
-        DataError
-            If the file is not such a distribution, is damaged, or is of a version from the future.
+        Raises `DataError` if the file is not such a distribution, is damaged, or is of a version
+        from the future.
         """
         domain, flags, arrays = files.read(path)
         kind = flags.pop("kind", None)
@@ -244,17 +212,15 @@ class Distribution(ABC):
     def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: files.Arrays) -> Self:
         """The distribution that `parts` wrote down. Everything given comes from a file.
 
+        Raises `InvalidArgument` or `TooLarge` if they are not such parts; `load` then names the
+        file.
+
         Parameters
         ----------
         domain
             The universe, as valid as any.
         flags, arrays
             Unchecked, apart from the arrays being rows of float64 or int64.
-
-        Raises
-        ------
-        InvalidArgument, TooLarge
-            If they are not such parts; `load` then names the file.
         """
 
     def _check(self, form: LinearForm) -> None:
@@ -291,3 +257,20 @@ def nowhere() -> InvalidArgument:
     """The error of a distribution that has nothing inside the domain to draw."""
     expected = "used only while some cell inside the domain has a probability"
     return InvalidArgument("sample", expected, "none")
+
+
+def check_domain(domain: Domain) -> None:
+    """Refuse what is no domain."""
+    if not isinstance(domain, Domain):
+        raise InvalidArgument("domain", "a domain", shown(domain))
+
+
+def reached(weights: Floats, levels: Floats) -> Ints:
+    """For each level in [0, 1) the place where weights, added up, exceed that share of them all."""
+    ends: Floats = np.cumsum(weights)
+    total = float(ends[-1])
+    if not total > 0.0:
+        raise nowhere()
+    # No level reaches a place without weight, not even one that is rounded up to the total.
+    last = int(ends.searchsorted(total))
+    return np.minimum(ends.searchsorted(levels * total, side="right"), last).astype(np.int64)

@@ -15,7 +15,8 @@ post-processing: what was released is used as often as it takes, and costs nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from dpsdk._checks import shown, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import FormBlock
+from dpsdk.forms import FormBlock, LinearForm
 from dpsdk.hypothesis.chains import Axes, Chain
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.typing import Floats
@@ -101,12 +102,13 @@ class EntropicFit:
     It starts from the uniform distribution, and goes on from where it was whenever answers were
     added. Not safe for use by several threads at once.
 
+    Raises `InvalidArgument` if `prior` or `hold` is not finite, or too small. Raises `TooLarge` if
+    the universe has more cells.
+
     Parameters
     ----------
-    domain
-        The universe, of at most 2^24 cells.
-    outside
-        Whether there is a cell outside the domain, where every function is zero.
+    domain, outside
+        The universe, of at most 2^24 cells, and whether it has the cell outside.
     prior
         What a unit of divergence from the uniform distribution counts beside half the sum of
         squared residuals, at least 0. Without it passes come as near to the answers as any
@@ -114,13 +116,6 @@ class EntropicFit:
     hold
         How many deviations from its answer hold back a function whose multiplier a pass moves by 1,
         above 0: the smaller, the fewer passes get near to the end, and the more noise is fitted.
-
-    Raises
-    ------
-    InvalidArgument
-        If `prior` or `hold` is not finite, or too small.
-    TooLarge
-        If the universe has more cells.
     """
 
     __slots__ = (
@@ -170,29 +165,14 @@ class EntropicFit:
 
     def copy(self) -> EntropicFit:
         """A fit of its own that stands where this one does."""
-        twin = EntropicFit.__new__(EntropicFit)
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
-        return twin
+        return copy(self)
 
     def add(self, block: FormBlock, shares: Floats, deviation: float) -> None:
         """Take note of released answers.
 
-        Parameters
-        ----------
-        block
-            The functions, over attributes of the domain.
-        shares
-            Their noisy answers as shares of the rows, shape (rows,).
-        deviation
-            The standard deviation of each, in shares, above 0.
-
-        Raises
-        ------
-        InvalidArgument
-            If there is not one finite share a function, or the deviation is not above 0.
-        TooLarge
-            If the block is no plain marginal, and has more than 2^24 weights.
+        `shares`, of shape (rows,), are noisy answers to the functions of a block over attributes of
+        the domain, as shares of the rows; `deviation` is the standard deviation of each, above 0.
+        Raises `TooLarge` if the block is no plain marginal, and has more than 2^24 weights.
         """
         values = np.array(shares, dtype=np.float64)
         if values.shape != (block.rows,) or not np.isfinite(values).all():
@@ -202,30 +182,32 @@ class EntropicFit:
         self.check(block)
         places = [self._domain.position(name) for name in block.names]
         axes = tuple(sorted(places))
-        order = [places.index(axis) for axis in axes]
         matrix: Floats | None = None
         if block.table:
             sizes = [self._domain.shape[place] for place in places]
+            order = [places.index(axis) for axis in axes]
             values = values.reshape(sizes).transpose(order).reshape(-1)
         else:
-            matrix = self._written(block, axes, order)
-        multipliers = np.zeros(block.rows)
-        if self._point is not None:
-            multipliers = np.concatenate([self._point.multipliers, multipliers])
+            matrix = self._written(block, axes, places)
+        multipliers = np.concatenate([self._here().multipliers, np.zeros(block.rows)])
         self._begun = np.concatenate([self._begun, np.zeros(block.rows)])
         self._ways = ()
         self._released += (_Released(axes, matrix, values / deviation, deviation),)
         self._chain = Chain(self._domain.shape, [one.axes for one in self._released])
         self._point = self._at(multipliers)
 
+    def add_all(self, form: LinearForm, shares: Floats, deviation: float) -> None:
+        """Take note of the answers to all functions of a form, as `add` does."""
+        start = 0
+        for block in form.blocks:
+            self.add(block, shares[start : start + block.rows], deviation)
+            start += block.rows
+
     @staticmethod
     def check(block: FormBlock) -> None:
         """Refuse a block that `add` would refuse, whatever its answers.
 
-        Raises
-        ------
-        TooLarge
-            If it is no plain marginal, and has more than 2^24 weights.
+        Raises `TooLarge` if it is no plain marginal, and has more than 2^24 weights.
         """
         if block.table:
             return
@@ -234,32 +216,18 @@ class EntropicFit:
             advice = "ask for plain marginals, or for functions of fewer attributes"
             raise TooLarge("a block", size, _WRITTEN_LIMIT, "weights", advice)
 
-    def _written(self, block: FormBlock, axes: Axes, order: Sequence[int]) -> Floats:
-        shape = [self._domain.shape[axis] for axis in axes]
-        codes = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
-        named = {
-            axis: np.asarray(code, dtype=np.int64) for axis, code in zip(axes, codes, strict=True)
-        }
-        by_place = [named[axes[order.index(place)]] for place in range(len(axes))]
-        columns = block.columns(by_place)
-        return np.ascontiguousarray(
-            np.broadcast_to(columns, (block.rows, max(1, math.prod(shape))))
-        )
+    def _written(self, block: FormBlock, axes: Axes, places: Sequence[int]) -> Floats:
+        codes = dict(zip(axes, np.indices([self._domain.shape[a] for a in axes]), strict=True))
+        columns = block.columns([codes[place].reshape(-1) for place in places])
+        cells = math.prod(self._domain.shape[axis] for axis in axes)
+        return np.ascontiguousarray(np.broadcast_to(columns, (block.rows, cells)))
 
     def run(self, steps: int, *, close: float = _CLOSE) -> int:
         """One pass: move the distribution towards the released answers, by at most so many steps.
 
-        Parameters
-        ----------
-        steps
-            Of one evaluation and sometimes a few more each.
-        close
-            It ends where `excess` is no more than this part of `loss`.
-
-        Returns
-        -------
-        int
-            How many steps were made; fewer where the pass has got to its minimum.
+        A step is one evaluation and sometimes a few more. The pass ends where `excess` is no more
+        than the part `close` of `loss`. Returns how many steps were made; fewer where it has got to
+        its minimum.
         """
         if not self._released:
             return 0
@@ -315,7 +283,7 @@ class EntropicFit:
 
     def _step(self, point: _Point, pull: float) -> _Point | None:
         """A point where the dual is clearly lower, along a quasi-Newton direction."""
-        gradient = point.residuals + pull * (point.multipliers - self._begun)
+        gradient = self._gradient(point, pull)
         direction = _towards(gradient, self._ways)
         height, slope = self._dual(point, pull), float(gradient @ direction)
         length = 1.0
@@ -341,8 +309,11 @@ class EntropicFit:
 
     def _excess(self, point: _Point, pull: float) -> float:
         # The gap between primal and dual, at any multipliers whatever.
-        gradient = point.residuals + pull * (point.multipliers - self._begun)
+        gradient = self._gradient(point, pull)
         return 0.5 * float(gradient @ gradient)
+
+    def _gradient(self, point: _Point, pull: float) -> Floats:
+        return point.residuals + pull * (point.multipliers - self._begun)
 
     def _here(self) -> _Point:
         if self._point is None:
@@ -352,20 +323,23 @@ class EntropicFit:
     def _spread(self, multipliers: Floats) -> Floats:
         """The sum of the functions, each so many times, on the cells of the domain."""
         slopes: dict[Axes, Floats] = {}
-        start = 0
-        for one in self._released:
-            mine = multipliers[start : start + len(one.values)]
-            start += len(one.values)
+        for one, mine in self._apart(multipliers):
             slope = one.slope(mine, [self._domain.shape[axis] for axis in one.axes])
             there = slopes.get(one.axes)
             slopes[one.axes] = slope if there is None else there + slope
         return self._chain.spread(slopes)
 
-    def _at(self, multipliers: Floats) -> _Point:
-        free, start = 0.0, 0
+    def _apart(self, multipliers: Floats) -> Iterator[tuple[_Released, Floats]]:
+        """The answers that were released, each with its own multipliers."""
+        start = 0
         for one in self._released:
-            free -= float(multipliers[start : start + len(one.values)] @ one.values)
+            yield one, multipliers[start : start + len(one.values)]
             start += len(one.values)
+
+    def _at(self, multipliers: Floats) -> _Point:
+        free = 0.0
+        for one, mine in self._apart(multipliers):
+            free -= float(mine @ one.values)
         weights = self._spread(multipliers)
         top = float(weights.max())
         top = max(top, 0.0) if self.outside else top
@@ -376,7 +350,7 @@ class EntropicFit:
         weights.flags.writeable = False
         tables = self._chain.tables(weights)
         residuals = [one.residuals(tables[one.axes]) for one in self._released]
-        together = np.concatenate(residuals) if residuals else np.zeros(0)
+        together = np.concatenate([np.zeros(0), *residuals])
         return _Point(multipliers, weights, together, free + top + math.log(total))
 
 

@@ -15,7 +15,7 @@ from dpsdk._identity_map import IdentityMap
 from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm
+from dpsdk.forms import Dense, Kronecker, LinearForm
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -76,10 +76,10 @@ def function_of(form: LinearForm) -> Function:
         if form.rows != 1 or len(form.blocks) != 1:
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
         block = form.blocks[0]
-        if isinstance(block, Boxes):
-            block = block.row(0)
-        lay = _of_dense if isinstance(block, Dense) else _of_kronecker
-        known = lay(form.domain, block)  # type: ignore[arg-type]  # chosen by the very type
+        if isinstance(block, Dense):
+            known = _of_dense(form.domain, block)
+        else:
+            known = _of_kronecker(form.domain, block.row(0))
         _known.keep(form, known, known.nbytes)
     return known
 
@@ -136,8 +136,7 @@ def _limits(height: float, *, everywhere: bool) -> tuple[float, float]:
     return (height, height) if everywhere else (min(height, 0.0), max(height, 0.0))
 
 
-def _nowhere() -> Function:
-    return Function((), (0.0, 0.0), 0.0)
+_NOWHERE = Function((), (0.0, 0.0), 0.0)
 
 
 def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
@@ -157,34 +156,31 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
             else:
                 real[axis] = weights
         if not runs[axis]:
-            return _nowhere()
+            return _NOWHERE
     if height == 0.0:
-        return _nowhere()
+        return _NOWHERE
     if not real and math.prod(map(len, runs)) <= _BOX_LIMIT:
         boxes = tuple(product(*runs))
         whole = math.prod(part.stop - part.start for part in boxes[0]) == domain.size
         return Function(boxes, _limits(height, everywhere=whole), height)
     hull = tuple(slice(parts[0].start, parts[-1].stop) for parts in runs)
-    lines: list[Floats] = []
+    lines: list[Floats] = [np.ones(1)] * len(runs)
     for axis, parts in enumerate(runs):
-        line = np.ones(1)
         if axis in real:
-            line = real[axis][hull[axis]]
+            lines[axis] = real[axis][hull[axis]]
         elif len(parts) > 1:
             line = np.zeros(hull[axis].stop)
             for part in parts:
                 line[part] = 1.0
-            line = line[hull[axis]]
-        lines.append(line)
+            lines[axis] = line[hull[axis]]
     needed = math.prod(map(len, lines))
     if needed > _WRITTEN_LIMIT:
         advice = "let real weights depend on fewer attributes"
         raise TooLarge("a function", needed, _WRITTEN_LIMIT, "weights", advice)
     inner = reduce(np.multiply.outer, lines)
-    if not real:
-        chosen = inner.astype(np.uint8)
-        return Function((hull,), _limits(height, everywhere=False), height, chosen)
-    return _weighted(domain, hull, inner * height)
+    if real:
+        return _weighted(domain, hull, inner * height)
+    return Function((hull,), _limits(height, everywhere=False), height, inner.astype(np.uint8))
 
 
 def _weighted(domain: Domain, box: Box, weights: Floats) -> Function:
@@ -199,15 +195,14 @@ def _of_dense(domain: Domain, block: Dense) -> Function:
     first = int(np.argmax(flat != 0))
     height = float(flat[first])
     if height == 0.0:
-        return _nowhere()
+        return _NOWHERE
     axes = [domain.position(name) for name in block.names]
     spread = [1] * len(domain.shape)
     for axis in axes:
         spread[axis] = domain.shape[axis]
     order = sorted(range(len(axes)), key=lambda place: axes[place])
     box = tuple(slice(0, size) for size in domain.shape)
-    starts = range(0, len(flat), CHUNK)
-    chunks = (flat[start : start + CHUNK] for start in starts)
+    chunks = (flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK))
     if all(bool(((chunk == 0) | (chunk == height)).all()) for chunk in chunks):
         ones = (flat != 0).view(np.uint8).reshape(block.shape).transpose(order)
         chosen: Bytes = np.ascontiguousarray(ones.reshape(spread))

@@ -105,12 +105,9 @@ class Marginals:
         if known is not None:
             return block.answer(known)
         box = [slice(None)] * len(self._shape)
-        kept: list[int] = []
-        for place, (axis, factor) in enumerate(zip(axes, block.factors, strict=True)):
-            if (span := factor.span) is not None:
-                box[axis] = span
-            else:
-                kept.append(place)
+        for axis, factor in zip(axes, block.factors, strict=True):
+            box[axis] = factor.span or box[axis]
+        kept = [place for place, factor in enumerate(block.factors) if factor.span is None]
         left = [axes[place] for place in kept]
         gone = tuple(axis for axis in range(len(self._shape)) if axis not in left)
         summed = cells.sum(tuple(box), gone).reshape([self._shape[axis] for axis in left])
@@ -124,7 +121,7 @@ class Marginals:
             return table
         whole = tuple(range(len(self._shape)))
         if axes == whole:
-            return cells.sum(tuple(slice(None) for _ in whole), ())
+            return cells.sum((slice(None),) * len(whole), ())
         parent = parent_of(axes, self._shape, self._kept)
         if parent == whole:
             table = self._nearest(axes, cells)
@@ -144,27 +141,22 @@ class Marginals:
         every = tuple(range(len(self._shape)))
         if not cells.logs and len(axes) == len(every) - 1:
             return summed(cells.array, every, axes)
-        whole = tuple(slice(None) for _ in every)
         gone = tuple(axis for axis in every if axis not in axes)
-        total: Floats = cells.sum(whole, gone)
+        total: Floats = cells.sum((slice(None),) * len(every), gone)
         return total.reshape([self._shape[axis] for axis in axes])
 
 
 def _dense(block: Dense, cells: Cells) -> Floats:
     """Functions written out over all attributes."""
     flat = cells.array.reshape(-1)
-    if block.rows > 1 and not cells.logs:
-        product: Floats = block.weights @ flat
-        return product
-    if block.rows == 1 and not cells.logs:
-        line = block.weights[0]
-        cuts = (slice(start, start + _DOT) for start in range(0, flat.size, _DOT))
-        return np.array([math.fsum(float(line[cut].dot(flat[cut])) for cut in cuts)])
-    answers = np.zeros(block.rows)
-    for start in range(0, flat.size, _DOT):
-        part = slice(start, start + _DOT)
-        answers += block.weights[:, part] @ cells.weights(flat[part])
-    return answers
+    cuts = [slice(start, start + _DOT) for start in range(0, flat.size, _DOT)]
+    if cells.logs:
+        parts = [block.weights[:, cut] @ cells.weights(flat[cut]) for cut in cuts]
+        return np.asarray(sum(parts, np.zeros(block.rows)))
+    if block.rows > 1:
+        return np.asarray(block.weights @ flat)
+    line = block.weights[0]
+    return np.array([math.fsum(float(line[cut].dot(flat[cut])) for cut in cuts)])
 
 
 def _kept(size: int) -> int:

@@ -17,7 +17,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Block, Kronecker, LinearForm
 from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.products import Products
-from dpsdk.hypothesis.distribution import Distribution, to_outside
+from dpsdk.hypothesis.distribution import Distribution, check_domain, reached, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.hypothesis.synthetic import SyntheticData
@@ -49,6 +49,9 @@ class Mixture(Distribution):
     the k components: a marginal table takes k times its cells, and structured functions are
     summed attribute by attribute. The universe is never written out, and may have any size.
 
+    Raises `InvalidArgument` if weights, tables, mass or rows are not as described. Raises
+    `TooLarge` for more than 2^27 shares in all.
+
     Parameters
     ----------
     domain
@@ -64,13 +67,6 @@ class Mixture(Distribution):
     rows
         How many records it stands for, those outside included, where that is known; it is what
         `counts` and `synthesize` go by.
-
-    Raises
-    ------
-    InvalidArgument
-        If weights, tables, mass or rows are not as described.
-    TooLarge
-        For more than 2^27 shares in all.
 
     >>> from dpsdk import Boolean, Domain
     >>> from dpsdk.hypothesis import Mixture
@@ -98,8 +94,7 @@ class Mixture(Distribution):
         outside_mass: float | None = None,
         rows: float | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise InvalidArgument("domain", "a domain", shown(domain))
+        check_domain(domain)
         shares = _shares("weights", weights)
         if shares.ndim != 1 or not len(shares):
             raise InvalidArgument("weights", "one number a component", f"shape {shares.shape}")
@@ -131,12 +126,15 @@ class Mixture(Distribution):
         if rows is not None and not to_finite("rows", rows) > 0.0:
             raise InvalidArgument("rows", "a positive number, or None", shown(rows))
         # The fields of a frozen value are set once, after they were checked together.
-        object.__setattr__(self, "domain", domain)
-        object.__setattr__(self, "outside", beyond is not None)
-        object.__setattr__(self, "rows", None if rows is None else float(rows))
-        object.__setattr__(self, "_beyond", None if beyond is None else float(beyond))
-        object.__setattr__(self, "_weights", frozen_copy(weights))
-        object.__setattr__(self, "_tables", frozen_copy(tables))
+        for name, value in {
+            "domain": domain,
+            "outside": beyond is not None,
+            "rows": None if rows is None else float(rows),
+            "_beyond": None if beyond is None else float(beyond),
+            "_weights": frozen_copy(weights),
+            "_tables": frozen_copy(tables),
+        }.items():
+            object.__setattr__(self, name, value)
 
     @property
     def components(self) -> int:
@@ -151,10 +149,7 @@ class Mixture(Distribution):
     def shares(self, name: str) -> Floats:
         """The share of each component in the cells of an attribute: shape (k, size), rows of sum 1.
 
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have it.
+        Raises `UnknownAttribute` if the domain does not have it.
         """
         place = self.domain.position(name)
         start = sum(self.domain.shape[:place])
@@ -237,31 +232,21 @@ class Mixture(Distribution):
     def counts(self, *names: str) -> Floats:
         """How many records each cell of the named attributes stands for.
 
-        Parameters
-        ----------
-        names
-            Attributes of the domain; none for the number of all records inside it.
+        Raises `UnknownAttribute` if the domain does not have one of them. Raises `InvalidArgument`
+        if an attribute is named twice, or it is not known how many records the mixture stands for.
+        Raises `TooLarge` if the table would have more than 2^28 cells.
 
-        Returns
-        -------
-        Floats
-            One axis a name, in the order given: expected counts, no whole numbers.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have one of them.
-        InvalidArgument
-            If an attribute is named twice, or it is not known how many records the mixture stands
-            for.
-        TooLarge
-            If the table would have more than 2^28 cells.
+        Expected counts, no whole numbers, with one axis a name, in the order given; that of all
+        records inside the domain without names.
         """
         result: Floats = self.table(names) * self._known_rows()
         return result
 
     def synthesize(self, size: int | None = None, seed: Seed | None = None) -> SyntheticData:
         """Independent random records, as a public table.
+
+        Raises `InvalidArgument` if the size is no integer of at least 1 or not known, or the seed
+        none that is known. Raises `TooLarge` if there would be more than 2^28 codes.
 
         Parameters
         ----------
@@ -275,13 +260,6 @@ class Mixture(Distribution):
         SyntheticData
             With the cell outside the domain where the mixture has one, and there the number of
             records that is expected beside so many.
-
-        Raises
-        ------
-        InvalidArgument
-            If the size is no integer of at least 1 or not known, or the seed none that is known.
-        TooLarge
-            If there would be more than 2^28 codes.
         """
         inside = 1.0 - self.outside_mass
         count = round(self._known_rows() * inside) if size is None else to_size(size)
@@ -305,7 +283,7 @@ class Mixture(Distribution):
         names = self.domain.names
         # Of the first attribute, whose levels are independent of these.
         level = streams.below(names[0], np.array(_LEVELS)).astype(np.float64) / _LEVELS
-        chosen = _reached(self._weights, level)
+        chosen = reached(self._weights, level)
         order = np.argsort(chosen, kind="stable")
         ends = np.searchsorted(chosen[order], np.arange(self.components + 1)).tolist()
         drawn: list[Ints] = []
@@ -314,7 +292,7 @@ class Mixture(Distribution):
             codes = np.empty(streams.size, dtype=np.int64)
             for component in range(self.components):
                 who = order[ends[component] : ends[component + 1]]
-                codes[who] = _reached(shares[component], levels[who])
+                codes[who] = reached(shares[component], levels[who])
             drawn.append(codes)
         return drawn
 
@@ -351,27 +329,18 @@ class Mixture(Distribution):
         if not least >= 0.0 or not float(np.abs(np.array(sums) - 1.0).max()) <= _NORMAL:
             raise InvalidArgument("its shares", "at least 0, with sums of 1", "others")
         mixture = cls.__new__(cls)
-        mixture._keep(
-            domain,
-            weights,
-            whole,
-            float(outside[0]) if len(outside) else None,
-            float(rows[0]) if len(rows) else None,
-        )
+        mass, many = (float(array[0]) if len(array) else None for array in (outside, rows))
+        mixture._keep(domain, weights, whole, mass, many)
         return mixture
 
     def __reduce__(self) -> tuple[object, ...]:
         # What is read back is checked and made unchangeable again.
-        return _made, (type(self), self.domain, self.parts()[1])
+        return type(self).from_parts, (self.domain, {}, self.parts()[1])
 
     def __repr__(self) -> str:
         many = f"{len(self.domain.names):,} attributes"
         rows = "" if self.rows is None else f", {self.rows:,.0f} records"
         return f"Mixture({self.components:,} products, {many}{rows})"
-
-
-def _made(kind: type[Mixture], domain: Domain, arrays: Arrays) -> Mixture:
-    return kind.from_parts(domain, {}, arrays)
 
 
 def _check_size(domain: Domain, components: int) -> None:
@@ -406,13 +375,3 @@ def _outer(start: Floats, parts: Sequence[Floats]) -> Floats:
     for part in parts:
         result = (result[:, :, None] * part[:, None, :]).reshape(len(result), -1)
     return result
-
-
-def _reached(shares: Floats, levels: Floats) -> Ints:
-    """For each level in [0, 1) the cell where the shares, added up, exceed it."""
-    ends = np.cumsum(shares)
-    total = float(ends[-1])
-    # No level reaches a cell without a share, not even one that is rounded up to the total.
-    last = int(ends.searchsorted(total))
-    found: Ints = np.minimum(ends.searchsorted(levels * total, side="right"), last)
-    return found

@@ -14,8 +14,8 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Block, Identity, Kronecker, LinearForm
 from dpsdk.forms.linear import TABLE_LIMIT
-from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
-from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
+from dpsdk.hypothesis.base import Hypothesis, to_finite_float, to_weight
+from dpsdk.hypothesis.distribution import Distribution, reached, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.seeking import move_share
 from dpsdk.hypothesis.streams import Streams
@@ -62,12 +62,8 @@ class PiecewiseHypothesis(Hypothesis):
     def uniform(cls, domain: Domain, *, outside: bool = False) -> Self:
         """The same probability for every cell, the one outside included.
 
-        Raises
-        ------
-        InvalidArgument
-            If the domain is not one ordered attribute.
-        TooLarge
-            If it has more than 2^62 cells.
+        Raises `InvalidArgument` if the domain is not one ordered attribute. Raises `TooLarge` if it
+        has more than 2^62 cells.
         """
         _check_domain(domain)
         return cls(domain, np.zeros(1, dtype=np.int64), np.zeros(1), 0.0 if outside else None)
@@ -82,6 +78,9 @@ class PiecewiseHypothesis(Hypothesis):
     ) -> Self:
         """A prior that is constant between breakpoints.
 
+        Raises `InvalidArgument` if the domain is not one ordered attribute, or the pieces are not
+        as described. Raises `TooLarge` if the attribute has more than 2^62 cells.
+
         Parameters
         ----------
         domain
@@ -92,13 +91,6 @@ class PiecewiseHypothesis(Hypothesis):
             The weight of each piece as a whole, not negative and not all zero.
         outside_mass
             The probability of the extra cell; None for a hypothesis without it.
-
-        Raises
-        ------
-        InvalidArgument
-            If the domain is not one ordered attribute, or the pieces are not as described.
-        TooLarge
-            If the attribute has more than 2^62 cells.
         """
         _check_domain(domain)
         outside = to_outside(outside_mass)
@@ -127,20 +119,11 @@ class PiecewiseHypothesis(Hypothesis):
     def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution, a piece for each of its records.
 
-        Parameters
-        ----------
-        distribution
-            Any distribution.
-        outside
-            Whether to have the cell outside the domain. Without it, what the distribution has
-            there is shared out among the others.
+        Raises `InvalidArgument` if its domain is not one ordered attribute, or it has no
+        probability inside. Raises `TooLarge` if the attribute has more than 2^62 cells.
 
-        Raises
-        ------
-        InvalidArgument
-            If its domain is not one ordered attribute, or it has no probability inside.
-        TooLarge
-            If the attribute has more than 2^62 cells.
+        With `outside` it has the cell outside the domain. Without, what the distribution has there
+        is shared out among the others.
         """
         domain = distribution.domain
         _check_domain(domain)
@@ -223,10 +206,9 @@ class PiecewiseHypothesis(Hypothesis):
 
     @override
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
-        del answer
         self._check_one(form)
         start, stop, scale = self._range(form)
-        step = to_step(step)
+        step = to_finite_float("step", step)
         if step == 0.0 or start == stop or scale == 0.0:
             return 0.0
         before = self._total
@@ -240,7 +222,7 @@ class PiecewiseHypothesis(Hypothesis):
     @override
     def move_to(self, form: LinearForm, target: float, answer: float | None = None) -> float:
         self._check_one(form)
-        wanted = to_target(target)
+        wanted = to_finite_float("target", target)
         start, stop, scale = self._range(form)
         if start >= stop or scale == 0.0:
             return 0.0
@@ -285,12 +267,7 @@ class PiecewiseHypothesis(Hypothesis):
     @override
     def draw(self, streams: Streams) -> Sequence[Ints]:
         name = self.domain.names[0]
-        ends: Floats = np.cumsum(self._masses)
-        if not ends[-1] > 0.0:
-            raise nowhere()
-        wanted: Floats = streams.levels(name) * float(ends[-1])
-        last = int(ends.searchsorted(float(ends[-1])))
-        chosen = np.minimum(ends.searchsorted(wanted, side="right"), last)
+        chosen = reached(self._masses, streams.levels(name))
         lengths = _lengths(self._starts, self.domain.size)[chosen]
         return [self._starts[chosen] + streams.below(name, lengths)]
 

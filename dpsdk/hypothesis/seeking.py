@@ -1,14 +1,21 @@
-"""The step that brings the answer of a function to a target."""
+"""The steps that bring the answers of functions to targets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dpsdk._records import frozen
 from dpsdk.forms import LinearForm
+from dpsdk.typing import Floats
 
-__all__ = ["MARGIN", "Moving", "inside", "move_share", "seek"]
+if TYPE_CHECKING:
+    from dpsdk.hypothesis.base import Hypothesis
+
+__all__ = ["Tilted", "inside", "move_share", "seek"]
 
 MARGIN = 2.0**-40
 """A target closer than this to what a function cannot reach is taken to be this far from it."""
@@ -21,17 +28,10 @@ _STILL = 1e-13
 _FARTHEST = 2.0**13
 _TURNS = 200
 
-
-class Moving(Protocol):
-    """As much of a hypothesis as the search for a step needs."""
-
-    def answer(self, form: LinearForm) -> float:
-        """The expected weight of a random record."""
-        ...
-
-    def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
-        """Multiply each probability by exp(step · weight), and normalise."""
-        ...
+_CLOSER = 2.0**-48
+_FAINT = 1e-200
+_LARGEST_EXPONENT = 709.0
+_COARSE = 2.0**40
 
 
 def inside(target: float, answer: float, low: float, high: float) -> float:
@@ -43,7 +43,7 @@ def inside(target: float, answer: float, low: float, high: float) -> float:
 
 
 def seek(
-    trial: Moving, form: LinearForm, target: float, answer: float, low: float, high: float
+    trial: Hypothesis, form: LinearForm, target: float, answer: float, low: float, high: float
 ) -> float:
     """The step after which the answer of any function is `target`, found by trying."""
     width = high - low
@@ -95,7 +95,7 @@ def _between(left: float, below: float, right: float, above: float) -> float:
 
 
 def move_share(
-    hypothesis: Moving,
+    hypothesis: Hypothesis,
     form: LinearForm,
     height: float,
     target: float,
@@ -119,3 +119,92 @@ def move_share(
             return moved / height
         share_log = log_share()
     return 0.0 if share_log >= -_HALF_ULP else moved / height
+
+
+@frozen(eq=False)
+class Tilted:
+    """Weighted values, and what becomes of their mean under weights q·exp(step·v).
+
+    `parts` are pairs of arrays of one shape: values v, and weights q or, where `logs`, their
+    logarithms. `rest` is the logarithm of the weight that value zero has beside them.
+    """
+
+    parts: Sequence[tuple[Floats, Floats]]
+    logs: bool
+    rest: float
+
+    def reach(self) -> tuple[float, float]:
+        """The smallest and the largest value that has weight."""
+        low, high = (0.0, 0.0) if self.rest > -math.inf else (math.inf, -math.inf)
+        for values, weights in self.parts:
+            some = weights > (-math.inf if self.logs else 0.0)
+            low = min(low, float(values.min(initial=math.inf, where=some)))
+            high = max(high, float(values.max(initial=-math.inf, where=some)))
+        return low, high
+
+    def solve(self, target: float, width: float) -> float:
+        """The step at which the mean is `target`, to about 2^-48 of `width`."""
+        low, high, step = -math.inf, math.inf, 0.0
+        for _ in range(_TURNS):
+            mean, variance = self._moments(step)
+            if abs(mean - target) <= _CLOSER * width:
+                break
+            # The mean rises with the step, so that each turn tightens one end.
+            if mean < target:
+                low = step
+            else:
+                high = step
+            stride = 2.0 * abs(step) + 4.0 / width
+            wanted = (target - mean) / variance if variance > 0.0 else math.inf
+            guess = step + math.copysign(min(abs(wanted), stride), target - mean)
+            if not low < guess < high:
+                guess = (low + high) / 2
+            if guess == step:
+                break
+            step = guess
+        return step
+
+    def _moments(self, step: float) -> tuple[float, float]:
+        """The mean and variance of the values under tilted weights."""
+        # The largest exponent is brought to zero, so that nothing overflows.
+        mass, first, second = self._sums(step, self._top(step, weigh=self.logs))
+        if not mass > _FAINT:
+            # The weight lies elsewhere than the largest exponents do.
+            mass, first, second = self._sums(step, self._top(step, weigh=True))
+        mean = first / mass
+        return mean, second / mass - mean * mean
+
+    def _top(self, step: float, *, weigh: bool) -> float:
+        """The largest logarithm of a tilted weight, or of the factor alone."""
+        top = self.rest if weigh else 0.0 if self.rest > -math.inf else -math.inf
+        for values, weights in self.parts:
+            exponents = step * values
+            if weigh and self.logs:
+                exponents += weights
+            elif weigh:
+                nothing = np.full(weights.shape, -math.inf)
+                exponents += np.log(weights, where=weights > 0.0, out=nothing)
+            top = max(top, float(exponents.max()))
+        return top
+
+    def _sums(self, step: float, top: float) -> tuple[float, float, float]:
+        """The sums of tilted weights, of their products with the values and with the squares."""
+        mass = math.exp(min(self.rest - top, _LARGEST_EXPONENT))
+        first = second = 0.0
+        for values, weights in self.parts:
+            exponents = step * values
+            if self.logs:
+                # Far from nought in the order of `_top`, whose roundings are large then: none is
+                # above zero.
+                for added in (weights, -top) if abs(top) > _COARSE else (-top, weights):
+                    exponents += added
+                tilted = np.exp(exponents, out=exponents)
+            else:
+                exponents -= top
+                # Where an exponent is larger, the weight is zero.
+                tilted = weights * np.exp(np.minimum(exponents, _LARGEST_EXPONENT, out=exponents))
+            mass += float(tilted.sum())
+            tilted *= values
+            first += float(tilted.sum())
+            second += float(np.vdot(tilted, values))
+        return mass, first, second

@@ -1,13 +1,14 @@
 """Starts of mechanisms that learn: one family of frozen public values."""
 
+# ruff: noqa: ARG002  # defaults of methods that starts override
+
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -15,6 +16,7 @@ from typing_extensions import override
 from dpsdk._checks import shown, to_count, to_fraction, to_probability
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
+from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.codec import AMOUNT, INTEGER, Member, Nested, OrNone, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
@@ -26,6 +28,7 @@ from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.release import Measurement
 from dpsdk.typing import Floats, Real
 
 __all__ = [
@@ -62,29 +65,9 @@ _LEAST_DEVIATION = 0.01
 """In rows. Numbers without noise, which no row changes, are fitted as if they had so much."""
 
 
-class _Kind(Protocol):
-    """A class of hypotheses, as far as starts choose among them."""
-
-    def suits(self, domain: Domain, /) -> bool:
-        """True if this is the class for such a universe."""
-        ...
-
-    def uniform(self, domain: Domain, *, outside: bool = False) -> Hypothesis:
-        """The same probability for every cell."""
-        ...
-
-    def resembling(self, distribution: Distribution, *, outside: bool) -> Hypothesis:
-        """A hypothesis with the probabilities of a distribution."""
-        ...
-
-
-_KINDS: tuple[_Kind, ...] = (PiecewiseHypothesis, DenseHypothesis)
-"""In the order of preference. The last takes what is left, or refuses it as too large."""
-
-
-def kind_for(domain: Domain) -> _Kind:
+def kind_for(domain: Domain) -> type[PiecewiseHypothesis | DenseHypothesis]:
     """The class of hypotheses for a universe, by public facts alone."""
-    return next((kind for kind in _KINDS if kind.suits(domain)), _KINDS[-1])
+    return PiecewiseHypothesis if PiecewiseHypothesis.suits(domain) else DenseHypothesis
 
 
 class Start(ABC):
@@ -104,21 +87,17 @@ class Start(ABC):
     def check(self, facts: Facts) -> None:
         """Refuse a table that it cannot start from, before anything is paid.
 
-        Raises
-        ------
-        InvalidArgument, TooLarge, PublicSizeRequired
-            If this start does not suit such a table.
+        Raises `InvalidArgument` or `TooLarge` or `PublicSizeRequired` if this start does not suit
+        such a table.
         """
         del facts
 
     def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
         """Price the opening, where the share pays for noise of this kind."""
-        del noise, terms
         return ()
 
     def kl_cap(self, facts: Facts) -> float:
         """The most that `kl_cap()` of the first hypothesis can be; infinite if not known."""
-        del facts
         return math.inf
 
     @abstractmethod
@@ -127,19 +106,10 @@ class Start(ABC):
     ) -> Hypothesis:
         """The first hypothesis, which nobody else holds.
 
-        Parameters
-        ----------
-        kernel
-            Over the table.
-        noise
-            What the share is worth; None where it is 0.
-        allowance
-            What pays for it, if that was set aside.
+        Raises `BudgetExceeded` if measuring does not fit. Nothing was charged.
 
-        Raises
-        ------
-        BudgetExceeded
-            If measuring does not fit. Nothing was charged.
+        `noise` is what the share is worth, None where it is 0; `allowance` pays for it, if that was
+        set aside.
         """
 
 
@@ -154,13 +124,12 @@ class Uniform(Start):
 
     @override
     def kl_cap(self, facts: Facts) -> float:
-        return math.log(_cells(facts))
+        return math.log(facts.domain.size + facts.outside)
 
     @override
     def open(
         self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
     ) -> Hypothesis:
-        del noise, allowance
         facts = kernel.facts
         return kind_for(facts.domain).uniform(facts.domain, outside=facts.outside)
 
@@ -183,13 +152,33 @@ class _Blended(Start):
     def _width(self) -> int:
         """The most attributes that a marginal has."""
 
+    @abstractmethod
+    def _fitted(
+        self, kernel: Kernel, form: LinearForm, measured: Measurement[NoiseAccuracy], rows: int
+    ) -> Hypothesis:
+        """The hypothesis that fits measured marginals."""
+
     @override
     def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
         return (Measure(_marginals(terms.facts, self._width), noise).price(terms).guarantee,)
 
     @override
     def kl_cap(self, facts: Facts) -> float:
-        return math.log(_cells(facts) / _BLEND)
+        return math.log((facts.domain.size + facts.outside) / _BLEND)
+
+    @override
+    def open(
+        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    ) -> Hypothesis:
+        facts = kernel.facts
+        self.check(facts)
+        if noise is None or facts.rows is None:
+            raise InvalidArgument("noise", "what the share is worth", "none")
+        form = _marginals(facts, self._width)
+        measured = kernel.measure(form, noise, allowance=allowance)
+        hypothesis = self._fitted(kernel, form, measured, facts.rows)
+        hypothesis.blend(_BLEND)
+        return hypothesis
 
 
 @written("start.product", {"share": AMOUNT})
@@ -221,16 +210,10 @@ class Product(_Blended):
         return 1
 
     @override
-    def open(
-        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    def _fitted(
+        self, kernel: Kernel, form: LinearForm, measured: Measurement[NoiseAccuracy], rows: int
     ) -> Hypothesis:
-        facts = kernel.facts
-        self.check(facts)
-        if noise is None or facts.rows is None:
-            raise InvalidArgument("noise", "what the share is worth", "none")
-        numbers = (
-            kernel.measure(_marginals(facts, 1), noise, allowance=allowance).values / facts.rows
-        )
+        facts, numbers = kernel.facts, measured.values / rows
         tables: dict[str, Floats] = {}
         masses: list[float] = []
         start = 0
@@ -244,9 +227,7 @@ class Product(_Blended):
         if facts.outside:
             # Noise may leave nothing inside; the hypothesis must, or it could learn nothing.
             outside = min(1.0 - float(np.mean(masses)), 1.0 - _BLEND)
-        hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
-        hypothesis.blend(_BLEND)
-        return hypothesis
+        return DenseHypothesis.product(facts.domain, tables, outside)
 
 
 def _to_width(value: int) -> int:
@@ -294,28 +275,17 @@ class Pairs(_Blended):
         return self.width
 
     @override
-    def open(
-        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    def _fitted(
+        self, kernel: Kernel, form: LinearForm, measured: Measurement[NoiseAccuracy], rows: int
     ) -> Hypothesis:
-        facts = kernel.facts
-        self.check(facts)
-        if noise is None or facts.rows is None:
-            raise InvalidArgument("noise", "what the share is worth", "none")
-        form, rows = _marginals(facts, self.width), float(max(facts.rows, 1))
-        numbers = kernel.measure(form, noise, allowance=allowance)
-        law, step = numbers.accuracy.law, numbers.accuracy.step
-        deviation = max(_LEAST_DEVIATION, law.standard_deviation() * step) / rows
+        facts, accuracy, count = kernel.facts, measured.accuracy, float(max(rows, 1))
+        noise = max(_LEAST_DEVIATION, accuracy.law.standard_deviation() * accuracy.step)
         fit = EntropicFit(facts.domain, outside=facts.outside)
-        start = 0
-        for block in form.blocks:
-            fit.add(block, numbers.values[start : start + block.rows] / rows, deviation)
-            start += block.rows
+        fit.add_all(form, measured.values / count, noise / count)
         for done in range(_PASSES):
             kernel.progress(done, _PASSES, "passes")
             fit.run(_PASS_STEPS)
-        hypothesis = fit.hypothesis()
-        hypothesis.blend(_BLEND)
-        return hypothesis
+        return fit.hypothesis()
 
 
 def share_of(start: Start) -> Fraction:
@@ -332,10 +302,9 @@ def opened(
 ) -> Hypothesis:
     """The first hypothesis of a start of any author."""
     hypothesis: object = start.open(kernel, noise, allowance)
-    expected = "one that opens to a hypothesis over the domain of the table"
+    facts, expected = kernel.facts, "one that opens to a hypothesis over the domain of the table"
     if not isinstance(hypothesis, Hypothesis):
         raise InvalidArgument("start", expected, shown(hypothesis))
-    facts = kernel.facts
     if hypothesis.domain != facts.domain:
         raise InvalidArgument("start", expected, "one over another domain")
     if facts.outside and not hypothesis.outside:
@@ -402,7 +371,6 @@ class Given(Start):
     def open(
         self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
     ) -> Hypothesis:
-        del noise, allowance
         self.check(kernel.facts)
         given = self.distribution
         if isinstance(given, Hypothesis):
@@ -426,15 +394,9 @@ def to_start(value: StartLike | None) -> Start | None:
         return value
     if isinstance(value, Distribution):
         return Given(value)
-    # By the characters alone, whatever a subclass says of them.
-    name = str.__str__(value) if isinstance(value, str) else ""
-    named: dict[str, Callable[[], Start]] = {
-        "pairs": Pairs,
-        "product": Product,
-        "uniform": Uniform,
-    }
-    if name in named:
-        return named[name]()
+    named = {"pairs": Pairs(), "product": Product(), "uniform": Uniform()}
+    if isinstance(value, str) and value in named:
+        return named[value]
     expected = '"pairs", "product", "uniform", a start or a distribution'
     raise InvalidArgument("start", expected, shown(value))
 
@@ -457,7 +419,3 @@ def _marginal_cells(domain: Domain, width: int) -> int:
         for count in range(len(sums) - 1, 0, -1):
             sums[count] += sums[count - 1] * size
     return sum(sums[1:])
-
-
-def _cells(facts: Facts) -> int:
-    return facts.domain.size + facts.outside

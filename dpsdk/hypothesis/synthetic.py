@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import override
 
 from dpsdk._arrays import frozen_integers
 from dpsdk._checks import shown, to_integer
+from dpsdk._frames import ColumnKind
 from dpsdk._records import cmp_using, field, frozen
+from dpsdk.data.frames import require_narwhals
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.domain.columns import label_kind
+from dpsdk.errors import InvalidArgument, MissingExtra, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.forms.blocks import numbered, tally
-from dpsdk.hypothesis.distribution import Distribution, labels_of, nowhere
+from dpsdk.hypothesis.distribution import Distribution, check_domain, labels_of, nowhere
 from dpsdk.hypothesis.files import Arrays, Flag
-from dpsdk.hypothesis.frames import Backend, framed
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.typing import Array, Floats, Ints, Label
 
-__all__ = ["SyntheticData"]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+__all__ = ["Backend", "SyntheticData"]
+
+Backend: TypeAlias = Literal["polars", "pandas", "pyarrow"]
+"""A library of data frames."""
+
+_BACKENDS: tuple[Backend, ...] = ("polars", "pandas", "pyarrow")
 
 _LIMIT = 2**28
 """No synthetic data, list or table has more numbers: 2 GiB."""
@@ -63,6 +74,9 @@ class SyntheticData(Distribution):
     the order of their cells, so that two are equal if they hold the same records, however these
     were given. Nothing here costs any budget: private rows must have been paid for.
 
+    Raises `InvalidArgument` if codes or counts are not as described, or no record is left. Raises
+    `TooLarge` for more than 2^28 numbers, or an attribute of more than 2^63 cells.
+
     Parameters
     ----------
     domain
@@ -74,13 +88,6 @@ class SyntheticData(Distribution):
         the most; once each by default.
     outside_count
         How many records more lie outside the domain; None where there is no such cell.
-
-    Raises
-    ------
-    InvalidArgument
-        If codes or counts are not as described, or no record is left.
-    TooLarge
-        For more than 2^28 numbers, or an attribute of more than 2^63 cells.
 
     >>> from dpsdk import Boolean, Domain, Integer, SyntheticData
     >>> domain = Domain(Integer("age", 17, 90), Boolean("member"))
@@ -109,8 +116,7 @@ class SyntheticData(Distribution):
         *,
         outside_count: int | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise InvalidArgument("domain", "a domain", shown(domain))
+        check_domain(domain)
         columns = _to_columns(domain, codes)
         numbers = _to_counts(counts, columns.shape[1])
         beyond = None if outside_count is None else _to_outside_count(outside_count)
@@ -122,11 +128,14 @@ class SyntheticData(Distribution):
         if not total:
             raise InvalidArgument("codes", "at least one record that counts", "none")
         # The fields of a frozen value are set once, after they were checked together.
-        object.__setattr__(self, "domain", domain)
-        object.__setattr__(self, "outside", beyond is not None)
-        object.__setattr__(self, "outside_count", beyond)
-        object.__setattr__(self, "_codes", frozen_integers(columns))
-        object.__setattr__(self, "_counts", frozen_integers(numbers))
+        for name, value in {
+            "domain": domain,
+            "outside": beyond is not None,
+            "outside_count": beyond,
+            "_codes": frozen_integers(columns),
+            "_counts": frozen_integers(numbers),
+        }.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_counts(
@@ -134,23 +143,12 @@ class SyntheticData(Distribution):
     ) -> Self:
         """The records of a whole table of counts.
 
-        Parameters
-        ----------
-        domain
-            A universe of at most 2^28 cells.
-        counts
-            How many records each cell has, shaped like the domain or flat in the order of its
-            cells.
-        outside_count
-            As for the class.
+        Raises `InvalidArgument` or `TooLarge` as for the class.
 
-        Raises
-        ------
-        InvalidArgument, TooLarge
-            As for the class.
+        `counts` says how many records each of at most 2^28 cells has, shaped like the domain or
+        flat in the order of its cells.
         """
-        if not isinstance(domain, Domain):
-            raise InvalidArgument("domain", "a domain", shown(domain))
+        check_domain(domain)
         if domain.size > _LIMIT:
             advice = "give the records that count"
             raise TooLarge("a table of counts", domain.size, _LIMIT, "cells", advice)
@@ -200,32 +198,17 @@ class SyntheticData(Distribution):
     def counts(self, *names: str) -> Ints:
         """How many records fall into each cell of the named attributes.
 
-        Parameters
-        ----------
-        names
-            Attributes of the domain; none for the number of all records inside it.
+        Raises `UnknownAttribute` if the domain does not have one of them. Raises `TooLarge` if the
+        table would have more than 2^28 cells.
 
-        Returns
-        -------
-        Ints
-            One axis a name, in the order given.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the domain does not have one of them.
-        TooLarge
-            If the table would have more than 2^28 cells.
+        One axis a name, in the order given; the number of all records inside without names.
         """
         return self._counted.table(names).astype(np.int64)
 
     def to_columns(self) -> dict[str, list[Label]]:
         """The labels of all records inside the domain, each record as often as it counts.
 
-        Raises
-        ------
-        TooLarge
-            If there would be more than 2^28 labels.
+        Raises `TooLarge` if there would be more than 2^28 labels.
         """
         needed = int(self._counts.sum()) * len(self.domain.attributes)
         if needed > _LIMIT:
@@ -238,28 +221,14 @@ class SyntheticData(Distribution):
     def to_frame(self, backend: Backend | None = None) -> object:
         """All records inside the domain as a data frame, each as often as it counts.
 
-        Parameters
-        ----------
-        backend
-            Whose frame; by default that of the first of polars, pandas and pyarrow that is
-            installed.
+        Raises `InvalidArgument` for another library. Raises `MissingExtra` if narwhals, which the
+        extra `frames` installs, or the library is missing. Raises `TooLarge` as for `to_columns`.
 
-        Returns
-        -------
-        object
-            A frame of that library. Truth values and whole numbers of 64 bits are columns of
-            these; all other labels are texts, a bin as "[0, 10)".
-
-        Raises
-        ------
-        InvalidArgument
-            For another library.
-        MissingExtra
-            If narwhals, which the extra `frames` installs, or the library is missing.
-        TooLarge
-            As for `to_columns`.
+        A frame of the library `backend`, by default the first of polars, pandas and pyarrow that is
+        installed. Truth values and whole numbers of 64 bits are columns of these; all other labels
+        are texts, a bin as "[0, 10)".
         """
-        return framed(self.domain, self.to_columns(), backend)
+        return _framed(self.domain, self.to_columns(), backend)
 
     @override
     def draw(self, streams: Streams) -> Sequence[Ints]:
@@ -392,3 +361,36 @@ def _gathered(columns: Ints, counts: Ints) -> tuple[Ints, Ints]:
     new = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
     places = np.flatnonzero(new)
     return columns[:, places], np.add.reduceat(counts, places)
+
+
+def _framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend | None) -> object:
+    """Columns of labels as a frame."""
+    if backend is not None and backend not in _BACKENDS:
+        expected = f"{', '.join(map(repr, _BACKENDS))}, or None"
+        raise InvalidArgument("backend", expected, shown(backend))
+    wanted: tuple[Backend, ...] = _BACKENDS if backend is None else (backend,)
+    found: Backend | None = next((name for name in wanted if find_spec(name) is not None), None)
+    if found is None:
+        raise MissingExtra(wanted[0])
+    require_narwhals()
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    content: dict[str, list[Label]] = {}
+    schema: dict[str, nw.dtypes.DType] = {}
+    types: dict[ColumnKind, nw.dtypes.DType] = {
+        "truth": nw.Boolean(),
+        "integer": nw.Int64(),
+        "time": nw.Datetime("us"),
+        # pandas has no type of dates, but one of times.
+        "day": nw.Datetime("us") if found == "pandas" else nw.Date(),
+    }
+    for name, labels in columns.items():
+        kind = label_kind(domain[name])
+        schema[name] = types.get(kind, nw.String())
+        if kind == "text":
+            attribute = domain[name]
+            texts = {label: attribute.text(attribute.index(label)) for label in set(labels)}
+            content[name] = [texts[label] for label in labels]
+        else:
+            content[name] = labels
+    return nw.from_dict(content, schema, backend=found).to_native()

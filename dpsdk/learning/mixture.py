@@ -63,6 +63,9 @@ def fit_mixture(
     at the one-way tables, disturbed by fixed numbers. A table may be noisy: what is negative counts
     as 0, and each is divided by its sum, so that all tables weigh alike, large or small.
 
+    Raises `InvalidArgument` if a table does not fit the domain or is not finite, or a number is out
+    of range. Raises `TooLarge` for more labels.
+
     Parameters
     ----------
     domain
@@ -82,13 +85,6 @@ def fit_mixture(
     Mixture
         One that makes the tables likely. It is a local optimum, and says nothing of how far off it
         may be.
-
-    Raises
-    ------
-    InvalidArgument
-        If a table does not fit the domain or is not finite, or a number is out of range.
-    TooLarge
-        For more labels.
 
     >>> from dpsdk import Boolean, Domain
     >>> from dpsdk.learning import fit_mixture

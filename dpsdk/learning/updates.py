@@ -241,6 +241,9 @@ class QueryMultiplicativeWeights:
     def fit(self, hypothesis: Hypothesis, form: LinearForm, truths: Floats) -> int:
         """Update on the worst answered query until none is off by more than `alpha`.
 
+        Raises `InvalidArgument` if there is not one truth a query, or if no distribution that the
+        hypothesis can reach has such answers: the number of updates exceeded its bound.
+
         Parameters
         ----------
         hypothesis
@@ -254,12 +257,6 @@ class QueryMultiplicativeWeights:
         -------
         int
             The number of updates.
-
-        Raises
-        ------
-        InvalidArgument
-            If there is not one truth a query, or if no distribution that the hypothesis can reach
-            has such answers: the number of updates exceeded its bound.
         """
         wanted = np.asarray(truths, dtype=np.float64)
         if wanted.shape != (form.rows,):

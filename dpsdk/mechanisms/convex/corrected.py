@@ -10,14 +10,14 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._records import define, evolve, field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.codec import Member, Nested, OrNone, written
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError
-from dpsdk.forms import ConvexForm, Facts, LinearForm
+from dpsdk.forms import ConvexForm, Facts
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
-from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.kernel import Kernel, Measure, Terms
 from dpsdk.mechanisms.arguments import COUNT, MAYBE
 from dpsdk.mechanisms.convex.correction import (
     PredictedExcess,
@@ -29,20 +29,17 @@ from dpsdk.mechanisms.convex.correction import (
     smooth,
     start_harm,
 )
-from dpsdk.mechanisms.convex.excess import Rows
 from dpsdk.mechanisms.convex.moments import least_squares
 from dpsdk.mechanisms.convex.oracle import (
     Measured,
     Oracle,
+    Paid,
     Part,
     Spending,
     Total,
     certificate_parts,
-    certify,
     coefficients_of,
     divisor,
-    measure,
-    rows_of,
     to_certify,
 )
 from dpsdk.mechanisms.convex.start import Moments, fit_start, label_form, public_shares, start_form
@@ -169,12 +166,12 @@ class Corrected(Oracle):
     def __repr__(self) -> str:
         start, said = self.start, list[str]()
         if isinstance(start, Given):
-            said.append(f"a {type(start.distribution).__name__}")
+            said = [f"a {type(start.distribution).__name__}"]
         elif isinstance(start, Pairs):
             width = f", width={start.width}" * (start.width != _PAIR)
-            said.append(f"Pairs(share={float(start.share):g}{width})")
+            said = [f"Pairs(share={float(start.share):g}{width})"]
         elif start is not None:
-            said.append(repr(start))
+            said = [repr(start)]
         said += [f"gradients={self.gradients}"] * (self.gradients is not None)
         said += [] if self.certify is None else [f"certify={float(self.certify):g}"]
         return f"Corrected({', '.join(said)})"
@@ -185,7 +182,7 @@ class Corrected(Oracle):
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         plan = _Plan.of(self, form, kernel.terms, total)
-        return _Work(plan, kernel, plan.spending.pay(kernel)).release()
+        return plan.release(Paid(plan.spending, kernel))
 
 
 @frozen(eq=False)
@@ -195,11 +192,11 @@ class _BestModel:
     tables: Tables
     theta: Floats
     gap: float
-    constant: Floats | None
+    constant: Floats | None = None
     """The best model that depends on no feature, where there is one."""
-    whole: float
+    whole: float = 0.0
     """The loss there of the centre of the set, which knows nothing."""
-    spare: float
+    spare: float = math.inf
     """By how much a constant model exceeds what θ loses there; infinite if there is none."""
     noise: float | None = None
     """The excess that the noise of the start alone is expected to cause."""
@@ -209,9 +206,8 @@ class _BestModel:
         """The best one for a distribution."""
         fine = _COARSE if form.loss.kinked else _TOLERANCE
         theta, gap = form.minimise(tables, tolerance=fine)
-        constant = constant_model(form, tables)
+        constant, spare = constant_model(form, tables), math.inf
         whole = form.value(tables, form.over.centre(form.dimension))
-        spare = math.inf
         if constant is not None:
             spare = form.value(tables, constant) - form.value(tables, theta)
         return cls(tables, theta, gap, constant, whole, spare)
@@ -241,21 +237,21 @@ class _Plan:
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
-        facts, strength = terms.facts, _strength(terms.facts, total)
+        strength = _strength(terms.facts, total)
         start = oracle.start or _chosen_start(form, strength, total)
-        if isinstance(start, Given) and start.distribution.domain != facts.domain:
-            expected = "a distribution over the domain of the table"
-            raise InvalidArgument("start", expected, "one over another domain")
         count = oracle.gradients
         if count is None:
             count = _chosen_gradients(form, start, strength)
         left, parts = 1 - (oracle.certify or Fraction(0)), dict[str, Part]()
-        measured = None if isinstance(start, Given) else start
+        measured: Pairs | Moments | None = None
         given: _BestModel | None = None
         if isinstance(start, Given):
-            given = _BestModel.on(public_shares(start.distribution, form, facts), form)
+            if start.distribution.domain != terms.facts.domain:
+                expected = "a distribution over the domain of the table"
+                raise InvalidArgument("start", expected, "one over another domain")
+            given = _BestModel.on(public_shares(start.distribution, form, terms.facts), form)
         else:
-            asked = start_form(start, form)
+            measured, asked = start, start_form(start, form)
             if oracle.start is None and isinstance(start, Pairs) and strength < _TINY:
                 parts["label"] = Part(left * _LABEL, 1, label_form(form))
                 left -= parts["label"].share
@@ -263,14 +259,11 @@ class _Plan:
             left -= parts["start"].share
         smoothed = smooth(form)
         if count:
-            parts["gradients"] = Part(
-                left, count, smoothed.gradient(form.over.centre(form.dimension))
-            )
-        if oracle.certify is not None:
-            reused = isinstance(start, Moments) and least_squares(form)
-            parts |= certificate_parts(form, oracle.certify, moments=reused)
-        spending = Spending.within(parts, total, terms)
-        plan = cls(form, smoothed, measured, given, count, spending)
+            centre = form.over.centre(form.dimension)
+            parts["gradients"] = Part(left, count, smoothed.gradient(centre))
+        reused = isinstance(start, Moments) and least_squares(form)
+        parts |= certificate_parts(form, oracle.certify, moments=reused)
+        plan = cls(form, smoothed, measured, given, count, Spending.within(parts, total, terms))
         if given is not None:
             if oracle.gradients is None and not plan.harm(terms) <= given.spare:
                 # A constant model misses less than the noise of a gradient would do.
@@ -278,13 +271,11 @@ class _Plan:
                 plan = evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
             return plan
         chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
-        if chosen and strength < _TINY:
+        if chosen and strength < _TINY and (unseen := plan.without_rows(terms)).hopeless:
             # Where noise would hide all else, the label is known best that is measured alone.
-            unseen = plan.without_rows(terms)
-            if unseen.hopeless:
-                alone = {"label": Part(Fraction(1), 1, label_form(form))}
-                spending = Spending.within(alone, total, terms)
-                return evolve(plan, gradients=0, spending=spending, unseen=unseen)
+            alone = {"label": Part(Fraction(1), 1, label_form(form))}
+            spending = Spending.within(alone, total, terms)
+            return evolve(plan, gradients=0, spending=spending, unseen=unseen)
         return plan
 
     def without_rows(self, terms: Terms) -> _BestModel:
@@ -292,8 +283,7 @@ class _Plan:
         rows, spending = divisor(terms.facts.rows), self.spending
         best = _BestModel.on(self.fit((), terms.facts, rows), self.form)
         pricing = Measure(spending.parts["start"].form, spending.noises["start"]).price(terms)
-        deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
-        return self.expecting(best, deviation)
+        return self.expecting(best, pricing.law.standard_deviation() * 2.0**-pricing.bits / rows)
 
     def fit(
         self, batches: Sequence[Measured], facts: Facts, rows: float, label: Measured | None = None
@@ -327,6 +317,66 @@ class _Plan:
         if self.given is None or (self.gradients and terms.facts.rows is None):
             return _LATER
         return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
+
+    def release(self, paid: Paid) -> Measurement:
+        """The model, and what is expected of it."""
+        source: Source = "hypothesis" if self.start is None else "fitted"
+        rows = divisor(paid.rows)
+        label, batches = paid.measure("label"), list[Measured]()
+        best = self.given or self._fitted("start", paid, batches, label)
+        theta, gap, predicted = best.theta, best.gap, best.noise
+        for _ in range(self.gradients):
+            noise, terms = self.spending.noises["gradients"], paid.kernel.terms
+            try:
+                asked = asked_gradient(self.smooth, best.tables, theta, noise, terms, rows)
+            except QueryError:
+                break  # a loss that is not what it was on the grid of its check has no gradient
+            if source == "fitted" and not asked.harm <= best.spare:
+                # A constant model misses less than the noise of a gradient would do.
+                best = self._fitted("gradients", paid, batches, label)
+                theta, gap, predicted = best.theta, best.gap, best.noise
+                continue
+            one = paid.measure("gradients", asked.form)
+            if one is None:
+                break
+            gradient, deviation = asked.read(one.values / rows), one.deviation / rows
+            step = correct(self.smooth, best.tables, theta, gradient, deviation, asked.back)
+            theta, gap, source = step.theta, step.gap, "measured"
+            before = 0.0 if predicted is None else cap_excess(predicted, best.whole)
+            predicted = step.predicted + remaining_excess(before, best.whole)
+        if source == "fitted" and best.hopeless and best.constant is not None:
+            theta, gap = best.constant, gap + max(best.spare, 0.0)
+        moments = batches[0] if isinstance(self.start, Moments) and batches else None
+        accuracy: Accuracy | None = paid.certify(
+            self.form, theta, moments if least_squares(self.form) else None
+        )
+        if accuracy is None and predicted is not None and self.start is not None:
+            kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
+            sets = None if moments is None else coefficients_of(self.form, moments)
+            accuracy = PredictedExcess(cap_excess(predicted, best.whole), kind, sets)
+        elif accuracy is None and predicted is not None:
+            accuracy = PredictedExcess(predicted)
+        unknown = _FITTED if source == "fitted" else _GIVEN
+        return Measurement(np.append(theta, gap), accuracy or unknown, source)
+
+    def _fitted(
+        self, part: str, paid: Paid, batches: list[Measured], label: Measured | None
+    ) -> _BestModel:
+        """The best model of what is known, once the start was measured (again). Never fails."""
+        form, facts, rows = self.form, paid.kernel.facts, divisor(paid.rows)
+        if "start" in self.spending.parts:
+            one = paid.measure(part, self.spending.parts["start"].form)
+            batches.extend([] if one is None else [one])
+        try:
+            best = _BestModel.on(self.fit(batches, facts, rows, label), form)
+        except DpsdkError:
+            tables, centre = self.fit((), facts, rows), form.over.centre(form.dimension)
+            return _BestModel(tables, centre, math.inf)
+        if not batches:
+            return best if self.unseen is None else evolve(best, noise=self.unseen.noise)
+        # Independent measurements of the same numbers are as good as one with this noise.
+        exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in batches])
+        return self.expecting(best, 1.0 / math.sqrt(exact) / rows)
 
 
 def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfModel:
@@ -362,94 +412,3 @@ def _strength(facts: Facts, total: Total) -> float:
     # A ρ is worth about an ε of √(80 ρ), where δ is 1e-9.
     epsilon = float(total.epsilon) if isinstance(total, Budget) else math.sqrt(80.0 * total)
     return facts.rows * epsilon / facts.unit_rows
-
-
-@define(eq=False)
-class _Work:
-    """One model being found, once all was paid."""
-
-    plan: _Plan
-    kernel: Kernel
-    allowance: Allowance | None
-    label: Measured | None = None
-    batches: list[Measured] = field(factory=list[Measured])
-
-    def release(self) -> Measurement:
-        """The model, and what is expected of it."""
-        plan, kernel, noises = self.plan, self.kernel, self.plan.spending.noises
-        counted = rows_of(plan.spending, kernel, self.allowance)
-        rows = divisor(counted)
-        source: Source = "hypothesis" if plan.start is None else "fitted"
-        if "label" in noises:
-            self.label = self._measure(plan.spending.parts["label"].form, noises["label"])
-        best = plan.given or self._fitted(noises.get("start"), rows)
-        theta, gap, predicted = best.theta, best.gap, best.noise
-        for _ in range(plan.gradients):
-            noise = noises["gradients"]
-            try:
-                asked = asked_gradient(plan.smooth, best.tables, theta, noise, kernel.terms, rows)
-            except QueryError:
-                break  # a loss that is not what it was on the grid of its check has no gradient
-            if source == "fitted" and not asked.harm <= best.spare:
-                # A constant model misses less than the noise of a gradient would do.
-                best = self._fitted(noise, rows)
-                theta, gap, predicted = best.theta, best.gap, best.noise
-                continue
-            one = self._measure(asked.form, noise)
-            if one is None:
-                break
-            gradient, deviation = asked.read(one.values / rows), one.deviation / rows
-            step = correct(plan.smooth, best.tables, theta, gradient, deviation, asked.back)
-            theta, gap, source = step.theta, step.gap, "measured"
-            before = 0.0 if predicted is None else cap_excess(predicted, best.whole)
-            predicted = step.predicted + remaining_excess(before, best.whole)
-        if source == "fitted" and best.hopeless and best.constant is not None:
-            theta, gap = best.constant, gap + max(best.spare, 0.0)
-        accuracy = self._accuracy(theta, predicted, source, best, counted)
-        return Measurement(np.append(theta, gap), accuracy, source)
-
-    def _measure(self, form: LinearForm, noise: Noise) -> Measured | None:
-        return measure(form, noise, self.kernel, self.allowance)
-
-    def _accuracy(
-        self,
-        theta: Floats,
-        predicted: float | None,
-        source: Source,
-        best: _BestModel,
-        counted: Rows,
-    ) -> Accuracy:
-        """The bound of the excess of the θ that is released."""
-        plan = self.plan
-        own = self.batches[0] if isinstance(plan.start, Moments) and self.batches else None
-        if "certificate" in plan.spending.parts:
-            reused = own.numbers if own is not None and least_squares(plan.form) else None
-            accuracy = certify(
-                plan.spending, plan.form, self.kernel, theta, counted, self.allowance, reused
-            )
-            if accuracy is not None:
-                return accuracy
-        if predicted is None:
-            return _FITTED if source == "fitted" else _GIVEN
-        if plan.start is None:
-            return PredictedExcess(predicted)
-        kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
-        sets = None if own is None else coefficients_of(plan.form, own)
-        return PredictedExcess(cap_excess(predicted, best.whole), kind, sets)
-
-    def _fitted(self, noise: Noise | None, rows: float) -> _BestModel:
-        """The best model of what is known, once the start was measured (again). Never fails."""
-        plan, form, facts = self.plan, self.plan.form, self.kernel.facts
-        if noise is not None:
-            one = self._measure(plan.spending.parts["start"].form, noise)
-            self.batches.extend([] if one is None else [one])
-        try:
-            best = _BestModel.on(plan.fit(self.batches, facts, rows, self.label), form)
-        except DpsdkError:
-            tables, centre = plan.fit((), facts, rows), form.over.centre(form.dimension)
-            return _BestModel(tables, centre, math.inf, None, 0.0, math.inf)
-        if not self.batches:
-            return best if plan.unseen is None else evolve(best, noise=plan.unseen.noise)
-        # Independent measurements of the same numbers are as good as one with this noise.
-        exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
-        return plan.expecting(best, 1.0 / math.sqrt(exact) / rows)

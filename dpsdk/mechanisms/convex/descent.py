@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dpsdk.errors import (
     QueryError,
 )
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
-from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, Measure, Terms
 from dpsdk.mechanisms.arguments import COUNT
 from dpsdk.mechanisms.convex.descent_bounds import (
     Descent,
@@ -67,11 +68,9 @@ _WIDER = NoAccuracy(
 
 
 def _steps(value: int | None) -> int | None:
-    if value is None:
-        return None
     expected = f"a number of steps from 1 to {STEP_LIMIT:,}"
-    steps = to_integer("steps", value, expected)
-    if not 1 <= steps <= STEP_LIMIT:
+    steps = None if value is None else to_integer("steps", value, expected)
+    if steps is not None and not 1 <= steps <= STEP_LIMIT:
         raise InvalidArgument("steps", expected, shown(value))
     return steps
 
@@ -126,6 +125,8 @@ class NoisyDescent(Oracle):
         (docs/explanation/proofs/descent.md), and not in expectation as the bounds of Bassily,
         Smith and Thakurta (2014). `quote` tells it beforehand; it is often vacuous, and says so.
 
+        Raises `PublicSizeRequired` when it is asked, if the number of rows is private.
+
         Parameters
         ----------
         beta
@@ -134,11 +135,6 @@ class NoisyDescent(Oracle):
             As for the class. The bound of a release is of the loss without it.
         steps
             At most so many gradients are measured.
-
-        Raises
-        ------
-        PublicSizeRequired
-            When it is asked, if the number of rows is private.
         """
         return cls(steps=steps, ridge=ridge, _beta=beta)
 
@@ -154,21 +150,16 @@ class NoisyDescent(Oracle):
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """As of `Oracle`. No solver runs and certifies a gap, which is infinite."""
-        terms = kernel.terms
-        plan = self._plan(form, terms, total)
-        if plan.descent is not None:
-            theta, accuracy = descend(
-                form, plan.descent, plan.runs, kernel, plan.accuracy, late=plan.late
-            )
-            return Measurement(np.append(theta, math.inf), accuracy)
-        check_gradient(form, plan.runs, terms)
-        allowance = kernel.allowance(plan.runs.cost.guarantees)
-        counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
-        rows = max(float(counted.values[0]), 1.0)
-        descent = self._practical(form, plan.runs, plan.runs.count - 1, terms.facts, rows)
-        gradients = _Gradients(form, plan.runs, kernel, allowance, rows)
-        theta, _ = gradients.follow(descent, plan.accuracy, late=True)
-        return Measurement(np.append(theta, math.inf), plan.accuracy)
+        plan = self._plan(form, kernel.terms, total)
+        theta, accuracy = descend(
+            form,
+            plan.descent or (lambda rows: self._practical(form, plan.runs, kernel.facts, rows, 1)),
+            plan.runs,
+            kernel,
+            plan.accuracy,
+            late=plan.late,
+        )
+        return Measurement(np.append(theta, math.inf), accuracy)
 
     def alpha0(
         self, problem: Problem | ConvexForm, terms: Terms, total: Total, beta: float, /
@@ -177,14 +168,8 @@ class NoisyDescent(Oracle):
 
         Public, and free: what `textbook` promises of any query with such constants.
 
-        Parameters
-        ----------
-        problem
-            The constants, or a query. The ridge is that of the oracle where a query is given.
-        terms, total
-            As for `quote`; the number of rows must be public.
-        beta
-            Strictly between 0 and 1.
+        The ridge is that of the oracle where a query is given in place of the constants. The number
+        of rows must be public.
         """
         known = Problem.of(problem, self.ridge) if isinstance(problem, ConvexForm) else problem
         _, descent = _planned(known, terms, total, self.steps or _TEXTBOOK, to_beta(beta))
@@ -211,16 +196,17 @@ class NoisyDescent(Oracle):
             runs = runs_within(terms, total, _MOST)
             steps = _practical_steps(form, runs, facts.rows / facts.unit_rows)
         runs = runs_within(terms, total, steps)
-        descent = self._practical(form, runs, steps, facts, facts.rows)
+        descent = self._practical(form, runs, facts, facts.rows)
         return _Plan(runs, descent, _UNPROMISED, late=True)
 
     def _practical(
-        self, form: ConvexForm, runs: Runs, steps: int, facts: Facts, rows: float
+        self, form: ConvexForm, runs: Runs, facts: Facts, rows: float, others: int = 0
     ) -> Descent:
+        """The steps of all runs but those of other things."""
         problem = Problem.of(form, self.ridge)
         concentration, bias = runs.concentration(problem, facts, rows)
         rule: Rule = "smooth" if problem.smoothness < math.inf else "lipschitz"
-        return Descent(problem, rule, steps, concentration, bias, 0.5)
+        return Descent(problem, rule, runs.count - others, concentration, bias, 0.5)
 
     def __repr__(self) -> str:
         given = [] if self.steps is None else [f"steps={self.steps}"]
@@ -264,19 +250,18 @@ def _planned(
 def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
     """About where noise weighs as much as the way that is left."""
     noise = runs.noise
-    if isinstance(noise, GaussianNoise):
-        wanted = float(noise.rho) * runs.count * people**2 / (2 * form.dimension)
-    else:
-        wanted = float(noise.epsilon) * runs.count * people / (3 * form.dimension)
+    wanted = (
+        float(noise.rho) * runs.count * people**2 / (2 * form.dimension)
+        if isinstance(noise, GaussianNoise)
+        else float(noise.epsilon) * runs.count * people / (3 * form.dimension)
+    )
     return int(min(max(wanted, _FEWEST), _MOST))
 
 
 def check_gradient(form: ConvexForm, runs: Runs, terms: Terms) -> None:
     """Refuse what would be refused at a gradient, before anything is paid."""
-    theta = form.over.centre(form.dimension)
-    found = scale_gradient(form.gradient(theta))
-    if found is not None:
-        Measure(found[0], runs.noise).price(terms)
+    if scaled := scale_gradient(form.gradient(form.over.centre(form.dimension))):
+        Measure(scaled[0], runs.noise).price(terms)
     if terms.facts.rows is None:
         Measure(_count(form), runs.noise).price(terms)
 
@@ -303,70 +288,54 @@ def scale_gradient(form: LinearForm) -> tuple[LinearForm, float] | None:
 
 def descend(
     form: ConvexForm,
-    descent: Descent,
+    descent: Descent | Callable[[float], Descent],
     runs: Runs,
     kernel: Kernel,
     accuracy: Accuracy,
     *,
     late: bool = False,
 ) -> tuple[Floats, Accuracy]:
-    """The average of the points of a descent that is paid here, and what is known of it."""
+    """The average of the points of a descent that is paid here, and what is known of it.
+
+    That is `accuracy`, if all goes as planned. With `late`, later points weigh more, of which
+    nothing is proven. Where rows are to be counted first, the descent follows from their number.
+    """
     terms = kernel.terms
     check_gradient(form, runs, terms)
     allowance = kernel.allowance(runs.cost.guarantees)
-    gradients = _Gradients(form, runs, kernel, allowance, max(terms.facts.rows or 0, 1))
-    return gradients.follow(descent, accuracy, late=late)
-
-
-@frozen(eq=False)
-class _Gradients:
-    """The gradients of a model's average loss, as they are measured; all are paid."""
-
-    form: ConvexForm
-    runs: Runs
-    kernel: Kernel
-    allowance: Allowance
-    rows: float
-
-    def at(self, theta: Floats, descent: Descent) -> tuple[Floats, bool] | None:
-        """The noisy gradient at θ, and whether its noise is what the bound counts on."""
+    rows = float(max(terms.facts.rows or 0, 1))
+    if not isinstance(descent, Descent):
+        counted = kernel.measure(_count(form), runs.noise, allowance=allowance)
+        rows = max(float(counted.values[0]), 1.0)
+        descent = descent(rows)
+    over, problem = form.over, descent.problem
+    theta = over.centre(form.dimension)
+    average, weight = theta.copy(), 0.0
+    after = late or descent.rule == "smooth"
+    growing = late or descent.rule == "strong"
+    for number in range(1, descent.steps + 1):
+        noisy = np.zeros(form.dimension)
         try:
-            found = scale_gradient(self.form.gradient(theta))
+            scaled = scale_gradient(form.gradient(theta))
         except (DpsdkError, ArithmeticError, ValueError):
-            return None
-        if found is None:
-            return np.zeros(self.form.dimension), True
-        linear, unit = found
-        noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
-        unit /= self.rows
-        counted_on = noise_within(
-            noisy.accuracy, unit, descent.concentration, descent.bias, descent.problem.dimension
-        )
-        return noisy.values * unit, counted_on
-
-    def follow(
-        self, descent: Descent, accuracy: Accuracy, *, late: bool
-    ) -> tuple[Floats, Accuracy]:
-        over, ridge = self.form.over, descent.problem.ridge
-        theta = over.centre(self.form.dimension)
-        average, weight = theta.copy(), 0.0
-        after = late or descent.rule == "smooth"
-        growing = late or descent.rule == "strong"
-        for number in range(1, descent.steps + 1):
-            measured = self.at(theta, descent)
-            if measured is None:
-                accuracy = _CUT_SHORT
-                break
-            noisy, within = measured
-            if not within and not late:
-                accuracy = _WIDER
-            self.kernel.progress(number, descent.steps, "gradients")
-            before = theta
-            theta = over.project(theta - descent.length(number) * (noisy + ridge * theta))
-            one = float(number) if growing else 1.0
-            weight += one
-            average += (one / weight) * ((theta if after else before) - average)
-        return over.project(average), accuracy
+            # The loss has no finite gradient, and nothing that was paid for is to be lost by it.
+            accuracy = _CUT_SHORT
+            break
+        if scaled is not None:
+            measured = kernel.measure(scaled[0], runs.noise, allowance=allowance)
+            unit = scaled[1] / rows
+            noisy = measured.values * unit
+            within = noise_within(
+                measured.accuracy, unit, descent.concentration, descent.bias, problem.dimension
+            )
+            accuracy = accuracy if within or late else _WIDER
+        kernel.progress(number, descent.steps, "gradients")
+        before = theta
+        theta = over.project(theta - descent.length(number) * (noisy + problem.ridge * theta))
+        one = float(number) if growing else 1.0
+        weight += one
+        average += (one / weight) * ((theta if after else before) - average)
+    return over.project(average), accuracy
 
 
 def noise_within(

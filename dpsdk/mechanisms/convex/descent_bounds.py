@@ -211,8 +211,7 @@ class Descent:
     step: float = field(default=math.nan)
 
     def __attrs_post_init__(self) -> None:
-        reason = inapplicable(self.problem, self.rule)
-        if reason is not None:
+        if reason := inapplicable(self.problem, self.rule):
             raise InvalidArgument("rule", reason, shown(self.rule))
         if math.isnan(self.step):
             try:
@@ -228,9 +227,7 @@ class Descent:
         return self.step
 
     def error(self, beta: float) -> float:
-        """α₀: with probability 1 - beta, the average loss of the answer, with the ridge, exceeds
-        its least value over the set by no more.
-        """  # noqa: D205 - one sentence, with what it means
+        """α₀: the average loss with the ridge exceeds its least value by no more, but for beta."""
         try:
             error = self._error(beta)
         except (OverflowError, ZeroDivisionError):  # constants beyond all measure
@@ -388,49 +385,34 @@ def runs_within(terms: Terms, total: Total, count: int) -> Runs:
 def _noise(terms: Terms, total: Total, count: int) -> Noise | None:
     if not isinstance(total, Budget):
         return GaussianNoise.covered(to_positive("rho", total) / count)
+    fits, each = _fitting(terms, total, count), total.epsilon / count
     if not total.delta:
-        epsilon = _largest(terms, total, count, LaplaceNoise)
+        epsilon = largest(lambda amount: fits(LaplaceNoise(amount).cover), each)
         return LaplaceNoise(epsilon) if epsilon else None
     try:
-        rho = _largest(terms, total, count, GaussianNoise.covered)
+        rho = largest(lambda amount: fits(GaussianNoise.covered(amount).cover), each)
     except UnsupportedGuarantee:
-        return _claimed(terms, total, count)
+        return _claimed(total, count, fits)
     return GaussianNoise.covered(rho) if rho else None
 
 
-def _claimed(terms: Terms, total: Budget, count: int) -> Noise | None:
+def _claimed(total: Budget, count: int, fits: Callable[[Guarantee], bool]) -> Noise | None:
     """Noise whose every run is worth its part of the ε and the δ."""
-    delta = total.delta / count
-
-    def made(epsilon: Fraction) -> GaussianNoise | None:
-        rho = claim_rho(epsilon, delta)
-        if not rho:
-            return None
-        whole = GaussianNoise.covered(rho)
-        return GaussianNoise(whole.rho, (epsilon, delta))
-
-    each, fits = total.epsilon / count, _fitting(terms, total, count)
+    delta, each = total.delta / count, total.epsilon / count
     for epsilon in (each, each * (1 - Fraction(1, 10**9))):
-        noise = made(epsilon)
-        if noise is not None and fits(noise.cover):
-            return noise
+        if rho := claim_rho(epsilon, delta):
+            noise = GaussianNoise(GaussianNoise.covered(rho).rho, (epsilon, delta))
+            if fits(noise.cover):
+                return noise
     return None
-
-
-def _largest(
-    terms: Terms, total: Budget, count: int, made: Callable[[Fraction], Noise]
-) -> Fraction:
-    fits = _fitting(terms, total, count)
-    return largest(lambda amount: fits(made(amount).cover), total.epsilon / count)
 
 
 def _fitting(terms: Terms, total: Budget, count: int) -> Callable[[Guarantee], bool]:
     """True if so many runs of a guarantee cost no more than the total."""
-    whole = terms.composition
-    start = whole.begin(total)
+    start = terms.composition.begin(total)
 
     def fits(run: Guarantee) -> bool:
-        times = whole.rounds(start, [(run, count)])
+        times = terms.composition.rounds(start, [(run, count)])
         return times is None or times >= 1
 
     return fits

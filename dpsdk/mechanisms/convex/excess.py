@@ -237,17 +237,13 @@ def batches(form: ConvexForm, *, moments: bool = False) -> int:
 
     Public: it follows from the form alone.
 
+    Raises `TooLarge` if a gradient would have more than 2^24 weights. Raises `QueryError` if
+    moments are handed in for another loss.
+
     Parameters
     ----------
     moments
         Whether measured second moments will be handed in, for a squared loss.
-
-    Raises
-    ------
-    TooLarge
-        If a gradient would have more than 2^24 weights.
-    QueryError
-        If moments are handed in for another loss.
     """
     weights = form.dimension * form.cells
     if weights > WEIGHT_LIMIT:
@@ -272,6 +268,10 @@ def certified(
 ) -> CertifiedExcess:
     """Measure what bounds the excess at θ, and bound it.
 
+    Raises `QueryError` or `TooLarge` as `batches` does. Raises `InvalidArgument` or
+    `BudgetExceeded` as the kernel's `measure` does, or if arguments do not go with the form.
+    Nothing is raised for what was measured.
+
     Parameters
     ----------
     theta
@@ -285,14 +285,6 @@ def certified(
         What pays, if the covers of the noises were paid before. Otherwise all is paid at once.
     moments
         Measured numbers of `distinct_moments`, for a squared loss: they may be what θ was found by.
-
-    Raises
-    ------
-    QueryError, TooLarge
-        As `batches` does.
-    InvalidArgument, BudgetExceeded
-        As the kernel's `measure` does, or if arguments do not go with the form. Nothing is raised
-        for what was measured.
     """
     wanted = batches(form, moments=moments is not None)
     if len(noises) != wanted:

@@ -53,20 +53,16 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     the set, in the unit of the loss; `release.bound(beta)` tells whether that is proven, or
     predicted and no bound. For many models of one table, fit a distribution once and ask that.
 
+    Raises `InvalidArgument` if a parameter is out of range; when it is asked, if so little privacy
+    loss leaves noise that fits no lattice. Raises `QueryError` when it is asked for anything but a
+    model.
+
     Parameters
     ----------
     epsilon, delta
         What finding the model may cost.
     oracle
         How it is found: `Corrected`, or `SufficientStatistics` for the squared loss.
-
-    Raises
-    ------
-    InvalidArgument
-        If a parameter is out of range; when it is asked, if so little privacy loss leaves noise
-        that fits no lattice.
-    QueryError
-        When it is asked for anything but a model.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss

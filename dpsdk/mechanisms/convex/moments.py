@@ -274,14 +274,9 @@ class CoefficientSet(Lasting):
     def of(cls, form: ConvexForm, measured: Measurement[NoiseAccuracy]) -> CoefficientSet:
         """From the measured numbers of `form.distinct_moments()`.
 
-        Raises
-        ------
-        QueryError
-            If the loss of the form is not the squared one.
-        InvalidArgument
-            If the numbers are not those of its moments.
-        TooLarge
-            If the set would take more than 2^24 numbers.
+        Raises `QueryError` if the loss of the form is not the squared one. Raises `InvalidArgument`
+        if the numbers are not those of its moments. Raises `TooLarge` if the set would take more
+        than 2^24 numbers.
         """
         if not least_squares(form):
             raise QueryError(described(form.loss), "only least squares has such a set")

@@ -153,23 +153,23 @@ class GaussianConcentration:
     scale: float
     events: ClassVar[int] = 1
     """How many events `mean_square` rests on."""
+    variances: ClassVar[float] = 1.0
 
     @property
     def proxy(self) -> float:
         """A variance proxy: half of it times the square of s bounds log E exp(sz)."""
-        return self.scale**2
+        return self.variances * self.scale**2
 
     @property
     def unit(self) -> float:
         """That bound holds for s up to √½ over this."""
         return 0.0
 
-    def linear(self, t: float, squares: float, peak: float) -> float:
+    def linear(self, t: float, squares: float, peak: float) -> float:  # noqa: ARG002  # for Laplace
         """The bound of Σ ⟨a_s, z_s⟩, for a_s that the past determines.
 
         Their squared lengths sum to `squares` at the most, and no length exceeds `peak`.
         """
-        del peak
         return self.scale * math.sqrt(2.0 * t * squares)
 
     def mean_square(self, t: float, steps: int, dimension: int) -> float:
@@ -182,30 +182,22 @@ class GaussianConcentration:
 
 
 @frozen
-class LaplaceConcentration:
-    """As `GaussianConcentration`, of noise of the discrete Laplace law of scale `scale`."""
+class LaplaceConcentration(GaussianConcentration):
+    """The same of noise of the discrete Laplace law; by Bernstein's inequality."""
 
-    scale: float
     events: ClassVar[int] = 2
-
-    @property
-    def proxy(self) -> float:
-        """As of `GaussianConcentration`."""
-        return 4.0 * self.scale**2
+    variances: ClassVar[float] = 4.0
 
     @property
     def unit(self) -> float:
-        """As of `GaussianConcentration`."""
         return self.scale
 
     def linear(self, t: float, squares: float, peak: float) -> float:
-        """As of `GaussianConcentration`; Bernstein's inequality for sums that are sub-gamma."""
         return self.scale * (2.0 * math.sqrt(t * squares) + peak * t)
 
     def mean_square(self, t: float, steps: int, dimension: int) -> float:
-        """As of `GaussianConcentration`; Bernstein's inequality, while no entry is beyond a cut."""
-        numbers = steps * dimension
-        cut = t + math.log(2.0 * numbers)
+        # While no entry is beyond a cut.
+        cut = t + math.log(2.0 * steps * dimension)
         spread = 2.0 * math.sqrt(12.0 * dimension * t / steps) + cut**2 * t / (3.0 * steps)
         return self.scale**2 * (2.0 * dimension + spread)
 

@@ -7,12 +7,13 @@ facts and paid before the first of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpsdk._checks import to_probability
-from dpsdk._records import evolve, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers import truncated
 from dpsdk.accounting.prices.covering import covers
@@ -29,15 +30,13 @@ from dpsdk.typing import Floats, Real
 __all__ = [
     "Measured",
     "Oracle",
+    "Paid",
     "Part",
     "Spending",
     "Total",
     "certificate_parts",
-    "certify",
     "coefficients_of",
     "divisor",
-    "measure",
-    "rows_of",
     "to_certify",
 ]
 
@@ -103,53 +102,81 @@ class Measured:
 
 @frozen
 class Spending:
-    """The noise of each run of each part, which a total pays for."""
+    """The noise of each run of each part, which a total pays for.
+
+    It is Gaussian where the total has a δ, or is a ρ, and the composition of the session prices
+    such runs; Laplace otherwise. Runs of pure ε alone may make less noise of few numbers at the
+    same (ε, δ), but a session that has made any Gaussian run prices them by their ρ, at which
+    Laplace noise has twice the variance and more: they would be refused there.
+    """
 
     parts: Mapping[str, Part]
     noises: Mapping[str, Noise]
 
     @classmethod
-    def within(cls, wanted: Mapping[str, Part], total: Total, terms: Terms) -> Spending:
-        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ."""
-        if not wanted:
+    def within(cls, parts: Mapping[str, Part], total: Total, terms: Terms) -> Spending:
+        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
+
+        Where the number of rows is private, a twentieth of it goes to that, as the part "rows".
+        """
+        if not parts:
             return cls({}, {})
-        whole = sum([part.share for part in wanted.values()], Fraction(0))
-        named = {name: evolve(part, share=part.share / whole) for name, part in wanted.items()}
-        if terms.facts.rows is None:
-            left = 1 - _ROWS_SHARE
-            named = {name: evolve(part, share=part.share * left) for name, part in named.items()}
+        whole, private = sum([part.share for part in parts.values()]), terms.facts.rows is None
+        left = (1 - _ROWS_SHARE if private else 1) / Fraction(whole)
+        parts = {name: evolve(part, share=part.share * left) for name, part in parts.items()}
+        if private:
             rows = LinearForm(terms.facts.domain, [Kronecker((), ())])
-            named = {"rows": Part(_ROWS_SHARE, 1, rows), **named}
-        parts = tuple(named.values())
-        noises = _gaussian(parts, total, terms) or _laplace(parts, total, terms)
+            parts = {"rows": Part(_ROWS_SHARE, 1, rows), **parts}
+        given: dict[str, Fraction | None] = (
+            {"epsilon": total.epsilon, "delta": total.delta}
+            if isinstance(total, Budget)
+            else {"rho": total}
+        )
+        noises = _noises(parts, total, terms)
         if noises is None:
             expected = "large enough that the runs fit by the composition of the session"
-            name = " and ".join([name for name, value in _amounts(total).items() if value])
+            name = " and ".join([name for name, value in given.items() if value])
             raise InvalidArgument(name, expected, str(total))
-        for part, noise in zip(parts, noises, strict=True):
+        for name, part in parts.items():
             try:
-                Measure(part.form, noise).price(terms)
+                Measure(part.form, noises[name]).price(terms)
             except InvalidArgument as error:
-                raise in_words(error, **_amounts(total)) from None
-        return cls(named, dict(zip(named, noises, strict=True)))
+                raise in_words(error, **given) from None
+        return cls(parts, noises)
 
     @property
     def cost(self) -> Cost:
         """The most that the runs cost."""
         return Cost([(self.noises[name].cover, part.runs) for name, part in self.parts.items()])
 
-    def pay(self, kernel: Kernel) -> Allowance | None:
-        """Pay for all runs, or for none."""
-        return kernel.allowance(self.cost.guarantees) if self.parts else None
 
+def _noises(parts: Mapping[str, Part], total: Total, terms: Terms) -> dict[str, Noise] | None:
+    """The noise at the largest scale whose runs fit; None where there is no such scale."""
 
-def rows_of(spending: Spending, kernel: Kernel, allowance: Allowance | None) -> Rows:
-    """The number of rows that a loss is the average of."""
-    known = kernel.facts.rows
-    if known is not None or "rows" not in spending.parts:
-        return known
-    counted = measure(spending.parts["rows"].form, spending.noises["rows"], kernel, allowance)
-    return None if counted is None else counted.numbers
+    def at(scale: Fraction, *, gaussian: bool) -> dict[str, Noise]:
+        each = {name: scale * part.share / part.runs for name, part in parts.items()}
+        if not gaussian:
+            return {name: LaplaceNoise(epsilon) for name, epsilon in each.items()}
+        return {name: GaussianNoise.covered(truncated(rho, _DIGITS)) for name, rho in each.items()}
+
+    def largest(*, gaussian: bool) -> dict[str, Noise] | None:
+        def runs(scale: Fraction) -> list[Guarantee]:
+            noises = at(scale, gaussian=gaussian)
+            return [noises[name].cover for name, part in parts.items() for _ in range(part.runs)]
+
+        if isinstance(total, Budget):
+            scale = terms.calibrate(runs, total)
+        else:
+            scale = terms.calibrate(runs, rho=total)
+        return at(scale, gaussian=gaussian) if scale else None
+
+    if isinstance(total, Budget) and not total.delta:
+        # Amounts of pure ε add up, whatever else a composition may know.
+        return at(total.epsilon, gaussian=False)
+    with suppress(UnsupportedGuarantee):
+        if noises := largest(gaussian=True):
+            return noises
+    return largest(gaussian=False)
 
 
 def divisor(rows: Rows) -> float:
@@ -159,70 +186,72 @@ def divisor(rows: Rows) -> float:
     return float(max(rows or 1, 1))
 
 
-def measure(
-    form: LinearForm, noise: Noise, kernel: Kernel, allowance: Allowance | None
-) -> Measured | None:
-    """Measure with noise that was paid for; nothing where the noise does not fit the form."""
-    try:
-        guarantee = Measure(form, noise).price(kernel.terms).guarantee
-    except InvalidArgument:
+@frozen(eq=False)
+class Paid:
+    """The runs of a spending, all of them paid when this is made, and made one by one."""
+
+    spending: Spending
+    kernel: Kernel
+    allowance: Allowance | None = field(init=False)
+    rows: Rows = field(init=False)
+    """The number of rows that a loss is the average of: the public one, or that of the rows inside
+    the domain, measured where that is paid for."""
+
+    @allowance.default
+    def _pay(self) -> Allowance | None:
+        cost = self.spending.cost.guarantees
+        return self.kernel.allowance(cost) if self.spending.parts else None
+
+    @rows.default
+    def _count(self) -> Rows:
+        known = self.kernel.facts.rows
+        if known is not None or "rows" not in self.spending.parts:
+            return known
+        counted = self.measure("rows")
+        return None if counted is None else counted.numbers
+
+    def measure(self, name: str, form: LinearForm | None = None) -> Measured | None:
+        """Measure the form of a part, or another, with the noise of that part.
+
+        None where there is no such part, or where the noise does not fit the form: that follows
+        from what is public, and is not charged for.
+        """
+        noise = self.spending.noises.get(name)
+        if noise is None:
+            return None
+        form = self.spending.parts[name].form if form is None else form
+        try:
+            guarantee = Measure(form, noise).price(self.kernel.terms).guarantee
+        except InvalidArgument:
+            return None
+        if not covers(noise.cover, guarantee):
+            return None
+        numbers = self.kernel.measure(form, noise, allowance=self.allowance)
+        law, step = numbers.accuracy.law, numbers.accuracy.step
+        return Measured(form, numbers, 0.0 if guarantee.free else law.standard_deviation() * step)
+
+    def certify(
+        self, form: ConvexForm, theta: Floats, moments: Measured | None = None
+    ) -> CertifiedExcess | None:
+        """The bound of the excess at θ that was paid for; None where none was.
+
+        Nor where the noise does not fit what it measures, what was paid does not cover that, or the
+        loss has no finite derivatives at θ. All of it follows from public facts.
+        """
+        noises = [self.spending.noises[one] for one in _CERTIFICATE if one in self.spending.noises]
+        if not noises:
+            return None
+        with suppress(InvalidArgument, QueryError, BudgetExceeded):
+            return certified(
+                form,
+                self.kernel,
+                theta,
+                noises,
+                rows=self.rows,
+                allowance=self.allowance,
+                moments=None if moments is None else moments.numbers,
+            )
         return None
-    if not covers(noise.cover, guarantee):
-        return None
-    numbers = kernel.measure(form, noise, allowance=allowance)
-    law, step = numbers.accuracy.law, numbers.accuracy.step
-    deviation = 0.0 if guarantee.free else law.standard_deviation() * step
-    return Measured(form, numbers, deviation)
-
-
-def _amounts(total: Total) -> dict[str, Fraction | None]:
-    """A total in the parameters that were given for it."""
-    if isinstance(total, Budget):
-        return {"epsilon": total.epsilon, "delta": total.delta}
-    return {"rho": total}
-
-
-def _laplace(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Noise, ...] | None:
-    def at(scale: Fraction) -> tuple[Noise, ...]:
-        return tuple([LaplaceNoise(scale * part.share / part.runs) for part in parts])
-
-    if isinstance(total, Budget) and not total.delta:
-        # Amounts of pure ε add up, whatever else a composition may know.
-        return at(total.epsilon)
-    return _largest(parts, at, total, terms)
-
-
-def _gaussian(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Noise, ...] | None:
-    if isinstance(total, Budget) and not total.delta:
-        return None
-
-    def at(scale: Fraction) -> tuple[Noise, ...]:
-        rhos = [truncated(scale * part.share / part.runs, _DIGITS) for part in parts]
-        return tuple(map(GaussianNoise.covered, rhos))
-
-    try:
-        return _largest(parts, at, total, terms)
-    except UnsupportedGuarantee:
-        return None
-
-
-def _largest(
-    parts: tuple[Part, ...],
-    at: Callable[[Fraction], tuple[Noise, ...]],
-    total: Total,
-    terms: Terms,
-) -> tuple[Noise, ...] | None:
-    """The noise at the largest scale whose runs fit; None where there is no such scale."""
-
-    def runs(scale: Fraction) -> list[Guarantee]:
-        covered = zip(parts, at(scale), strict=True)
-        return [noise.cover for part, noise in covered for _ in range(part.runs)]
-
-    if isinstance(total, Budget):
-        scale = terms.calibrate(runs, total)
-    else:
-        scale = terms.calibrate(runs, rho=total)
-    return at(scale) if scale else None
 
 
 def to_certify(value: Real | None) -> Fraction | None:
@@ -230,38 +259,21 @@ def to_certify(value: Real | None) -> Fraction | None:
     return None if value is None else to_probability("certify", value)
 
 
-def certificate_parts(form: ConvexForm, share: Fraction, *, moments: bool) -> dict[str, Part]:
-    """The parts of a certificate, by names."""
+def certificate_parts(
+    form: ConvexForm, share: Fraction | None, *, moments: bool
+) -> dict[str, Part]:
+    """The parts of a certificate, by names; none where it has no share."""
+    if share is None:
+        return {}
     gradient = form.gradient(form.over.centre(form.dimension))
-    taken = shares(form, moments=moments)
-    names = _CERTIFICATE[: len(taken)]
-    return {name: Part(share * part, 1, gradient) for name, part in zip(names, taken, strict=True)}
-
-
-def certify(
-    spending: Spending,
-    form: ConvexForm,
-    kernel: Kernel,
-    theta: Floats,
-    rows: Rows,
-    allowance: Allowance | None,
-    moments: Measurement[NoiseAccuracy] | None = None,
-) -> CertifiedExcess | None:
-    """The bound that was paid for; None where the noise does not fit what it measures."""
-    noises = [spending.noises[name] for name in _CERTIFICATE if name in spending.noises]
-    try:
-        return certified(
-            form, kernel, theta, noises, rows=rows, allowance=allowance, moments=moments
-        )
-    except (InvalidArgument, QueryError, BudgetExceeded):
-        return None
+    taken = zip(_CERTIFICATE, shares(form, moments=moments), strict=False)
+    return {name: Part(share * part, 1, gradient) for name, part in taken}
 
 
 def coefficients_of(form: ConvexForm, moments: Measured) -> CoefficientSet | None:
     """The confidence set that measured moments give; None for other losses, or if too large."""
     if not least_squares(form):
         return None
-    try:
+    with suppress(TooLarge):
         return CoefficientSet.of(form, moments.numbers)
-    except TooLarge:
-        return None
+    return None

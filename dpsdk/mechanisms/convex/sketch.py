@@ -114,6 +114,10 @@ class Sketch(Oracle):
         probability 1 - `beta`, over Φ and the noise, the excess risk is within the bound
         (docs/explanation/proofs/descent.md), which does not grow with the number of features.
 
+        Raises `PublicSizeRequired` when it is asked, if the number of rows is private. Raises
+        `InvalidArgument` when it is asked, if the set is no ball around 0, or if no sketch is
+        proven that is smaller than the number of features.
+
         Parameters
         ----------
         beta
@@ -122,14 +126,6 @@ class Sketch(Oracle):
             At most so many gradients are measured.
         size
             As for the class.
-
-        Raises
-        ------
-        PublicSizeRequired
-            When it is asked, if the number of rows is private.
-        InvalidArgument
-            When it is asked, if the set is no ball around 0, or if no sketch is proven that is
-            smaller than the number of features.
         """
         checked = to_beta(beta)
         descent = NoisyDescent.textbook(beta=checked / 2, steps=steps)
@@ -162,10 +158,7 @@ class Sketch(Oracle):
     def alpha0(self, form: ConvexForm, terms: Terms, total: Total, beta: float, /) -> float:
         """α₀: what the excess risk does not exceed with probability 1 - beta. Public, and free.
 
-        Raises
-        ------
-        InvalidArgument
-            If it is not of `textbook`, or as that says.
+        Raises `InvalidArgument` if it is not of `textbook`, or as that says.
         """
         bound = self._planned(form, terms, total).bound
         if bound is None:

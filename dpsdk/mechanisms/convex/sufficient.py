@@ -19,18 +19,16 @@ from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_
 from dpsdk.mechanisms.convex.oracle import (
     Measured,
     Oracle,
+    Paid,
     Part,
     Spending,
     Total,
     certificate_parts,
-    certify,
     coefficients_of,
     divisor,
-    measure,
-    rows_of,
     to_certify,
 )
-from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote
+from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
 __all__ = ["SufficientStatistics"]
@@ -61,16 +59,13 @@ class SufficientStatistics(Oracle):
     features both miss as much, elsewhere it misses several times less. This one takes moments as
     they are, for models whose attributes have too many cells together to be fitted.
 
+    Raises `QueryError` when it is asked for a model of another loss, before anything is paid.
+
     Parameters
     ----------
     certify
         What part of the whole goes to a certificate: then the release has a proven bound of its
         excess, at any confidence. Strictly between 0 and 1.
-
-    Raises
-    ------
-    QueryError
-        When it is asked for a model of another loss, before anything is paid.
     """
 
     certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
@@ -83,29 +78,22 @@ class SufficientStatistics(Oracle):
         return Quote(Cost(), self._spending(form, terms, total).cost, _LATER)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
-        spending = self._spending(form, kernel.terms, total)
-        allowance = spending.pay(kernel)
-        rows = rows_of(spending, kernel, allowance)
-        part, noise = spending.parts["moments"], spending.noises["moments"]
-        moments = measure(part.form, noise, kernel, allowance)
+        paid = Paid(self._spending(form, kernel.terms, total), kernel)
+        moments = paid.measure("moments")
         if moments is None:
             centre = form.over.centre(form.dimension)
             return Measurement(np.append(centre, math.inf), _NOTHING, "measured")
-        theta, gap, predicted = _solve(form, moments, divisor(rows))
-        accuracy: Accuracy = PredictedExcess(predicted, _KIND, coefficients_of(form, moments))
-        if self.certify is not None:
-            proven = certify(spending, form, kernel, theta, rows, allowance, moments.numbers)
-            accuracy = proven or accuracy
+        theta, gap, predicted = _solve(form, moments, divisor(paid.rows))
+        proven = paid.certify(form, theta, moments)
+        accuracy = proven or PredictedExcess(predicted, _KIND, coefficients_of(form, moments))
         return Measurement(np.append(theta, gap), accuracy, "measured")
 
     def _spending(self, form: ConvexForm, terms: Terms, total: Total) -> Spending:
         if not least_squares(form):
             reason = "second moments tell all of the squared loss alone; use Corrected()"
             raise QueryError(described(form.loss), reason)
-        share = self.certify or Fraction(0)
-        parts = {"moments": Part(1 - share, 1, form.distinct_moments()[0])}
-        if share:
-            parts |= certificate_parts(form, share, moments=True)
+        part = Part(1 - (self.certify or Fraction(0)), 1, form.distinct_moments()[0])
+        parts = {"moments": part} | certificate_parts(form, self.certify, moments=True)
         return Spending.within(parts, total, terms)
 
 

@@ -14,6 +14,7 @@ from dpsdk import Boolean, Domain, Integer, SyntheticData
 from dpsdk.errors import DataError, InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
+from dpsdk.hypothesis.distribution import reached
 from dpsdk.queries import Count, Marginal, Threshold, Workload
 
 WIDE = Domain(*(Integer(f"a{i}", 0, 9) for i in range(100)))
@@ -177,14 +178,12 @@ def test_records_are_those_of_a_sample_and_as_many_as_it_stands_for():
         found.synthesize(2**40)
 
 
-def test_cells_without_a_share_are_never_drawn(monkeypatch):
-    from dpsdk.hypothesis import mixture as module
-
+def test_cells_without_a_share_are_never_drawn():
     levels = np.array([0.0, 0.25, np.nextafter(0.5, 0), 0.5, 1 - 2**-53])
     shares = np.array([0.0, 0.5, 0.0, 0.5, 0.0])
-    assert module._reached(shares, levels).tolist() == [1, 1, 1, 3, 3]
+    assert reached(shares, levels).tolist() == [1, 1, 1, 3, 3]
     thirds = np.array([1.0, 1.0, 1.0, 0.0]) / 3
-    assert module._reached(thirds, np.array([1 - 2**-53])).tolist() == [2]
+    assert reached(thirds, np.array([1 - 2**-53])).tolist() == [2]
 
 
 @pytest.mark.parametrize("given", [{}, {"outside_mass": 0.3}, {"outside_mass": 0.0, "rows": 7}])

@@ -303,7 +303,7 @@ def test_a_library_that_is_none_or_missing_is_named(monkeypatch):
     with pytest.raises(InvalidArgument, match="backend"):
         data.to_frame("numpy")
     assert type(data.to_frame()).__module__.startswith("polars")
-    import dpsdk.hypothesis.frames as frames
+    import dpsdk.hypothesis.synthetic as frames
 
     monkeypatch.setattr(frames, "find_spec", lambda name: None if name == "polars" else name)
     assert type(data.to_frame()).__module__.startswith("pandas")

@@ -22,7 +22,7 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeReq
 from dpsdk.forms import ConvexForm
 from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
-from dpsdk.hypothesis.tilting import Tilted
+from dpsdk.hypothesis.seeking import Tilted
 from dpsdk.kernel import Kernel
 from dpsdk.losses import (
     HuberLoss,

@@ -190,12 +190,8 @@ class ConvexPMW(ModelsMechanism):
     def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.
 
-        Raises
-        ------
-        PublicSizeRequired
-            If the number of rows is private.
-        InvalidArgument
-            If no noise is worth so little.
+        Raises `PublicSizeRequired` if the number of rows is private. Raises `InvalidArgument` if no
+        noise is worth so little.
         """
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")

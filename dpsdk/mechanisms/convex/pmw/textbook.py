@@ -204,12 +204,8 @@ class TextbookConvexPMW(ModelsMechanism):
     def figure(self, terms: Terms) -> Figure:
         """How a channel would spend and decide. Public.
 
-        Raises
-        ------
-        PublicSizeRequired
-            If the number of rows is private.
-        InvalidArgument
-            If the promise cannot be kept; the message says what can be promised.
+        Raises `PublicSizeRequired` if the number of rows is private. Raises `InvalidArgument` if
+        the promise cannot be kept; the message says what can be promised.
         """
         facts = facts_of(terms)
         if facts.rows is None:
@@ -244,10 +240,7 @@ class TextbookConvexPMW(ModelsMechanism):
     def check(self, form: ConvexForm) -> None:
         """Refuse a model that is not of the family.
 
-        Raises
-        ------
-        QueryError
-            If its loss has a kink, or one of its constants is larger.
+        Raises `QueryError` if its loss has a kink, or one of its constants is larger.
         """
         if form.loss.kinked:
             reason = "its loss has a kink, where a subgradient may say nothing of the table"

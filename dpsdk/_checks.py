@@ -23,6 +23,7 @@ from dpsdk.typing import Floats, Real
 __all__ = [
     "cut",
     "described",
+    "require",
     "shown",
     "to_amount",
     "to_array",
@@ -102,6 +103,12 @@ def whole_repr(value: object) -> str:
         return repr(value)
     except ValueError:
         return shown(value)
+
+
+def require(holds: object, parameter: str, expected: str, value: object) -> None:
+    """Refuse the value of a parameter of which something does not hold."""
+    if not holds:
+        raise InvalidArgument(parameter, expected, shown(value))
 
 
 def described(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpsdk._checks import described, shown, to_array, to_name
+from dpsdk._checks import described, require, shown, to_array, to_name
 from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -94,10 +94,8 @@ class ConvexForm(Form):
     over: ConvexSet
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.domain, Domain):
-            raise InvalidArgument("domain", "a domain", shown(self.domain))
-        if not isinstance(self.loss, Loss):
-            raise InvalidArgument("loss", "a loss of dpsdk.losses", shown(self.loss))
+        require(isinstance(self.domain, Domain), "domain", "a domain", self.domain)
+        require(isinstance(self.loss, Loss), "loss", "a loss of dpsdk.losses", self.loss)
         if not isinstance(self.over, Ball | Box | Simplex):
             expected = "a bounded set, such as Ball(8)"
             raise InvalidArgument("over", expected, shown(self.over))
@@ -336,8 +334,12 @@ class ConvexForm(Form):
     def _by_label(self, tables: Tables) -> Floats:
         """Public weights by label, and by the cells of the design."""
         expected = f"weights of shape {self._shape} on {self.names}"
-        if not callable(getattr(tables, "table", None)):
-            raise InvalidArgument("tables", f"a value with a table() of {expected}", shown(tables))
+        require(
+            callable(getattr(tables, "table", None)),
+            "tables",
+            f"a value with a table() of {expected}",
+            tables,
+        )
         weights = to_array("tables", tables.table(self.names), expected)
         if weights.shape != self._shape:
             raise InvalidArgument("tables", expected, f"shape {weights.shape}")
@@ -370,8 +372,7 @@ class ConvexForm(Form):
             for part in self._spread:
                 margins = margins + np.tensordot(vector[start : start + len(part)], part, axes=1)
                 start += len(part)
-        if not np.isfinite(margins).all():
-            raise InvalidArgument("theta", "coefficients of finite margins", shown(theta))
+        require(np.isfinite(margins).all(), "theta", "coefficients of finite margins", theta)
         sizes = [len(self.targets) if name == self.label else 1 for name in self.names]
         return margins, self.targets.reshape(sizes)
 

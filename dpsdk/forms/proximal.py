@@ -12,7 +12,7 @@ from hashlib import sha256
 import numpy as np
 
 from dpsdk._arrays import frozen_copy
-from dpsdk._checks import shown, to_array, to_finite
+from dpsdk._checks import require, to_array, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -44,8 +44,7 @@ def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:
 
 def _to_strength(value: float) -> float:
     number = float(to_finite("strength", value))
-    if not 0.0 <= number <= _LARGEST_STRENGTH:
-        raise InvalidArgument("strength", "a number from 0 to 1e100", shown(value))
+    require(0.0 <= number <= _LARGEST_STRENGTH, "strength", "a number from 0 to 1e100", value)
     return number + 0.0
 
 
@@ -89,10 +88,10 @@ class ProximalGapForm(Gap):
     """A proximal gap is never asked for its size."""
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.gradient, LinearForm):
-            raise InvalidArgument("gradient", "a LinearForm", shown(self.gradient))
-        if not isinstance(self.over, Ball | Box | Simplex):
-            raise InvalidArgument("over", "a Ball, Box or Simplex", shown(self.over))
+        require(isinstance(self.gradient, LinearForm), "gradient", "a LinearForm", self.gradient)
+        require(
+            isinstance(self.over, Ball | Box | Simplex), "over", "a Ball, Box or Simplex", self.over
+        )
         if self.theta.shape != (self.gradient.rows,):
             expected = f"{self.gradient.rows} numbers, one for each function of the gradient"
             raise InvalidArgument("theta", expected, f"shape {self.theta.shape}")

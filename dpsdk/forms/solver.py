@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsdk._arrays import ByNumbers, Lasting, frozen_copy
-from dpsdk._checks import described, shown, to_array, to_count, to_finite
+from dpsdk._checks import described, require, shown, to_array, to_count, to_finite
 from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.design import Design
@@ -121,13 +121,11 @@ def minimise(
         The most Newton steps, for each width of smoothing if the loss has kinks. Of gradients there
         are at most 1,000 after these.
     """
-    if not isinstance(design, Design):
-        raise InvalidArgument("design", "a Design", shown(design))
+    require(isinstance(design, Design), "design", "a Design", design)
     numbers, size = _vector("labels", labels, None), design.features
     design.require([block.shape for block in design.blocks], labels=len(numbers))
     _check_loss(loss, numbers)
-    if not isinstance(over, Ball | Box | Simplex):
-        raise InvalidArgument("over", "a Ball, a Box or a Simplex", shown(over))
+    require(isinstance(over, Ball | Box | Simplex), "over", "a Ball, a Box or a Simplex", over)
     over.require(size)
     objective = Objective(
         design,
@@ -327,8 +325,7 @@ def _dual_averaging(objective: Objective, point: Point, goal: float) -> tuple[Po
 
 
 def _check_loss(loss: Loss, labels: Floats) -> None:
-    if not isinstance(loss, Loss):
-        raise InvalidArgument("loss", "a Loss", shown(loss))
+    require(isinstance(loss, Loss), "loss", "a Loss", loss)
     reason = loss.reason_against(labels)
     if loss.convex is not True:
         reason = "it is declared not to be convex"

@@ -8,8 +8,7 @@ import math
 from abc import abstractmethod
 from typing import Self
 
-from dpsdk._checks import shown
-from dpsdk.errors import InvalidArgument
+from dpsdk._checks import require
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.seeking import inside, seek
@@ -122,13 +121,11 @@ class Hypothesis(Distribution):
 
 def to_finite_float(parameter: str, value: float) -> float:
     """A finite number, such as a target or a step."""
-    if not math.isfinite(value):
-        raise InvalidArgument(parameter, "a finite number", shown(value))
+    require(math.isfinite(value), parameter, "a finite number", value)
     return float(value)
 
 
 def to_weight(weight: float) -> float:
     """A number in [0, 1]."""
-    if not 0.0 <= weight <= 1.0:
-        raise InvalidArgument("weight", "a number in [0, 1]", shown(weight))
+    require(0.0 <= weight <= 1.0, "weight", "a number in [0, 1]", weight)
     return float(weight)

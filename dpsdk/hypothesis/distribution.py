@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dpsdk._checks import shown
+from dpsdk._checks import require, shown
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -261,8 +261,7 @@ def nowhere() -> InvalidArgument:
 
 def check_domain(domain: Domain) -> None:
     """Refuse what is no domain."""
-    if not isinstance(domain, Domain):
-        raise InvalidArgument("domain", "a domain", shown(domain))
+    require(isinstance(domain, Domain), "domain", "a domain", domain)
 
 
 def reached(weights: Floats, levels: Floats) -> Ints:

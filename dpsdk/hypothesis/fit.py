@@ -20,7 +20,7 @@ from copy import copy
 
 import numpy as np
 
-from dpsdk._checks import shown, to_finite
+from dpsdk._checks import require, shown, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -177,8 +177,7 @@ class EntropicFit:
         values = np.array(shares, dtype=np.float64)
         if values.shape != (block.rows,) or not np.isfinite(values).all():
             raise InvalidArgument("shares", f"{block.rows} finite numbers", shown(shares))
-        if not 0 < deviation < math.inf:
-            raise InvalidArgument("deviation", "a finite number above 0", shown(deviation))
+        require(0 < deviation < math.inf, "deviation", "a finite number above 0", deviation)
         self.check(block)
         places = [self._domain.position(name) for name in block.names]
         axes = tuple(sorted(places))

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_count, to_fraction, to_probability
+from dpsdk._checks import require, shown, to_count, to_fraction, to_probability
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
@@ -292,8 +292,7 @@ def share_of(start: Start) -> Fraction:
     """The share of the budget that a start of any author says it may take."""
     expected = "one whose share is a number of at least 0 and below 1"
     share = to_fraction("start", start.share, expected)
-    if not 0 <= share < 1:
-        raise InvalidArgument("start", expected, shown(share))
+    require(0 <= share < 1, "start", expected, share)
     return share
 
 
@@ -314,8 +313,7 @@ def opened(
 
 
 def _to_distribution(distribution: Distribution) -> Distribution:
-    if not isinstance(distribution, Distribution):
-        raise InvalidArgument("distribution", "a distribution", shown(distribution))
+    require(isinstance(distribution, Distribution), "distribution", "a distribution", distribution)
     # What moves is copied, so that the start stays as it is.
     return distribution.copy() if isinstance(distribution, Hypothesis) else distribution
 
@@ -395,8 +393,10 @@ def to_start(value: StartLike | None) -> Start | None:
     if isinstance(value, Distribution):
         return Given(value)
     named = {"pairs": Pairs(), "product": Product(), "uniform": Uniform()}
-    if isinstance(value, str) and value in named:
-        return named[value]
+    # By the characters alone, whatever a subclass says of them.
+    name = str.__str__(value) if isinstance(value, str) else ""
+    if name in named:
+        return named[name]
     expected = '"pairs", "product", "uniform", a start or a distribution'
     raise InvalidArgument("start", expected, shown(value))
 

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from dpsdk._arrays import frozen_integers
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import require, shown, to_integer
 from dpsdk._frames import ColumnKind
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.data.frames import require_narwhals
@@ -345,8 +345,7 @@ def _to_whole(parameter: str, values: object, expected: str) -> Array:
 def _to_outside_count(count: int) -> int:
     expected = "a whole number of at least 0, or None"
     number = to_integer("outside_count", count, expected)
-    if not 0 <= number <= _EXACT:
-        raise InvalidArgument("outside_count", expected, shown(number))
+    require(0 <= number <= _EXACT, "outside_count", expected, number)
     return number
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_count, to_integer
+from dpsdk._checks import require, shown, to_count, to_integer
 from dpsdk._records import Factory, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource, SystemNoise
@@ -65,8 +65,7 @@ class Halving:
     def update(self, state: Bools, predictions: Bools, signal: bool) -> Bools:  # noqa: FBT001 - the other prediction
         """The survivors that were right. Raises `InvalidArgument` if all were wrong."""
         left: Bools = state & (_to_predictions(predictions, self.experts) == signal)
-        if not left.any():
-            raise InvalidArgument("signal", "what some perfect expert predicted", shown(signal))
+        require(left.any(), "signal", "what some perfect expert predicted", signal)
         return left
 
     def mistake_bound(self) -> int:
@@ -187,8 +186,12 @@ class RandomizedMultiplicativeWeights(WeightsRule):
     rate: float = field(default=Factory(_default_rate, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
-        if not (0 < self.rate <= 0.5 or (self.rate == 0 and self.experts == 1)):
-            raise InvalidArgument("rate", "a number in (0, 1/2]", shown(self.rate))
+        require(
+            0 < self.rate <= 0.5 or (self.rate == 0 and self.experts == 1),
+            "rate",
+            "a number in (0, 1/2]",
+            self.rate,
+        )
 
     @override
     def update(self, state: Floats, losses: Floats) -> Floats:
@@ -233,8 +236,12 @@ class Hedge(WeightsRule):
 
     def __attrs_post_init__(self) -> None:
         best = _hedge_rate(self)
-        if not (0 < self.rate < math.inf or self.rate == best):
-            raise InvalidArgument("rate", "a finite number above 0", shown(self.rate))
+        require(
+            0 < self.rate < math.inf or self.rate == best,
+            "rate",
+            "a finite number above 0",
+            self.rate,
+        )
 
     @override
     def update(self, state: Floats, losses: Floats) -> Floats:

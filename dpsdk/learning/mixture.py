@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpsdk._checks import shown, to_array, to_count
+from dpsdk._checks import require, shown, to_array, to_count
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.hypothesis import Mixture, Streams
@@ -93,8 +93,7 @@ def fit_mixture(
     >>> fitted.table(("a", "b")).round(3).tolist()
     [[0.4, 0.1], [0.1, 0.4]]
     """
-    if not isinstance(domain, Domain):
-        raise InvalidArgument("domain", "a domain", shown(domain))
+    require(isinstance(domain, Domain), "domain", "a domain", domain)
     many = _to_count("components", components, _COMPONENTS)
     steps = _to_count("iterations", iterations, _ITERATIONS)
     labels = sum(domain.shape)
@@ -144,8 +143,7 @@ def _step(
 
 def _together(domain: Domain, tables: Mapping[tuple[str, ...], Array], starts: Ints) -> Floats:
     """All tables as one symmetric matrix over all labels, each with a sum of 1 on either side."""
-    if not isinstance(tables, Mapping):
-        raise InvalidArgument("tables", "a mapping from names to tables", shown(tables))
+    require(isinstance(tables, Mapping), "tables", "a mapping from names to tables", tables)
     whole = np.zeros((int(starts[-1]), int(starts[-1])))
     for names, given in tables.items():
         if not isinstance(names, tuple) or len(names) not in (1, 2) or len(set(names)) < len(names):

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import require, shown, to_integer
 from dpsdk._records import define, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
@@ -67,8 +67,7 @@ def hoeffding_drop(gap: float, width: float = 1.0) -> float:
 def kl_bernoulli(a: float, b: float) -> float:
     """The relative entropy, in nats, of a coin of probability `a` from one of probability `b`."""
     for parameter, value in (("a", a), ("b", b)):
-        if not 0 <= value <= 1:
-            raise InvalidArgument(parameter, "a number in [0, 1]", shown(value))
+        require(0 <= value <= 1, parameter, "a number in [0, 1]", value)
     return _entropy_part(a, b) + _entropy_part(1 - a, 1 - b)
 
 
@@ -108,8 +107,7 @@ class PotentialMeter:
     __slots__ = ("_cap", "_used")
 
     def __init__(self, cap: float) -> None:
-        if not cap > 0:
-            raise InvalidArgument("cap", "a number above 0", shown(cap))
+        require(cap > 0, "cap", "a number above 0", cap)
         self._cap = float(cap)
         self._used = 0.0
 
@@ -192,8 +190,7 @@ def step_towards(
 
 
 def _to_alpha(alpha: float) -> float:
-    if not 0 < alpha <= 1:
-        raise InvalidArgument("alpha", "a number in (0, 1]", shown(alpha))
+    require(0 < alpha <= 1, "alpha", "a number in (0, 1]", alpha)
     return float(alpha)
 
 
@@ -382,12 +379,10 @@ def _move(
 
 
 def _to_gap(parameter: str, value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise InvalidArgument(parameter, "a finite number of at least 0", shown(value))
+    require(0 <= value < math.inf, parameter, "a finite number of at least 0", value)
     return float(value)
 
 
 def _to_width(width: float) -> float:
-    if not 0 < width < math.inf:
-        raise InvalidArgument("width", "a finite number above 0", shown(width))
+    require(0 < width < math.inf, "width", "a finite number above 0", width)
     return float(width)

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpsdk._checks import shown, to_positive
+from dpsdk._checks import require, shown, to_positive
 from dpsdk._records import fields, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.losses.checking import convex_range, examine, to_labels, to_span
@@ -196,8 +196,9 @@ class Loss(ABC):
 def to_width(parameter: str, value: float | Fraction) -> float:
     """Read a positive finite number of moderate size."""
     number = to_positive(parameter, value)
-    if not Fraction(1, 10**100) <= number <= 10**100:
-        raise InvalidArgument(parameter, "a number from 1e-100 to 1e100", shown(value))
+    require(
+        Fraction(1, 10**100) <= number <= 10**100, parameter, "a number from 1e-100 to 1e100", value
+    )
     return float(number)
 
 

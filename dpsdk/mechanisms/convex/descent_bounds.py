@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpsdk._checks import shown, to_beta, to_count, to_finite, to_positive
+from dpsdk._checks import require, shown, to_beta, to_count, to_finite, to_positive
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers import largest
@@ -66,8 +66,7 @@ _PLACES = 2.0**-50
 def to_ridge(value: float) -> float:
     """Read a ridge, a number of at least 0."""
     number = float(to_finite("ridge", value))
-    if not 0.0 <= number <= 1e100:
-        raise InvalidArgument("ridge", "a number from 0 to 1e100", shown(value))
+    require(0.0 <= number <= 1e100, "ridge", "a number from 0 to 1e100", value)
     return number
 
 

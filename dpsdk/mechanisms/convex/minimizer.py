@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, require
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.codec import AMOUNT, Nested
-from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.arguments import ZERO, check_convex, to_epsilon, to_zero_delta
@@ -21,8 +20,7 @@ __all__ = ["PrivateMinimizer"]
 
 
 def _oracle(_: object, __: object, value: Oracle) -> None:
-    if not isinstance(value, Oracle):
-        raise InvalidArgument("oracle", "an oracle, such as Corrected()", shown(value))
+    require(isinstance(value, Oracle), "oracle", "an oracle, such as Corrected()", value)
 
 
 @frozen(eq=False)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpsdk._checks import shown, to_beta, to_count, to_integer
+from dpsdk._checks import require, shown, to_beta, to_count, to_integer
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Nested, written
@@ -97,8 +97,7 @@ class Sketch(Oracle):
     _beta: float | None = field(default=None, converter=optional_beta, alias="_beta")
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.descent, NoisyDescent):
-            raise InvalidArgument("descent", "a NoisyDescent", shown(self.descent))
+        require(isinstance(self.descent, NoisyDescent), "descent", "a NoisyDescent", self.descent)
         if self.descent.ridge:
             # The length of Φᵀθ is not that of θ.
             raise InvalidArgument("descent", "one without a ridge", shown(self.descent))
@@ -377,8 +376,7 @@ class SketchedProblem:
     @classmethod
     def of(cls, form: ConvexForm, size: int) -> SketchedProblem:
         """The constants of a query over a ball."""
-        if not isinstance(form, ConvexForm):
-            raise InvalidArgument("form", "that of a ConvexMinimization", shown(form))
+        require(isinstance(form, ConvexForm), "form", "that of a ConvexMinimization", form)
         return _problem(form, size, _WIDER * _radius(form) * longest(form.coordinates))
 
     def distortion(self, beta: float) -> float:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
+from dpsdk._checks import require, shown, to_amount, to_beta, to_count, to_delta
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
@@ -78,8 +78,7 @@ def _start(value: StartLike | None) -> Start:
 
 def _alpha(value: float) -> float:
     number = float(to_amount("alpha", value))
-    if not 0.0 < number < math.inf:
-        raise InvalidArgument("alpha", "a positive number", shown(value))
+    require(0.0 < number < math.inf, "alpha", "a positive number", value)
     return number
 
 
@@ -143,8 +142,12 @@ class TextbookConvexPMW(ModelsMechanism):
     when_spent: WhenSpent = "hypothesis"
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.problem, Problem | SketchedProblem):
-            raise InvalidArgument("problem", "the constants of all models", shown(self.problem))
+        require(
+            isinstance(self.problem, Problem | SketchedProblem),
+            "problem",
+            "the constants of all models",
+            self.problem,
+        )
         if not self.distortion < math.inf:
             expected = "a sketch of more coordinates, which keeps lengths for so many models"
             raise InvalidArgument("problem", expected, shown(self.problem))

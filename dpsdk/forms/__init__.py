@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from dpsdk.forms.design import Coordinates, Design
     from dpsdk.forms.factors import Factor, Weights
     from dpsdk.forms.facts import Facts, Neighbors
-    from dpsdk.forms.gap import Gap, GapForm
+    from dpsdk.forms.gap import Gap, GapForm, ProximalGapForm
     from dpsdk.forms.linear import Counts, LinearForm
     from dpsdk.forms.members import Members
-    from dpsdk.forms.proximal import ProximalGapForm
     from dpsdk.forms.ranges import Groups, Identity, Prefix, Range, Ranges
     from dpsdk.forms.residuals import Residual
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
@@ -34,10 +33,9 @@ else:
             "design": "Coordinates Design",
             "factors": "Factor Weights",
             "facts": "Facts Neighbors",
-            "gap": "Gap GapForm",
+            "gap": "Gap GapForm ProximalGapForm",
             "linear": "Counts LinearForm",
             "members": "Members",
-            "proximal": "ProximalGapForm",
             "ranges": "Groups Identity Prefix Range Ranges",
             "residuals": "Residual",
             "sensitivity": "Sensitivity",

@@ -1,21 +1,31 @@
-"""Gap forms: how far the rows are from public answers."""
+"""Gaps: how far the rows are from public answers, or coefficients from the best ones.
+
+A proximal gap is what a linear model of the loss at θ, less a quadratic, allows to be gained within
+a convex set; theorems and sources are in docs/explanation/proofs/proximal-gap.md.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
 
 from dpsdk._arrays import frozen_copy
+from dpsdk._checks import require, to_array, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.base import Form
+from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import LinearForm
-from dpsdk.typing import Floats
+from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms.steps import Steps, written
+from dpsdk.typing import Array, Floats
 
-__all__ = ["Gap", "GapForm"]
+__all__ = ["Gap", "GapForm", "ProximalGapForm"]
 
 
 class Gap(Form):
@@ -102,3 +112,144 @@ class GapForm(Gap):
     def around(cls, form: LinearForm, rates: Floats) -> GapForm:
         """Absolute gaps from public shares of the rows."""
         return cls(form, rates, np.zeros(form.rows))
+
+
+_GAPS = b"dpsdk proximal gap form 1\0"
+
+_LARGEST_STRENGTH = 1e100
+
+
+def _to_theta(values: Array | Sequence[float], name: str = "theta") -> Floats:
+    numbers = to_array(name, values, "finite numbers")
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
+        raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
+    return frozen_copy(numbers + 0.0)  # a zero has no sign here
+
+
+def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:
+    return None if values is None else _to_theta(values, "shift")
+
+
+def _to_strength(value: float) -> float:
+    number = float(to_finite("strength", value))
+    require(0.0 <= number <= _LARGEST_STRENGTH, "strength", "a number from 0 to 1e100", value)
+    return number + 0.0
+
+
+@frozen(eq=False)
+class ProximalGapForm(Gap):
+    """One gap: by how much coefficients θ may be improved, judged by the gradient at them.
+
+    The gap is the maximum over θ' of the set of Σ_x ⟨g_x, θ - θ'⟩ - ½·strength·‖θ - θ'‖², summed
+    over all rows x, with the shift in each g_x: in rows, so that it is the number of rows times
+    that of the average. Where g_x is the gradient of a convex loss at θ, the summed loss of θ
+    exceeds its minimum over the set by no more; with a strength above 0 this needs an average loss
+    that is so strongly convex, on which privacy does not depend. `sensitivity` says how far a row
+    moves it: for a watch, which reads it without minimising anything (Frank and Wolfe 1956; as a
+    query in place of the excess of Ullman 2015).
+
+    Raises `InvalidArgument` if an argument is not as described. Raises `TooLarge` if the gradient
+    would be written out with more than 2^24 weights.
+
+    Parameters
+    ----------
+    gradient
+        One function a coefficient: g_x, the gradient at θ of what a row x costs. Rows outside the
+        domain cost nothing.
+    theta
+        The coefficients, public, in the set.
+    over
+        The set: a `Ball`, `Box` or `Simplex`.
+    strength
+        From 0, by default, to 1e100.
+    shift
+        What is added to the gradient of every row, of those outside the domain as well, such as
+        that of a ridge; as many public numbers as coefficients, and nothing if left out.
+    """
+
+    gradient: LinearForm
+    theta: Floats = field(converter=_to_theta)
+    over: ConvexSet
+    strength: float = field(default=0.0, converter=_to_strength)
+    shift: Floats | None = field(default=None, converter=_to_shift)
+    numeric: bool = field(init=False, default=False)
+    """A proximal gap is never asked for its size."""
+
+    def __attrs_post_init__(self) -> None:
+        require(isinstance(self.gradient, LinearForm), "gradient", "a LinearForm", self.gradient)
+        require(
+            isinstance(self.over, Ball | Box | Simplex), "over", "a Ball, Box or Simplex", self.over
+        )
+        if self.theta.shape != (self.gradient.rows,):
+            expected = f"{self.gradient.rows} numbers, one for each function of the gradient"
+            raise InvalidArgument("theta", expected, f"shape {self.theta.shape}")
+        if self.shift is not None and self.shift.shape != self.theta.shape:
+            expected = f"{len(self.theta)} numbers, one for each coefficient"
+            raise InvalidArgument("shift", expected, f"shape {self.shift.shape}")
+        self.over.require(len(self.theta))
+        if not self.over.contains(self.theta):
+            raise InvalidArgument("theta", "coefficients of the set", "others")
+
+    @classmethod
+    def of(
+        cls, form: ConvexForm, theta: Array | Sequence[float], strength: float = 0.0
+    ) -> ProximalGapForm:
+        """The gap of a model at θ.
+
+        At the kink of a loss its derivative is one of several slopes: the gap bounds the excess
+        still, but need not be small at any θ. Smooth such a loss first.
+        """
+        return cls(form.gradient(theta), theta, form.over, strength)
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]  # derived here, a field elsewhere
+        return self.gradient.domain
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    @property
+    def identity(self) -> bytes:
+        """The same for the same gap, and for no other; see `LinearForm`."""
+        digest = sha256(_GAPS + self.gradient.identity + self.theta.astype("<f8").tobytes())
+        digest.update(repr((self.over, self.strength)).encode())
+        if self.shift is not None:
+            digest.update(b"shift" + self.shift.astype("<f8").tobytes())
+        return digest.digest()
+
+    @property
+    def steps(self) -> Steps:
+        """The ways from coefficients of the set to θ, which the gap is a maximum over."""
+        return Steps(self.theta, self.over, self.strength)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves the gap at the most, in rows, under either relation."""
+        return max(self._moved(replaced=replaced, outside=True) for replaced in (False, True))
+
+    def moved(self, facts: Facts) -> float:
+        """How far one record moves the gap at the most between tables of such facts, in rows.
+
+        Up to the roundings of floats, which it allows for; under replace-one neighbours at most
+        twice the largest |⟨g_x, θ - θ'⟩|. An upper bound where the pairs of cells that may be the
+        farthest apart are too many to be compared.
+        """
+        return self._moved(replaced=facts.replaced, outside=facts.outside)
+
+    def _moved(self, *, replaced: bool, outside: bool) -> float:
+        weights = written(self.gradient)
+        return self.steps.moved(weights, replaced=replaced, outside=outside, shift=self.shift)
+
+    def value(self, tables: Tables, rows: float = 1.0) -> float:
+        """The gap of public weights of the cells, such as those of a distribution, in floats.
+
+        All weights add up to `rows`, with those of rows outside the domain: 1 for shares, so that
+        the gap is that of the average.
+        """
+        names = self.gradient.names
+        weights = np.asarray(tables.table(names), dtype=np.float64).reshape(-1)
+        sums = written(self.gradient) @ weights
+        if self.shift is not None:
+            sums = sums + rows * self.shift
+        return self.over.gap(self.theta, sums, ridge=self.strength * rows)

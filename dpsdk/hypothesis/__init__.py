@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from dpsdk._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dpsdk.hypothesis.base import Hypothesis
     from dpsdk.hypothesis.dense import DenseHypothesis
-    from dpsdk.hypothesis.distribution import Distribution
+    from dpsdk.hypothesis.distribution import Distribution, Hypothesis
     from dpsdk.hypothesis.mixture import Mixture
     from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
     from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
@@ -17,9 +16,8 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "base": "Hypothesis",
             "dense": "DenseHypothesis",
-            "distribution": "Distribution",
+            "distribution": "Distribution Hypothesis",
             "mixture": "Mixture",
             "piecewise": "PiecewiseHypothesis",
             "start": "Given Pairs Product Start Uniform",

@@ -13,9 +13,15 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
-from dpsdk.hypothesis.base import Hypothesis, to_finite_float, to_weight
 from dpsdk.hypothesis.cells import Cells
-from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
+from dpsdk.hypothesis.distribution import (
+    Distribution,
+    Hypothesis,
+    nowhere,
+    to_finite_float,
+    to_outside,
+    to_weight,
+)
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.layout import check_written, function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals

@@ -25,8 +25,8 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import FormBlock, LinearForm
-from dpsdk.hypothesis.chains import Axes, Chain
 from dpsdk.hypothesis.dense import DenseHypothesis
+from dpsdk.hypothesis.marginals import Axes, Chain
 from dpsdk.typing import Floats
 
 __all__ = ["FIT_LIMIT", "EntropicFit"]

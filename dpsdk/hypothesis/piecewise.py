@@ -14,8 +14,14 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Block, Identity, Kronecker, LinearForm
 from dpsdk.forms.linear import TABLE_LIMIT
-from dpsdk.hypothesis.base import Hypothesis, to_finite_float, to_weight
-from dpsdk.hypothesis.distribution import Distribution, reached, to_outside
+from dpsdk.hypothesis.distribution import (
+    Distribution,
+    Hypothesis,
+    reached,
+    to_finite_float,
+    to_outside,
+    to_weight,
+)
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.seeking import move_share
 from dpsdk.hypothesis.streams import Streams

@@ -13,7 +13,7 @@ from dpsdk.forms import LinearForm
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
-    from dpsdk.hypothesis.base import Hypothesis
+    from dpsdk.hypothesis.distribution import Hypothesis
 
 __all__ = ["Tilted", "inside", "move_share", "seek"]
 

@@ -21,10 +21,9 @@ from dpsdk.codec import AMOUNT, INTEGER, Member, Nested, OrNone, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
-from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT, DenseHypothesis
 from dpsdk.hypothesis.digests import DISTRIBUTION
-from dpsdk.hypothesis.distribution import Distribution
+from dpsdk.hypothesis.distribution import Distribution, Hypothesis
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms

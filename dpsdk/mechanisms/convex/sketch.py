@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dpsdk._checks import require, shown, to_beta, to_count, to_integer
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.codec import ENDLESS, INTEGER, NUMBER, Nested, written
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
@@ -60,11 +60,9 @@ def distortion(size: int, vectors: int, beta: float) -> float:
 
 
 def _size(value: int | None) -> int | None:
-    if value is None:
-        return None
-    size = to_integer("size", value, "a positive number of coordinates")
-    if size < 1:
-        raise InvalidArgument("size", "a positive number of coordinates", shown(value))
+    expected = "a positive number of coordinates"
+    size = None if value is None else to_integer("size", value, expected)
+    require(size is None or size >= 1, "size", expected, value)
     return size
 
 
@@ -131,35 +129,34 @@ class Sketch(Oracle):
         return cls(size=size, descent=descent, _beta=checked)
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
-        plan = self._planned(form, terms, total)
+        bound = self._planned(form, terms, total)
         # What is paid is the same for every Φ; that of 0 stands for one that is yet to be drawn.
-        sketched, _ = _sketched(form, plan.size, to_key(0), plan.grown)
-        if plan.bound is None:
+        sketched, _ = self._drawn(form, to_key(0), bound)
+        if bound is None:
             quote = self.descent.quote(sketched, terms, total)
             return Quote(quote.at_open, quote.at_most, _UNPROMISED)
-        check_gradient(sketched, plan.bound.runs, terms)
-        return Quote(Cost(), plan.bound.runs.cost, plan.bound)
+        check_gradient(sketched, bound.runs, terms)
+        return Quote(Cost(), bound.runs.cost, bound)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """As of `Oracle`. No solver runs and certifies a gap, which is infinite."""
-        plan = self._planned(form, kernel.terms, total)
-        sketched, matrix = _sketched(form, plan.size, to_key(kernel.randomness), plan.grown)
-        bound = plan.bound
+        bound = self._planned(form, kernel.terms, total)
+        sketched, matrix = self._drawn(form, to_key(kernel.randomness), bound)
         if bound is None:
-            found, accuracy = self.descent.minimise(sketched, kernel, total), _UNPROMISED
-            return Measurement(np.append(matrix.T @ found.values[:-1], math.inf), accuracy)
+            found, known = self.descent.minimise(sketched, kernel, total), _UNPROMISED
+            return Measurement(np.append(matrix.T @ found.values[:-1], math.inf), known)
         kept = longest(sketched.coordinates) <= bound.problem.longest(bound.planned)
-        theta, known = descend(
+        theta, accuracy = descend(
             sketched, bound.descent.descent, bound.runs, kernel, bound if kept else _LENGTHENED
         )
-        return Measurement(np.append(matrix.T @ theta, math.inf), known)
+        return Measurement(np.append(matrix.T @ theta, math.inf), accuracy)
 
     def alpha0(self, form: ConvexForm, terms: Terms, total: Total, beta: float, /) -> float:
         """α₀: what the excess risk does not exceed with probability 1 - beta. Public, and free.
 
         Raises `InvalidArgument` if it is not of `textbook`, or as that says.
         """
-        bound = self._planned(form, terms, total).bound
+        bound = self._planned(form, terms, total)
         if bound is None:
             raise InvalidArgument("Sketch", "one of Sketch.textbook", repr(self))
         return bound.error(beta)
@@ -169,17 +166,9 @@ class Sketch(Oracle):
     ) -> tuple[ConvexForm, Floats]:
         """The query on the sketch, and Φ: a θ of the sketched query answers as Φᵀθ.
 
-        Public, and free. So a whole query can be sketched before it is watched, as theorem 4.4 has
-        it.
-
-        Parameters
-        ----------
-        form
-            A query over a ball.
-        seed
-            Of Φ, public; from the operating system if left out.
-        size
-            The number of combinations; that of the oracle if left out.
+        Public, and free. So a whole query over a ball can be sketched before it is watched, as
+        theorem 4.4 has it. The public seed of Φ comes from the operating system, and the number of
+        combinations is that of the oracle, if left out.
         """
         taken = size or self.size
         if taken is None:
@@ -188,6 +177,13 @@ class Sketch(Oracle):
         _check_size(form, taken)
         return _sketched(form, taken, to_key(seed), self._excess(form, taken))
 
+    def _drawn(
+        self, form: ConvexForm, key: bytes, bound: SketchAccuracy | None
+    ) -> tuple[ConvexForm, Floats]:
+        if bound is None:
+            return _sketched(form, self.size or 1, key, 0.0)
+        return _sketched(form, bound.problem.size, key, bound.planned)
+
     def _excess(self, form: ConvexForm, size: int) -> float:
         """By how much the square of the radius grows."""
         if self._beta is None:
@@ -195,25 +191,25 @@ class Sketch(Oracle):
         e = distortion(size, _vectors(form), self._beta / 2)
         return e if e < math.inf else _WORST
 
-    def _planned(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+    def _planned(self, form: ConvexForm, terms: Terms, total: Total) -> SketchAccuracy | None:
+        """The promise with the least bound; None of a descent that promises nothing."""
         _radius(form)
         if self._beta is None:
-            size = self.size or 1
-            _check_size(form, size)
-            return _Plan(size, 0.0, None)
+            _check_size(form, self.size or 1)
+            return None
         if terms.facts.rows is None:
             reason = "its bound is of an average over the rows, whose number is private here"
             raise PublicSizeRequired("Sketch.textbook", reason)
         least = math.floor(24.0 * math.log((5.0 * _vectors(form) + 1.0) / (self._beta / 2))) + 1
         sizes = [self.size] if self.size is not None else _sizes(least, form.dimension - 1)
-        known = [(size, self._bound(form, size, terms, total)) for size in sizes if size >= least]
+        known = [self._bound(form, size, terms, total) for size in sizes if size >= least]
         if not known:
             got = f"{form.dimension} features" if self.size is None else f"size={self.size}"
             expected = f"of {least} coordinates or more, and of fewer than there are features"
             raise InvalidArgument("a sketch", expected, got)
-        size, bound = min(known, key=lambda one: one[1].error(self._beta or 1.0))
-        _check_size(form, size)
-        return _Plan(size, self._excess(form, size), bound)
+        bound = min(known, key=lambda one: one.error(self._beta or 1.0))
+        _check_size(form, bound.problem.size)
+        return bound
 
     def _bound(self, form: ConvexForm, size: int, terms: Terms, total: Total) -> SketchAccuracy:
         e = self._excess(form, size)
@@ -256,15 +252,6 @@ class SketchAccuracy(ScalarAccuracy):
         return self.problem.lost(e) + self.descent.error(half) if e <= self.planned else math.inf
 
 
-@frozen
-class _Plan:
-    """The size of a sketch, by how much the square of its radius grows, and what is promised."""
-
-    size: int
-    grown: float
-    bound: SketchAccuracy | None
-
-
 def _radius(form: ConvexForm) -> float:
     if not isinstance(form, ConvexForm):
         raise QueryError("", "asks for no model; Sketch answers ConvexMinimization only")
@@ -305,12 +292,7 @@ def _sketched(form: ConvexForm, size: int, key: bytes, e: float) -> tuple[Convex
         values = values + np.tensordot(part, one.spread(names), axes=1)
         start += one.width
     ball = Ball(_radius(form) * math.sqrt(1.0 + e))
-    return (
-        ConvexForm(
-            form.domain, [Coordinates(names, values)], form.label, form.targets, form.loss, ball
-        ),
-        matrix,
-    )
+    return evolve(form, coordinates=[Coordinates(names, values)], over=ball), matrix
 
 
 def _normal(count: int, key: bytes) -> Floats:

@@ -20,8 +20,7 @@ from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import Kernel, Reference
 from dpsdk.learning.mixture import fit_mixture
-from dpsdk.learning.raking import onto_simplex, rake, sums
-from dpsdk.learning.shrinkage import Cap, shrink
+from dpsdk.learning.raking import Cap, onto_simplex, rake, shrink, sums
 from dpsdk.mechanisms.arguments import check_linear
 from dpsdk.mechanisms.base import FittedTable
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, below

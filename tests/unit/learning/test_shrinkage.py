@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from dpsdk.forms.residuals import centred as projected
-from dpsdk.learning.raking import margins_of, rake
-from dpsdk.learning.shrinkage import _STRENGTHS, Cap, _penalised, shrink
+from dpsdk.learning.raking import _STRENGTHS, Cap, _penalised, margins_of, rake, shrink
 
 
 def centred(tables):

@@ -120,7 +120,21 @@ class GuardedStrategy(ModelStream):
                     raise
                 self._spent = True
                 return _from_hypothesis(theta, gap, _UNCHECKED)
-        accuracy = excess_below(seen, form, self._schedule, self._facts, run)
+        drift = 0.0
+        if seen.gap is not None:
+            drift = drift_of(self._schedule.watching, seen.gap.form, self._facts)
+        accuracy = WatchedExcess(
+            self._schedule,
+            self._facts,
+            run,
+            drift,
+            seen.certificate,
+            form.over.diameter(form.dimension),
+            seen.narrow,
+            seen.ranges,
+            seen.places,
+            form.constants.range,
+        )
         return _from_hypothesis(theta, gap, accuracy)
 
     def _measured(
@@ -135,9 +149,7 @@ class GuardedStrategy(ModelStream):
         deviation = noise.law.standard_deviation() * noise.step / rows
         result = correct(form, self._hypothesis, theta, gradient, deviation)
         self._learn(seen, result.theta - theta, gradient, noise)
-        accuracy: Accuracy = PredictedExcess(result.predicted)
-        if not result.predicted:
-            accuracy = _FLAT
+        accuracy: Accuracy = PredictedExcess(result.predicted) if result.predicted else _FLAT
         return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
 
     def _learn(
@@ -329,25 +341,6 @@ class WatchedExcess(ScalarAccuracy):
         each = self.ranges * min((schedule.threshold + noise) / max(facts.rows or 1, 1), 1.0)
         length = float(np.linalg.norm(np.bincount(self.places, each))) + self.narrow
         return self.certificate + length * self.diameter
-
-
-def excess_below(
-    model: WatchedGradient, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
-) -> WatchedExcess:
-    """How far off a model is that was called good enough."""
-    drift = 0.0 if model.gap is None else drift_of(schedule.watching, model.gap.form, facts)
-    return WatchedExcess(
-        schedule,
-        facts,
-        run,
-        drift,
-        model.certificate,
-        form.over.diameter(form.dimension),
-        model.narrow,
-        model.ranges,
-        model.places,
-        form.constants.range,
-    )
 
 
 def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: float) -> float:

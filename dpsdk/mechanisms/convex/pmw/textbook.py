@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._checks import require, shown, to_amount, to_beta, to_count, to_delta
+from dpsdk._checks import require, to_amount, to_beta, to_count, to_delta
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
@@ -148,36 +148,30 @@ class TextbookConvexPMW(ModelsMechanism):
             "the constants of all models",
             self.problem,
         )
-        if not self.distortion < math.inf:
-            expected = "a sketch of more coordinates, which keeps lengths for so many models"
-            raise InvalidArgument("problem", expected, shown(self.problem))
-        constants = self.constants
-        if not 0.0 < constants.lipschitz * constants.radius < math.inf:
-            expected = "constants of losses and sets that are more than a point"
-            raise InvalidArgument("problem", expected, shown(self.problem))
-        if 0.0 < constants.ridge * constants.radius < _FAINT * constants.lipschitz:
-            expected = f"constants with a ridge of 0, or above {_FAINT:g} of what losses fall by"
-            raise InvalidArgument("problem", expected, shown(self.problem))
-        if not constants.smoothness < math.inf:
-            expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
-            raise InvalidArgument("problem", expected, shown(self.problem))
-        oracle = self.oracle
+        expected = "a sketch of more coordinates, which keeps lengths for so many models"
+        require(self.distortion < math.inf, "problem", expected, self.problem)
+        constants, oracle = self.constants, self.oracle
         ridge = constants.ridge
-        if type(oracle) is not NoisyDescent or not oracle.promises or oracle.ridge != ridge:
-            expected = f"a NoisyDescent.textbook(...) with the ridge of the problem, {ridge:g}"
-            raise InvalidArgument("oracle", expected, shown(oracle))
-        if share_of(self.start):
-            expected = '"uniform" or a public distribution where a promise is made'
-            raise InvalidArgument("start", expected, shown(self.start))
+        expected = "constants of losses and sets that are more than a point"
+        more = 0.0 < constants.lipschitz * constants.radius < math.inf
+        require(more, "problem", expected, self.problem)
+        expected = f"constants with a ridge of 0, or above {_FAINT:g} of what losses fall by"
+        faint = 0.0 < ridge * constants.radius < _FAINT * constants.lipschitz
+        require(not faint, "problem", expected, self.problem)
+        expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
+        require(constants.smoothness < math.inf, "problem", expected, self.problem)
+        expected = f"a NoisyDescent.textbook(...) with the ridge of the problem, {ridge:g}"
+        fits = type(oracle) is NoisyDescent and oracle.promises and oracle.ridge == ridge
+        require(fits, "oracle", expected, oracle)
+        expected = '"uniform" or a public distribution where a promise is made'
+        require(not share_of(self.start), "start", expected, self.start)
         check_when_spent(self.when_spent)
 
     @property
     def distortion(self) -> float:
         """The distortion that the sketch of each model may have; 0 without sketches."""
         one = self.problem
-        if isinstance(one, Problem):
-            return 0.0
-        return one.distortion(self.beta / 2 / self.queries)
+        return 0.0 if isinstance(one, Problem) else one.distortion(self.beta / 2 / self.queries)
 
     @property
     def constants(self) -> Problem:

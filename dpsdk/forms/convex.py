@@ -157,15 +157,10 @@ class ConvexForm(Form):
     ) -> tuple[Floats, float]:
         """The θ of the set with the least Σ w(x) φ(⟨θ, x⟩, y) + ⟨linear, θ⟩ + ½ ridge ‖θ‖².
 
-        Public, and free: tables are public weights, such as a distribution.
-
-        Raises `InvalidArgument` if the weights are not finite numbers of at least 0 or an argument
-        is not as described.
+        Public, and free: tables are public weights w of at least 0, such as a distribution.
 
         Parameters
         ----------
-        tables
-            The weights w, of at least 0.
         linear
             A linear term, of `dimension` numbers; none by default.
         ridge
@@ -190,42 +185,31 @@ class ConvexForm(Form):
             ridge=ridge,
             tolerance=tolerance,
         )
-        theta = np.empty(self.dimension)
-        theta[places] = least.theta
-        return theta, least.gap
+        return least.theta[np.argsort(places)], least.gap
 
     def expand(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
         """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables.
 
         Public, and free. Neither is written out cell by cell, so that models of any admitted size
-        have both.
-
-        Raises `InvalidArgument` if the weights or θ are not as described. Raises `QueryError` if
-        the loss has derivatives there that are NaN, infinite or above 1e100.
+        have both. Raises `QueryError` if the loss has derivatives there that are NaN, infinite or
+        above 1e100.
         """
-        places, (objective, point) = self._places, self._point(tables, theta)
+        objective, point = self._point(tables, theta)
         if not point.finite:
             raise QueryError(described(self.loss), NOT_FINITE)
-        start = point.theta
-        gradient, hessian = np.empty_like(start), np.empty((len(start), len(start)))
-        gradient[places] = point.gradient
-        hessian[np.ix_(places, places)] = objective.hessian(point)
-        return gradient, hessian
+        back = np.argsort(self._places)
+        return point.gradient[back], objective.hessian(point)[np.ix_(back, back)]
 
     def value(self, tables: Tables, theta: Array | Sequence[float]) -> float:
-        """Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables. Public, and free.
-
-        Raises `InvalidArgument` if the weights or θ are not as described.
-        """
+        """Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables. Public, and free."""
         objective, point = self._point(tables, theta)
         return objective.value(point)
 
     def gradient(self, theta: Array | Sequence[float]) -> LinearForm:
         """The gradient of the summed loss at θ: one function a coordinate, φ′(⟨θ, x⟩, y)·x_j.
 
-        Raises `InvalidArgument` if θ is not `dimension` finite numbers. Raises `QueryError` if the
-        loss has a derivative there that is NaN, infinite or above 1e100. Raises `TooLarge` if it
-        would have more than 2^24 weights.
+        Raises `QueryError` if the loss has a derivative there that is NaN, infinite or above 1e100,
+        and `TooLarge` if it would have more than 2^24 weights.
         """
         self._check_weights("a gradient", self.dimension)
         slopes = self._evaluated("derivative", self.loss.derivative, theta)
@@ -236,8 +220,6 @@ class ConvexForm(Form):
 
         Functions are in the order of `pairs`, those with i < j times √2, so that the length of the
         numbers of a record is the Frobenius norm of its matrix. `matrix` reads them.
-
-        Raises `InvalidArgument` or `QueryError` or `TooLarge` as `gradient` does.
         """
         first, second = self.pairs
         self._check_weights("a Hessian", len(first))
@@ -266,8 +248,6 @@ class ConvexForm(Form):
         the numbers of a record have the same length as there, and noise on them hurts no more than
         it does on the best average of all. `moments_from` reads them.
 
-        Raises `TooLarge` as `moments` does.
-
         Returns
         -------
         form, places
@@ -284,8 +264,6 @@ class ConvexForm(Form):
         """The numbers of `moments`, read off those of `distinct_moments`; a linear map.
 
         `values` are one for each function that is distinct, and `places` as they came with it.
-
-        Raises `InvalidArgument` if there are not as many of the one or the other.
         """
         return self._pairs.moments(values, places)
 

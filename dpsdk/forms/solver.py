@@ -50,16 +50,8 @@ _TINY = 1e-300
 class Minimum(Lasting):
     """Coefficients, and by how much their value may exceed the least one.
 
-    Parameters
-    ----------
-    theta
-        The coefficients, a point of the set.
-    value
-        The function there.
-    gap
-        value − minimum is at most this: a certificate, roundings of floats included.
-    steps
-        How many gradients were worked out after the first.
+    `value` is the function at `theta`, a point of the set. value − minimum is at most `gap`: a
+    certificate, roundings of floats included. `steps` gradients were worked out after the first.
     """
 
     theta: Floats = field(converter=frozen_copy, eq=ByNumbers)
@@ -96,21 +88,15 @@ def minimise(
 
     Parameters
     ----------
-    design
-        The feature vectors of the cells.
+    design, over
+        The feature vectors of the cells, and the coefficients that are admitted.
     loss
         A convex loss. `Loss.check` tries whether it keeps what it says; this does not.
-    labels
-        The labels y of a cell, as many as the universe has.
-    weights
-        How much each label of each cell counts, an array (labels, cells) of numbers from 0: shares
-        of the rows, or counts. All labels of a cell have one margin, worked out once.
-    over
-        The coefficients that are admitted.
-    linear
-        An array of as many numbers as there are features, added to the gradient; none if left out.
-    ridge
-        At least 0.
+    labels, weights
+        The labels y of a cell, and how much each counts in each cell, an array (labels, cells) of
+        numbers from 0: shares of the rows, or counts.
+    linear, ridge
+        As many numbers as there are features, added to the gradient; and a number of at least 0.
     start
         Coefficients to begin with, moved into the set; its centre if left out, and where the
         function is beyond floats at these.

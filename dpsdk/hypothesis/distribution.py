@@ -122,11 +122,8 @@ class Distribution(ABC):
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Cells of the named attributes as records, each with its probability.
 
-        Returns
-        -------
-        codes, probabilities
-            For each name the cell numbers of the records, and what each of them is worth. Every
-            cell of some probability is among them; a cell may come several times.
+        For each name the cell numbers of the records, and then what each of them is worth. Every
+        cell of some probability is among them; a cell may come several times.
         """
 
     def sample(self, size: int, seed: Seed | None = None) -> dict[str, list[Label]]:
@@ -143,16 +140,11 @@ class Distribution(ABC):
         Parameters
         ----------
         size
-            How many records.
+            How many records: the length of the list of labels of each attribute.
         seed
             An integer, for a sample that is the same each time, and whose first records are those
             of any longer one; or a generator of numpy, or a source of noise, which give another
             sample each time. Fresh randomness of the operating system by default.
-
-        Returns
-        -------
-        dict
-            For each attribute its labels, a list of length `size`.
         """
         count, attributes = to_size(size), self.domain.attributes
         if count * len(attributes) > _SAMPLED:
@@ -170,16 +162,8 @@ class Distribution(ABC):
 
         Raises `InvalidArgument` if no cell inside the domain has any probability.
 
-        Parameters
-        ----------
-        streams
-            Randomness for `streams.size` records. An attribute uses the numbers that are drawn
-            for its own name.
-
-        Returns
-        -------
-        sequence of Ints
-            For each attribute of the domain, in order, the cell numbers of the records.
+        For each attribute of the domain, in order, those of `streams.size` records. An attribute
+        uses the numbers of the streams that are drawn for its own name.
         """
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -216,11 +200,8 @@ class Distribution(ABC):
     def parts(self) -> tuple[Mapping[str, files.Flag], Mapping[str, Floats | Ints]]:
         """The parts that a file keeps of this distribution, besides its domain.
 
-        Returns
-        -------
-        flags, arrays
-            Flags are truth values, numbers or texts by name; arrays are plain rows of float64 or
-            int64, up to seven of them. Once written under a `kind`, a name keeps its meaning.
+        Flags are truth values, numbers or texts by name; arrays are plain rows of float64 or int64,
+        up to seven of them. Once written under a `kind`, a name keeps its meaning.
         """
 
     @classmethod
@@ -231,12 +212,8 @@ class Distribution(ABC):
         Raises `InvalidArgument` or `TooLarge` if they are not such parts; `load` then names the
         file.
 
-        Parameters
-        ----------
-        domain
-            The universe, as valid as any.
-        flags, arrays
-            Unchecked, apart from the arrays being rows of float64 or int64.
+        The domain is as valid as any; flags and arrays are unchecked, apart from the arrays being
+        rows of float64 or int64.
         """
 
     def _check(self, form: LinearForm) -> None:

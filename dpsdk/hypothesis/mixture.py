@@ -248,18 +248,9 @@ class Mixture(Distribution):
         Raises `InvalidArgument` if the size is no integer of at least 1 or not known, or the seed
         none that is known. Raises `TooLarge` if there would be more than 2^28 codes.
 
-        Parameters
-        ----------
-        size
-            How many records inside the domain; as many as the mixture stands for by default.
-        seed
-            As for `sample`, which draws the same records from it.
-
-        Returns
-        -------
-        SyntheticData
-            With the cell outside the domain where the mixture has one, and there the number of
-            records that is expected beside so many.
+        There are `size` records inside the domain, as many as the mixture stands for by default;
+        and outside, where the mixture has that cell, the number that is expected beside so many.
+        `sample` draws the same records from a seed.
         """
         inside = 1.0 - self.outside_mass
         count = round(self._known_rows() * inside) if size is None else to_size(size)

@@ -89,8 +89,6 @@ class PiecewiseHypothesis(Hypothesis):
 
         Parameters
         ----------
-        domain
-            One ordered attribute.
         starts
             The number of the first cell of each piece: rising integers, the first of them 0.
         masses

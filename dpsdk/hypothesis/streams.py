@@ -64,12 +64,7 @@ class Streams:
     and the first records of a sample are those of any longer one with the same key. All of this is
     public post-processing: nothing private hangs on it.
 
-    Parameters
-    ----------
-    size
-        How many records, at least 0.
-    key
-        32 bytes.
+    There are streams for `size` records, at least 0, from a key of 32 bytes.
     """
 
     __slots__ = ("_key", "size")
@@ -88,15 +83,7 @@ class Streams:
     def levels(self, name: str) -> Floats:
         """For each record a uniform multiple of 2^-53 in [0, 1).
 
-        Parameters
-        ----------
-        name
-            The attribute that is drawn by them.
-
-        Returns
-        -------
-        Floats
-            Shape (size,); the same ones whenever they are asked for.
+        The same ones whenever they are asked for, of shape (size,).
         """
         words = self._words(b"\0", name, 1)[:, 0] >> np.uint64(11)
         return words.astype(np.float64) * 2.0**-53
@@ -107,17 +94,8 @@ class Streams:
         Probabilities are those of a uniform integer of 128 bits times the limit, rounded down:
         they differ from equal ones by less than 2^-64 of their size.
 
-        Parameters
-        ----------
-        name
-            The attribute that is drawn by them. They are independent of its `levels`.
-        limits
-            Shape (size,) or one for all; from 1 to 2^63 - 1.
-
-        Returns
-        -------
-        Ints
-            Shape (size,).
+        Limits are from 1 to 2^63 - 1, of shape (size,) or one for all. The numbers of an attribute
+        are independent of its `levels`.
         """
         if self.size and int(np.min(limits)) < 1:
             raise InvalidArgument("limits", "integers of at least 1", shown(int(np.min(limits))))

@@ -49,12 +49,8 @@ def hoeffding_step(gap: float, width: float = 1.0) -> float:
     at least; this step makes the most of it, 2·gap² / width². Pinsker's inequality says that no
     step can be proven to gain more.
 
-    Parameters
-    ----------
-    gap
-        A lower bound of |f(h) - f(p)|, at least 0.
-    width
-        The distance of the largest from the smallest weight of the function, above 0.
+    `gap` is a lower bound of |f(h) - f(p)|, and `width` the distance of the largest from the
+    smallest weight of the function.
     """
     return 4 * _to_gap("gap", gap) / _to_width(width) ** 2
 
@@ -241,19 +237,8 @@ class QueryMultiplicativeWeights:
         Raises `InvalidArgument` if there is not one truth a query, or if no distribution that the
         hypothesis can reach has such answers: the number of updates exceeded its bound.
 
-        Parameters
-        ----------
-        hypothesis
-            Changed in place.
-        form
-            All queries, with weights in [0, 1].
-        truths
-            Their true answers, an array of length `form.rows`: those of one distribution.
-
-        Returns
-        -------
-        int
-            The number of updates.
+        The hypothesis is changed in place. `form` has all queries, with weights in [0, 1], and
+        `truths` their true answers, those of one distribution. Returns the number of updates.
         """
         wanted = np.asarray(truths, dtype=np.float64)
         if wanted.shape != (form.rows,):
@@ -322,15 +307,9 @@ class Replay:
     def remember(self, form: LinearForm, value: float, radius: float) -> None:
         """Keep a released answer.
 
-        Parameters
-        ----------
-        form
-            A form of one function, with weights in [0, 1] where a meter is to be told.
-        value
-            The released average of the records; brought into [0, 1], or into the limits of the
-            function where these are wider.
-        radius
-            How far it may be from the truth in the good event, at least 0.
+        The form has one function, with weights in [0, 1] where a meter is to be told. `value` is
+        the released average of the records, brought into [0, 1], or into the limits of the function
+        where these are wider; `radius` how far it may be from the truth in the good event.
         """
         if form.rows != 1:
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")

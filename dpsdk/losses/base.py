@@ -36,30 +36,20 @@ Predicts: TypeAlias = Literal["mean", "quantile", "probability", "margin"]
 
 @frozen
 class Constants:
-    """Bounds of a loss on a span of margins, over some labels; in the units of the loss.
-
-    Parameters
-    ----------
-    lipschitz
-        The largest size of the derivative in the margin.
-    smoothness
-        The largest curvature, and how fast the derivative moves with the margin; infinite where
-        the loss has a kink.
-    range
-        By how much the loss of one label varies over the span.
-    scale
-        The largest |φ′(z) (z − z′)| over two margins of the span, which is `lipschitz` times its
-        length for every convex loss (the parameter S of Ullman 2015).
-    self_concordance
-        How many times as large as the curvature its own derivative is in size at the most (Bach
-        2010); 0 where the curvature does not change, infinite where nothing is known.
-    """
+    """Bounds of a loss on a span of margins, over some labels; in the units of the loss."""
 
     lipschitz: float
+    """The largest size of the derivative in the margin."""
     smoothness: float
+    """The largest curvature, and how fast the derivative moves; infinite where there is a kink."""
     range: float
+    """By how much the loss of one label varies over the span."""
     scale: float
+    """The largest |φ′(z) (z − z′)| over two margins of the span, which is `lipschitz` times its
+    length for every convex loss (the parameter S of Ullman 2015)."""
     self_concordance: float = np.inf
+    """How many times as large as the curvature its own derivative is in size at the most (Bach
+    2010); 0 where the curvature does not change, infinite where nothing is known."""
 
 
 class Loss(ABC):

@@ -148,32 +148,22 @@ class CertifiedExcess(ScalarAccuracy):
     """By how much the average loss at θ may exceed the least one over the set, with proof.
 
     Made of what was released, so that asking costs nothing; at any beta by itself.
-
-    Parameters
-    ----------
-    over, theta
-        The set and the point.
-    gradient, tails
-        The measured gradient of the summed loss at θ, and its noise, which is independent of θ.
-    rows
-        The number of rows that the loss is averaged over, as far as it is known.
-    span
-        The largest excess of any θ of the set.
-    curvature
-        What was measured of the Hessian of the summed loss at θ, by noise that is independent of
-        the gradient's; None if nothing was.
-    coefficients
-        Where the least-squares coefficients of the table are, if its moments were measured.
     """
 
     over: ConvexSet
     theta: Floats = field(converter=frozen_copy, eq=ByNumbers)
     gradient: Floats = field(converter=frozen_copy, eq=ByNumbers)
+    """The measured gradient of the summed loss at θ."""
     tails: Tails
+    """Its noise, which is independent of θ."""
     rows: int | Measurement[HalfWidths]
+    """The number of rows that the loss is averaged over, as far as it is known."""
     span: float
+    """The largest excess of any θ of the set."""
     curvature: Curvature | None = field(default=None, repr=False)
+    """The Hessian of the summed loss at θ, measured by noise independent of the gradient's."""
     coefficients: CoefficientSet | None = field(default=None, repr=False)
+    """Where the least-squares coefficients of the table are, if its moments were measured."""
     standing: Standing = field(init=False, default="proven")
     kind: str = field(init=False)
 
@@ -235,15 +225,9 @@ def shares(form: ConvexForm, *, moments: bool = False) -> tuple[Fraction, ...]:
 def batches(form: ConvexForm, *, moments: bool = False) -> int:
     """How many batches a certificate measures: the gradient, and curvature where that may help.
 
-    Public: it follows from the form alone.
-
-    Raises `TooLarge` if a gradient would have more than 2^24 weights. Raises `QueryError` if
-    moments are handed in for another loss.
-
-    Parameters
-    ----------
-    moments
-        Whether measured second moments will be handed in, for a squared loss.
+    Public: it follows from the form alone, and from whether measured second `moments` will be
+    handed in, for a squared loss. Raises `TooLarge` if a gradient would have more than 2^24
+    weights, and `QueryError` if moments are handed in for another loss.
     """
     weights = form.dimension * form.cells
     if weights > WEIGHT_LIMIT:

@@ -33,7 +33,7 @@ from dpsdk.accounting.ledger.books import (
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
-from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock
+from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock, time_of
 from dpsdk.accounting.refusals import refusal
 from dpsdk.accounting.spent import (
     Asked,
@@ -323,7 +323,7 @@ class Odometer:
                 raise _Refused(after, books)
             seen = books, after
             number = books.runs
-            now = self._ledger.now()
+            now = time_of(self._ledger.clock)
             charges: list[Charge] = []
             for run in runs:
                 number += 1

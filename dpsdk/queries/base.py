@@ -187,10 +187,12 @@ class CountingQuery(LinearQuery[A_co]):
             )
 
     def scale(self, facts: Facts, /) -> float:
-        if self.normalized:
-            self.check(facts)
-            return 1.0 if facts.rows is None else 1.0 / facts.rows
-        return 1.0
+        if not self.normalized:
+            return 1.0
+        if facts.rows is None:
+            self.check(facts)  # which raises
+            return 1.0
+        return 1.0 / facts.rows
 
     def constrained(
         self, constraint: Constraint, raw: Floats, facts: Facts, /

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 from weakref import finalize
 
@@ -22,9 +23,8 @@ Clock: TypeAlias = Callable[[], datetime | None]
 """Says what time it is, in a time zone; None where nobody knows. Nothing is decided by it."""
 
 
-def system_clock() -> datetime:
-    """The time of the operating system, in UTC. It may jump, also backwards."""
-    return datetime.now(UTC)
+system_clock: Clock = partial(datetime.now, UTC)
+"""The time of the operating system, in UTC. It may jump, also backwards."""
 
 
 def time_of(clock: Clock) -> datetime | None:
@@ -51,7 +51,6 @@ class SessionLedger:
     __slots__ = (
         "__weakref__",
         "_changes",
-        "_clock",
         "_ledger",
         "_lock",
         "_lost",
@@ -59,12 +58,14 @@ class SessionLedger:
         "_memory",
         "_own",
         "_since",
+        "clock",
         "durable",
     )
 
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
-        self._clock = clock
+        self.clock: Clock = clock
+        """Says the time that is written down, and never decides anything."""
         with asking(ledger):
             self.durable: bool = bool(ledger.durable)
             """True if the ledger outlives the process."""
@@ -81,10 +82,6 @@ class SessionLedger:
     def since(self) -> int:
         """How many charges there were at some moment before now; at no cost."""
         return self._since if self._memory is None else self._memory.read().runs
-
-    def now(self) -> datetime | None:
-        """The present time, to be written down and never to decide by."""
-        return time_of(self._clock)
 
     def check(self) -> None:
         """Raise `Closed` in a forked process, where nothing is charged."""

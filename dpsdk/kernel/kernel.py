@@ -54,12 +54,8 @@ class Kernel:
 
     Parameters
     ----------
-    data
-        The table.
-    odometer
-        What pays.
-    noise
-        Where randomness comes from.
+    data, odometer, noise
+        The table, what pays, and where randomness comes from.
     mechanism
         What charges are labelled with; public.
     observer
@@ -123,12 +119,10 @@ class Kernel:
 
         Parameters
         ----------
-        done
-            How many units are done.
-        total
-            How many there are, if that is known.
+        done, total
+            How many units are done, and how many there are, if that is known.
         unit
-            What is counted, such as "iterations".
+            What is counted, such as "iterations"; of at most 16 kinds.
 
         Returns
         -------
@@ -139,10 +133,8 @@ class Kernel:
 
         Raises
         ------
-        InvalidArgument
-            If the counts are out of range, or more than 16 kinds of units are counted.
-        Closed
-            If the question is over.
+        InvalidArgument, Closed
+            If a count is out of range, or the question is over.
         """
         access = self._access
         access.check()
@@ -196,20 +188,8 @@ class Kernel:
     def run_all(self, requests: Iterable[Request[object]], /) -> tuple[object, ...]:
         """Run several requests of any kinds, paid for all at once or not at all.
 
-        Parameters
-        ----------
-        requests
-            As for `run`. If there are trusted classes of other authors among them, their names are
-            on all charges.
-
-        Raises
-        ------
-        InvalidArgument, Untrusted
-            As `run` does, for any of them. Nothing was charged.
-        BudgetExceeded
-            If they do not fit together. Nothing has changed.
-        ReleaseFailed
-            If one fails after the charge. All of them stay charged.
+        If there are trusted classes of other authors among them, their names are on all charges.
+        Raises as `run` does: before anything is charged for any of them, or after all are.
         """
         access, priced = self._access, [self._price(request) for request in requests]
         names = {run.name for run in priced if isinstance(run, TrustedRun)}
@@ -248,11 +228,6 @@ class Kernel:
 
         The same as ``run(DrawDatabase(form, size, epsilon, limits))``; see `DrawDatabase`. How long
         it takes depends on the table.
-
-        Raises
-        ------
-        ExactSamplingInfeasible
-            If no sampler can draw it exactly within the limits. Nothing was charged.
         """
         from dpsdk.kernel.draw_database.choose import Limits  # noqa: PLC0415  # few draw one
         from dpsdk.kernel.draw_database.request import DrawDatabase  # noqa: PLC0415  # the same

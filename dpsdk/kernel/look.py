@@ -184,21 +184,13 @@ class Look(Request[Measurement[NoiseAccuracy]]):
     ) -> Guarantee:
         """The charge for a look at tables of these attributes, before there are any tables.
 
-        Parameters
-        ----------
-        attributes
-            The names of each table.
-        noise, bits
-            As for a look.
-        terms
-            Those of the kernel that it is to be put to.
+        `attributes` has the names of each table; the others are as for a look in a kernel of these
+        terms.
 
         Raises
         ------
-        UnknownAttribute
-            If the domain does not have one of them.
-        InvalidArgument
-            If names, noise or bits are not as for a look.
+        UnknownAttribute, InvalidArgument
+            If the domain does not have one of them, or names, noise or bits are not as for a look.
         """
         facts = facts_of(terms)
         if not isinstance(attributes, Iterable):

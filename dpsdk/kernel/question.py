@@ -39,18 +39,9 @@ def event_context(asked: Asked) -> tuple[str, str, datetime | None]:
 class Question(Lifetime):
     """One question to a mechanism, or the opening of a channel, while it is worked on.
 
-    When it was answered it is closed: from then on nothing is charged for it.
-
-    Parameters
-    ----------
-    asked
-        What its charges are labelled with.
-    outer
-        What it was asked of, which may be closed before.
-    since
-        How many charges the session had before.
-    observed
-        Whether somebody wants to be told of what happens.
+    When it was answered it is closed: from then on nothing is charged for it. `asked` is what its
+    charges are labelled with, `outer` what it was asked of, `since` how many charges the session
+    had before, and `observed` whether somebody wants to be told of what happens.
     """
 
     __slots__ = (

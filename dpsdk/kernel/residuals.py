@@ -83,14 +83,8 @@ def _to_scales(value: Iterable[int]) -> tuple[int, ...]:
 class ResidualAccuracy(HalfWidths):
     """Noise of one law, in a step of its own for each residual, on each of its numbers.
 
-    Parameters
-    ----------
-    law
-        Of the noise, in steps.
-    cells
-        How many numbers each residual has.
-    steps
-        What one step is in each, in rows; 0 where there is no noise.
+    `cells` says how many numbers each residual has, `steps` what one step of the law is in each, in
+    rows; 0 where there is no noise.
     """
 
     law: NoiseLaw

@@ -67,10 +67,9 @@ class Terms:
         runs
             The guarantees of the runs at a positive scale, in their order; each must cost more at a
             larger scale, as with ``lambda x: [PureGuarantee(x / 10)] * 10``.
-        total
-            What they may cost by the composition, taken by themselves.
-        rho
-            Instead: what the sum of their ρ of zCDP may be, where none of them leaks.
+        total, rho
+            One of both: what they may cost by the composition, taken by themselves; or what the sum
+            of their ρ of zCDP may be, where none of them leaks.
 
         Returns
         -------
@@ -79,10 +78,8 @@ class Terms:
 
         Raises
         ------
-        InvalidArgument
-            If not one of `total` and `rho` is given, or it is out of range.
-        UnsupportedGuarantee
-            If no theorem prices one of the runs.
+        InvalidArgument, UnsupportedGuarantee
+            If a total is out of range, or no theorem prices one of the runs.
         """
         if (total is None) == (rho is None):
             raise InvalidArgument("total", "given as a budget, or as rho", "both or neither")

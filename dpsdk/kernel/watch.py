@@ -299,15 +299,7 @@ class Watch:
         return self._parameters
 
     def open(self) -> None:
-        """Pay for a run, unless one is open.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the odometer refuses. Nothing has changed.
-        Closed
-            If all tops of a watch that was paid at once are used up.
-        """
+        """Pay for a run, unless one is open. Raises as `first_above` does."""
         self._lock.run(lambda: self._open(self._access))
 
     def _open(self, access: Access) -> None:
@@ -331,17 +323,8 @@ class Watch:
         compared: ask again, with new public answers. The same linear form asked again is not read
         again. All noise is measured by the sensitivity that the kind of the gaps has.
 
-        Parameters
-        ----------
-        gap
-            The gaps, in order.
-        threshold
-            In rows.
-        start
-            The number of the first gap to compare.
-        kernel
-            The kernel of the question that is being answered: a run that opens is charged to it.
-            Left out, it is charged to the kernel that made the watch.
+        A run that opens is charged to `kernel`, that of the question which is being answered; if
+        left out, to the kernel that made the watch.
 
         Raises
         ------

@@ -35,15 +35,10 @@ def discrete_laplace(scale: Real, size: int) -> Ints:
 
     Parameters
     ----------
-    scale : int, Fraction, Decimal, str or float
+    scale
         From 0, which means no noise, to 2^55; text and floats are read as decimals.
-    size : int
-        How many independent draws, at least 0.
-
-    Returns
-    -------
-    Ints
-        Shape (size,).
+    size
+        How many independent draws, at least 0: the shape of the answer.
 
     Raises
     ------
@@ -58,24 +53,7 @@ def discrete_gaussian(sigma: Real, size: int) -> Ints:
 
     P(z) is proportional to exp(-z² / (2 sigma²)) on the integers. Added to integers that one person
     changes by at most D in the Euclidean norm, it gives rho-zCDP with rho = D² / (2 sigma²)
-    (Canonne, Kamath and Steinke 2020). Nothing is charged to any budget here: that is the kernel's
-    part.
-
-    Parameters
-    ----------
-    sigma : int, Fraction, Decimal, str or float
-        From 0, which means no noise, to 2^55; text and floats are read as decimals.
-    size : int
-        How many independent draws, at least 0.
-
-    Returns
-    -------
-    Ints
-        Shape (size,).
-
-    Raises
-    ------
-    InvalidArgument
-        If sigma or size is out of range.
+    (Canonne, Kamath and Steinke 2020). Sigma and size are as scale and size of `discrete_laplace`,
+    and nothing is charged here either.
     """
     return _system.draw(DiscreteGaussian(to_fraction("sigma", sigma) ** 2), size)

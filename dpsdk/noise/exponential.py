@@ -40,14 +40,7 @@ class Exponentials:
     """A stream of independent standard exponentials, made ahead; each is given out once.
 
     Needs no lock: words and blocks of them leave their list in the same step in which they are
-    taken, whichever thread, interrupt or finaliser comes between.
-
-    Parameters
-    ----------
-    bits : Bits
-        Where they come from.
-    precision : int
-        Bits behind the point that a word has, for tests; the lattice of words knows 55 only.
+    taken, whichever thread, interrupt or finaliser comes between. Tests have words of fewer bits.
     """
 
     __slots__ = ("_ahead", "_blocks", "_words", "bits", "precision")

@@ -66,13 +66,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def tail(self, radius: int) -> float:
-        """P(|Z| > radius), for the discrete law itself; above the truth, or below by rounding only.
-
-        Parameters
-        ----------
-        radius : int
-            In units of the noise; below zero the answer is 1.
-        """
+        """P(|Z| > radius) for the discrete law; above the truth, or below by rounding only."""
 
     @abstractmethod
     def standard_deviation(self) -> float:
@@ -85,22 +79,12 @@ class NoiseLaw(ABC):
     def radius(self, beta: float, entries: int = 1) -> int:
         """The least radius that all of `entries` independent draws exceed with probability <= beta.
 
-        Parameters
-        ----------
-        beta : float
-            The probability that some draw is farther out, strictly between 0 and 1.
-        entries : int
-            How many draws the radius must hold for at once.
-
-        Returns
-        -------
-        int
-            The least r with P(max |Z| > r) <= beta, as `tail` computes it.
+        That is the least r with P(max |Z| > r) <= beta, as `tail` computes it.
 
         Raises
         ------
         InvalidArgument
-            If beta is not in (0, 1) or entries is not at least 1.
+            If beta is not in (0, 1), or entries not an integer from 1 to 2^1000.
         """
         level = to_beta(beta)
         expected = "an integer from 1 to 2^1000"
@@ -137,13 +121,7 @@ def _bracket(law: NoiseLaw, probability: float, guess: int) -> tuple[int, int]:
 
 @frozen(cache_hash=True)
 class Geometric(NoiseLaw):
-    """One-sided: P(z) proportional to exp(-z / scale) on 0, 1, 2, ...
-
-    Parameters
-    ----------
-    scale : Real
-        In units of the noise, from 0 to 2^55, kept as an exact fraction.
-    """
+    """One-sided: P(z) proportional to exp(-z / scale) on 0, 1, 2, ...; scale as of Laplace."""
 
     scale: Fraction = field(converter=_to_scale)
 
@@ -171,14 +149,9 @@ class Geometric(NoiseLaw):
 @written("law.laplace", {"scale": AMOUNT}, public=False)
 @frozen(cache_hash=True)
 class DiscreteLaplace(NoiseLaw):
-    """P(z) proportional to exp(-|z| / scale) on the integers.
+    """P(z) proportional to exp(-|z| / scale) on the integers, scale from 0 to 2^55.
 
     The two-sided geometric law of Ghosh, Roughgarden and Sundararajan (2012).
-
-    Parameters
-    ----------
-    scale : Real
-        In units of the noise, from 0 to 2^55, kept as an exact fraction.
     """
 
     scale: Fraction = field(converter=_to_scale)
@@ -224,15 +197,10 @@ def _inverse_sinh(scale: Fraction) -> float:
 @written("law.gaussian", {"variance": AMOUNT}, public=False)
 @frozen(cache_hash=True)
 class DiscreteGaussian(NoiseLaw):
-    """P(z) proportional to exp(-z² / (2 variance)) on the integers.
+    """P(z) proportional to exp(-z² / (2 variance)) on the integers, variance from 0 to 2^110.
 
     Canonne, Kamath and Steinke (2020). `variance` is the parameter sigma²; the variance of Z itself
     is a little smaller, noticeably so only below 1.
-
-    Parameters
-    ----------
-    variance : Real
-        Sigma squared, from 0 to 2^110, kept as an exact fraction.
     """
 
     variance: Fraction = field(converter=_to_variance)

@@ -45,16 +45,10 @@ class Pools:
 
     Requests of up to 1, 2, 4, ..., 128 draws have one each. The first is drawn as it comes. Each
     time that a pool runs out it grows eightfold, up to 1,024 draws, or 4,096 once the law has a
-    table; where 64 are kept and another begins, all others are dropped. Needs no lock: a part is
-    given out by one operation on a list, which no other thread, interrupt or finaliser can divide,
-    and a new pool replaces another in one assignment.
-
-    Parameters
-    ----------
-    bits : Bits
-        Where the draws come from.
-    lifetime : float
-        In seconds of the clock that `draw` is told; older pools are dropped, not used up.
+    table; where 64 are kept and another begins, all others are dropped; older ones than `lifetime`
+    seconds are dropped, too. Needs no lock: a part is given out by one operation on a list, which
+    no other thread, interrupt or finaliser can divide, and a new pool replaces another in one
+    assignment.
     """
 
     __slots__ = ("_bits", "_born", "_exponentials", "_lifetime", "_pools")

@@ -50,22 +50,12 @@ class NoiseSource(ABC):
         """`count` bytes never given out before."""
 
     def draw(self, law: NoiseLaw, size: int) -> Ints:
-        """Independent draws of a law.
+        """Independent draws of a law, an array of `size` integers in units of the law.
 
-        Parameters
-        ----------
-        law : NoiseLaw
-            DiscreteLaplace, DiscreteGaussian or Geometric.
-        size : int
-            How many, at least 0.
-
-        Returns
-        -------
-        Ints
-            `size` integers in units of the law. A draw beyond ±(2^62 - 1), of probability below
-            2^-183, is set to that bound. Adding it to a private number needs clamping of the
-            sum, further in than that number reaches from the bound: so clamped, the sum is what
-            the ideal one would be (docs/explanation/proofs/measure.md).
+        A draw beyond ±(2^62 - 1), of probability below 2^-183, is set to that bound. Adding it to a
+        private number needs clamping of the sum, further in than that number reaches from the
+        bound: so clamped, the sum is what the ideal one would be
+        (docs/explanation/proofs/measure.md).
 
         Raises
         ------
@@ -76,48 +66,22 @@ class NoiseSource(ABC):
         return sample(Exponentials(self._bits), law, to_size(size))
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
-        """True if independent draws of a law are at or above their levels.
+        """True if independent draws of a law are at or above their levels, one for each draw.
 
         Code that needs no more of a draw than this comparison should ask this, so that an exact
         enumeration has two branches to follow instead of one for every value.
-
-        Parameters
-        ----------
-        law : NoiseLaw
-            As in `draw`.
-        levels : Ints
-            One level for each draw, shape (k,).
-
-        Returns
-        -------
-        Bools
-            Shape (k,).
         """
         return self.draw(law, len(levels)) >= levels
 
     def uniform_below(self, n: int) -> int:
-        """A uniform integer in 0 .. n-1, for any n >= 1 however large.
-
-        Raises
-        ------
-        InvalidArgument
-            If n is not an integer of at least 1.
-        """
+        """A uniform integer in 0 .. n-1, for any n >= 1 however large, else `InvalidArgument`."""
         number = to_count("n", n, bits=None)
         return ideal.uniform_below(self._bits, number)
 
     def bernoulli_exp(self, x: Fraction) -> bool:
-        """True with probability exp(-x), exactly. Its running time depends on the outcome.
+        """True with probability exp(-x), exactly, for x of at least 0, else `InvalidArgument`.
 
-        Parameters
-        ----------
-        x : Fraction
-            At least 0.
-
-        Raises
-        ------
-        InvalidArgument
-            If x is below 0.
+        Its running time depends on the outcome.
         """
         exponent = to_fraction("x", x)
         if exponent < 0:
@@ -127,22 +91,8 @@ class NoiseSource(ABC):
     def bernoulli_exp_array(self, numerators: Ints, denominator: int) -> Bools:
         """Independent coins, the i-th true with probability exp(-numerators[i] / denominator).
 
-        Parameters
-        ----------
-        numerators : Ints
-            Integers of at least 0, shape (k,).
-        denominator : int
-            From 1 to 2^1000.
-
-        Returns
-        -------
-        Bools
-            Shape (k,).
-
-        Raises
-        ------
-        InvalidArgument
-            If a numerator is negative or the denominator out of range.
+        Numerators are integers of at least 0, in one dimension; the denominator is from 1 to
+        2^1000. Raises `InvalidArgument` for others.
         """
         expected = "an integer from 1 to 2^1000"
         below = to_integer("denominator", denominator, expected)
@@ -162,11 +112,10 @@ class NoiseSource(ABC):
     ) -> int:
         """One of several weighted options, i with probability proportional to exp(-rate·levels[i]).
 
-        Where there are multiplicities, option i counts multiplicities[i] times: it stands for so
-        many options of one level, and its probability is proportional to
-        multiplicities[i]·exp(-rate·levels[i]). This is the exponential mechanism of McSherry and
-        Talwar (2007) where the levels are losses that a person changes by at most D each, and the
-        rate is epsilon / (2 D). Nothing is charged here.
+        Where there are multiplicities, option i stands for so many options of one level, and its
+        probability is proportional to multiplicities[i]·exp(-rate·levels[i]). This is the
+        exponential mechanism of McSherry and Talwar (2007) where the levels are losses that a
+        person changes by at most D each, and the rate is epsilon / (2 D). Nothing is charged here.
 
         The same is done for every option, whatever the levels; the time still depends on how
         many options there are, on how long the multiplicities are, and, a little, on what comes
@@ -176,12 +125,12 @@ class NoiseSource(ABC):
 
         Parameters
         ----------
-        levels : Ints or sequence of int
-            From 1 to 2^26 integers, at most 2^62 apart.
-        rate : int, Fraction, Decimal, str or float
-            At least 0, of at most 1,024 bits above and below the line; text and floats are read as
+        levels
+            From 1 to 2^26 integers, at most 2^62 apart, in a sequence or an array.
+        rate
+            At least 0, of at most 1,024 bits above and below the line; text and floats are
             decimals.
-        multiplicities : sequence of int, optional
+        multiplicities
             One for each level, at least 0, not all 0, of at most 2^24 bits; 1 each by default.
 
         Returns

@@ -68,13 +68,6 @@ class Table:
     """One law, ready to be drawn from: immutable, public, shared by threads and forks.
 
     Takes a millisecond or two to build: for laws of which thousands of draws are wanted.
-
-    Parameters
-    ----------
-    survival : Survival
-        Brackets of the survival function of K.
-    sign : Sign
-        How the sign bit acts.
     """
 
     __slots__ = ("_guide", "_high", "_low", "_sign", "_survival")

@@ -67,16 +67,9 @@ def _alike(one: Array | None, other: Array | None) -> bool:
 class DatabaseAccuracy(HalfWidths):
     """Answers read off a small database: one bound for all functions of its workload at once.
 
-    Parameters
-    ----------
-    bound
-        What is proven of the functions of the workload, for every table: one event for all of them,
-        so that no number pays for there being others.
-    entries
-        How many numbers this answer has.
-    covered
-        For each of them whether its function is one of the workload; all are if left out. Of others
-        nothing is known.
+    The bound holds for every table. It is of one event for all functions, so that no number pays
+    for there being others. Of `entries` numbers those have it that are `covered`, all if left out:
+    their functions are in the workload. Of others nothing is known.
     """
 
     bound: DrawBound
@@ -113,13 +106,9 @@ class DatabaseAccuracy(HalfWidths):
 class SmallDatabase(Lasting):
     """A small database that was drawn, and is public from then on.
 
-    Parameters
-    ----------
-    records
-        An array (size, attributes) of cell numbers, for the attributes of the domain in its order.
-        A record outside the domain is -1 throughout.
-    bound
-        How far off it may be in the functions of its workload.
+    `records` is an array (size, attributes) of cell numbers, for the attributes of the domain in
+    its order, -1 throughout for a record outside. `bound` says how far off it may be in the
+    functions of its workload.
     """
 
     records: Ints = field(converter=frozen_integers)
@@ -234,10 +223,8 @@ class DrawDatabase(Request[SmallDatabase]):
 
         Parameters
         ----------
-        form, epsilon, limits
-            As for the class.
-        terms
-            Those of the kernel that it is for.
+        form, epsilon, limits, terms
+            As for the class, and the terms of the kernel that it is for.
         alpha
             How far off the best small database may be, as a share of the rows: the size is the
             fewest records for which that is proven. Without it, the size whose error is least.

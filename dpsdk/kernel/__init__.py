@@ -6,7 +6,7 @@ from dpsdk._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dpsdk.data.counts import Counts
-    from dpsdk.kernel.allowance import Allowance
+    from dpsdk.kernel.access import Allowance
     from dpsdk.kernel.draw_database.bounds import DrawBound
     from dpsdk.kernel.draw_database.choose import Limits
     from dpsdk.kernel.draw_database.request import (
@@ -28,7 +28,7 @@ else:
         __name__,
         {
             "dpsdk.data.counts": "Counts",
-            "allowance": "Allowance",
+            "access": "Allowance",
             "draw_database.bounds": "DrawBound",
             "draw_database.choose": "Limits",
             "draw_database.request": "DatabaseAccuracy DrawDatabase DrawPricing SmallDatabase",

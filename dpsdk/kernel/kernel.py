@@ -12,8 +12,7 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel.access import Access
-from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.access import Access, Allowance
 from dpsdk.kernel.measure import Measure, Noise
 from dpsdk.kernel.primitive import Primitive, Request, TrustedRun, price_trusted
 from dpsdk.kernel.terms import Terms

@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from dpsdk._checks import to_integer
 from dpsdk.noise.laws import NoiseLaw, check_law
-from dpsdk.noise.pool import Pools
-from dpsdk.noise.source import NoiseSource, to_size
+from dpsdk.noise.source import NoiseSource, Pools, to_size
 from dpsdk.typing import Ints
 
 __all__ = ["SeededNoise", "seeded"]

@@ -16,8 +16,8 @@ from dpsdk.kernel.draw_database import choose, structured
 from dpsdk.kernel.draw_database.atoms import Scorer
 from dpsdk.kernel.draw_database.base import Sampler
 from dpsdk.kernel.draw_database.bounds import DrawBound
-from dpsdk.kernel.draw_database.levels import attempt, segmented
 from dpsdk.kernel.draw_database.request import DrawPricing, SmallDatabase
+from dpsdk.kernel.draw_database.structured import attempt, segmented
 from dpsdk.mechanisms import SmallDB
 from dpsdk.queries import Count, Interval, Marginal, Threshold, Workload
 from dpsdk.testing.audit import BranchingNoise, audit, enumerate_law, neighbours, tables

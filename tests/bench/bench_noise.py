@@ -24,8 +24,7 @@ import numpy as np
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
-from dpsdk.noise.exponential import Exponentials
-from dpsdk.noise.sampler import TABLED, sample
+from dpsdk.noise.sampler import TABLED, Exponentials, sample
 from dpsdk.queries import Count
 
 SCALES = (10, 10 * 2**20)

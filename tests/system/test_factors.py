@@ -29,7 +29,7 @@ from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis, SyntheticData
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms
-from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.choose import recognised
 from dpsdk.kernel.lattice import prepare_form
 from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms import NoisyHistogram

@@ -19,8 +19,7 @@ from dpsdk._records import field, frozen
 from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.base import DrawTerms, Work
 from dpsdk.kernel.draw_database.bounds import Coverage, IntervalCoverage
-from dpsdk.kernel.draw_database.levels import Candidate, Levels
-from dpsdk.kernel.draw_database.structured import COUNTS, Aim, Structured
+from dpsdk.kernel.draw_database.structured import COUNTS, Aim, Candidate, Levels, Structured
 from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds
 from dpsdk.kernel.draw_database.ways import Ways, choose, multiset
 from dpsdk.noise import NoiseSource

@@ -12,8 +12,7 @@ from chi_square import fit, fit_parts
 from scripted import no_bits
 
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, sampler
-from dpsdk.noise.exponential import PRECISION, Exponentials
-from dpsdk.noise.sampler import _Coin, _differences, _floors, _proposals
+from dpsdk.noise.sampler import PRECISION, Exponentials, _Coin, _differences, _floors, _proposals
 from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints

@@ -8,7 +8,7 @@ from chi_square import fit, fit_parts
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise, sampler
-from dpsdk.noise.exponential import Exponentials
+from dpsdk.noise.sampler import Exponentials
 from dpsdk.testing.audit import BranchingNoise
 from dpsdk.testing.noise import seeded
 

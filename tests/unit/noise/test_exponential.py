@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from scripted import Scripted, no_bits, word64
 
 from dpsdk.noise import Geometric
-from dpsdk.noise.exponential import PRECISION, Exponentials
+from dpsdk.noise.sampler import PRECISION, Exponentials
 from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
 

@@ -8,9 +8,7 @@ import pytest
 from attrs import evolve
 
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
-from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.table import LIMIT, Sign
-from dpsdk.noise.tabled import gaussian_sampler, laplace_sampler
+from dpsdk.noise.table import LIMIT, Lattice, Sign, gaussian_sampler, laplace_sampler
 from dpsdk.testing.noise import seeded
 
 pytestmark = pytest.mark.thorough

@@ -9,12 +9,16 @@ import pytest
 from scripted import Scripted, no_bits, word64
 
 from dpsdk.noise.bits import Bracket
-from dpsdk.noise.table import LEAST_SCALE, Sign, Survival, Table, shift_for
-from dpsdk.noise.tabled import (
+from dpsdk.noise.table import (
+    LEAST_SCALE,
+    Sign,
+    Survival,
+    Table,
     gaussian_survival,
     geometric_survival,
     half_gaussian_survival,
     laplace_survival,
+    shift_for,
 )
 
 PRECISION = 400

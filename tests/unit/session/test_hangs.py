@@ -19,7 +19,7 @@ from dpsdk.forms import GapForm, Kronecker, LinearForm, Range
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
 from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
-from dpsdk.noise.pool import Pools
+from dpsdk.noise.source import Pools
 from dpsdk.observe import Answered, Charged, Opened, Refused
 from dpsdk.planner import trial
 from dpsdk.queries import Above, Count

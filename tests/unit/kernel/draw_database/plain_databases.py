@@ -19,8 +19,7 @@ from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Neighbors
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
-from dpsdk.kernel.draw_database.levels import Levels
-from dpsdk.kernel.draw_database.structured import Structured
+from dpsdk.kernel.draw_database.structured import Levels, Structured
 
 Small = tuple[int, ...]
 """The cells of a small database in order; the outside is the number after the last cell."""

@@ -11,6 +11,7 @@ from dpsdk.data.vault import open_histogram
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.kernel.draw_database import choose as choose_module
+from dpsdk.kernel.draw_database.atoms import Counting
 from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.bounds import (
     CellCoverage,
@@ -18,11 +19,9 @@ from dpsdk.kernel.draw_database.bounds import (
     MarginalCoverage,
     ThresholdCoverage,
 )
-from dpsdk.kernel.draw_database.choose import Limits, choose, feasible_size, general
-from dpsdk.kernel.draw_database.counting import Counting
+from dpsdk.kernel.draw_database.choose import Limits, choose, feasible_size, general, recognised
 from dpsdk.kernel.draw_database.enumeration import Enumeration
-from dpsdk.kernel.draw_database.levels import attempt, segmented
-from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.structured import attempt, segmented
 from dpsdk.testing.audit import enumerate_law, tables
 from worlds import crossed
 

@@ -10,7 +10,7 @@ from plain_databases import World, tables, terms
 from test_draw_structured import CASES, sampler, world
 
 from dpsdk.kernel.draw_database.bounds import CellCoverage, Family
-from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.choose import recognised
 from worlds import crossed
 
 pytestmark = pytest.mark.thorough

@@ -15,9 +15,8 @@ from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.kernel.draw_database import enumeration
-from dpsdk.kernel.draw_database.atoms import Atoms
+from dpsdk.kernel.draw_database.atoms import Atoms, Counting
 from dpsdk.kernel.draw_database.base import DrawTerms
-from dpsdk.kernel.draw_database.counting import Counting
 from dpsdk.kernel.draw_database.enumeration import Enumeration, Multisets
 from dpsdk.noise import SystemNoise
 from dpsdk.testing import seeded
@@ -165,7 +164,7 @@ def test_blocks_and_sections_do_not_change_the_law(limits, monkeypatch):
 
 
 def test_counts_that_no_machine_integer_holds_are_counted_alike(monkeypatch):
-    monkeypatch.setattr("dpsdk.kernel.draw_database.counting._MACHINE", 2)
+    monkeypatch.setattr("dpsdk.kernel.draw_database.atoms._MACHINE", 2)
     form = dense(LINE, WIDE)
     terms = DrawTerms(3, Fraction(1), setting_of(LINE))
     monkeypatch.setattr(Counting, "_large", property(lambda self: True))

@@ -25,8 +25,8 @@ from plain_databases import (
 from dpsdk.domain import Categorical, Domain, Integer
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Neighbors, Prefix, Range, Weights
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
-from dpsdk.kernel.draw_database.levels import Levels, attempt, segmented
-from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.choose import recognised
+from dpsdk.kernel.draw_database.structured import Levels, attempt, segmented
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import BranchingNoise
 from worlds import crossed

@@ -57,6 +57,7 @@ def _records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
     return SyntheticData.from_counts(domain, whole, outside_count=beyond)
 
 
+@frozen(eq=False)
 class HistogramStrategy(Estimates):
     """Answers as sums of noisy counts, or of the nearest possible ones."""
 

@@ -48,6 +48,7 @@ from dpsdk.errors import (
     NotCopyable,
     Reentered,
 )
+from parallel import at_once
 from spenders import (
     HUNDREDTH,
     Worker,
@@ -249,11 +250,7 @@ def test_threads_take_turns(place):
     def work(odometer: Odometer) -> None:
         done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(10))
 
-    threads = [threading.Thread(target=work, args=(one,)) for one in odometers * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, odometers * 2)
     assert sorted(done) == list(range(1, 61))
     assert len(ledger._store._idle) <= 4
 
@@ -1003,13 +1000,7 @@ def test_what_an_older_version_wrote_is_found_as_it_was(place, tmp_path, name, k
 def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
     known = restore(place, "partitions", tmp_path)
     found: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(place.ledger().verify())) for _ in range(4)
-    ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    at_once(lambda _: found.append(place.ledger().verify()), range(4))
     assert found == [known["entries"] + 3] * 4
 
 
@@ -1040,11 +1031,7 @@ def test_threads_that_read_and_write_find_no_damage(place):
                 failed.append(error)
 
     steps = [lambda: odometer.charge(part, "x"), lambda: (odometer.spent, odometer.charges)]
-    threads = [threading.Thread(target=work, args=(steps[i % 2],)) for i in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    at_once(work, [steps[i % 2] for i in range(8)])
     assert not failed
 
 

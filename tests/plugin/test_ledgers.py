@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import json
-import os
 import pickle
 import random
 import shutil
@@ -59,6 +58,7 @@ from dpsdk.errors import (
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.testing import seeded
+from parallel import at_once, count_closed, in_a_child, needs_fork
 from spending import Spending
 from worlds import QUICK
 
@@ -300,11 +300,7 @@ def test_threads_end_exactly_on_the_budget_and_each_request_is_charged_once(ledg
             except BudgetExceeded:
                 continue
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, range(4))
     assert sorted(done) == list(range(1, 31))
     assert len(known) == 90
     assert odometers[0].spent.epsilon == Fraction(30, 50)
@@ -665,22 +661,16 @@ def test_a_session_on_a_ledger_of_something_else_is_refused(ledger):
     assert Session(ADULTS, BUDGET, composition=default_composition(), ledger=ledger).spent
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_process_opens_an_odometer_of_its_own(durable):
     odometer = opened(durable)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            try:
-                odometer.charge(TENTH, "inherited")
-            except Closed:
-                opened(durable).charge(TENTH, "its own")
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> int:
+        closed = count_closed(lambda: odometer.charge(TENTH, "inherited"))
+        opened(durable).charge(TENTH, "its own")
+        return closed
+
+    assert in_a_child(work) == 1
     assert [one.label for one in odometer.charges] == ["its own"]
 
 

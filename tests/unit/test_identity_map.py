@@ -1,14 +1,13 @@
 """A value is found by the very object that it was kept for, goes with it, and within its bounds."""
 
 import gc
-import os
 import sys
-import threading
 import weakref
 
 import pytest
 
 from dpsdk._identity_map import IdentityMap
+from parallel import at_once, ended, forked, needs_fork
 
 
 class Thing:
@@ -119,11 +118,7 @@ def test_threads_keep_to_the_bounds_and_find_their_own():
                 failed.append((name, number))
 
     try:
-        workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(timeout=60)
+        at_once(work, range(4))
     finally:
         sys.setswitchinterval(interval)
     assert not failed
@@ -132,17 +127,13 @@ def test_threads_keep_to_the_bounds_and_find_their_own():
     assert known.size == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_child_does_not_wait_for_a_thread_that_it_lacks():
     known, one = IdentityMap(8, 100), Thing()
     known.keep(one, "one", 1)
     with known._lock:  # as another thread might at this moment
-        child = os.fork()
-        if not child:
-            known.keep(Thing(), "other", 1)
-            os._exit(0 if known.get(one) == "one" else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        child = forked(lambda: known.keep(Thing(), "other", 1) or known.get(one) != "one")
+    assert ended(child) == 0
 
 
 def test_a_map_that_nobody_holds_goes_at_once():

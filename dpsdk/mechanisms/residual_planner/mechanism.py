@@ -76,6 +76,7 @@ def _to_nonnegative(value: bool) -> bool:  # noqa: FBT001 - a reader of an argum
     return to_flag("nonnegative", value)
 
 
+@frozen(eq=False)
 class ResidualStrategy(Estimates):
     """Answers read off residuals that were measured once. They cost nothing."""
 

@@ -14,6 +14,7 @@ from dpsdk.noise import Geometric
 from dpsdk.noise.sampler import PRECISION, Exponentials
 from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
+from parallel import at_once
 
 RATIOS = [
     Fraction(1),
@@ -130,11 +131,7 @@ def test_threads_share_words_without_repetition() -> None:
         for size in (1, 30, 1, 100) * 40:
             mine += [source.word()] if size == 1 else source.words(size).tolist()
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, results)
     everything = [word for mine in results for word in mine]
     assert len(everything) == 8 * 40 * 132
     assert len(set(everything)) == len(everything)

@@ -24,6 +24,7 @@ from dpsdk.noise import (
     discrete_laplace,
 )
 from dpsdk.testing.noise import SeededNoise, seeded
+from parallel import at_once, needs_fork
 
 WIDE = DiscreteLaplace(2**50)
 """Equal draws of it do not happen by chance: two agree with probability below 2^-51."""
@@ -87,11 +88,7 @@ def test_threads_never_get_the_same_draw() -> None:
         start.wait()
         mine.extend(singles(source, 3000))
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, results)
     assert [len(mine) for mine in results] == [3000] * 8
     assert repeated(*results) == 0
 
@@ -101,8 +98,7 @@ def send_singles(sender: Connection, source: SystemNoise | None) -> None:
     sender.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@needs_fork
 def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
     source = SystemNoise()
     before = singles(source, 500)
@@ -122,8 +118,7 @@ def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@needs_fork
 def test_a_child_forked_while_a_thread_draws_can_draw() -> None:
     source = SystemNoise()
     done = threading.Event()
@@ -210,8 +205,7 @@ def send_singles_under_an_old_number(sender: Connection, source: SystemNoise, pa
     send_singles(sender, source)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@needs_fork
 def test_a_child_with_the_number_of_its_parent_inherits_no_draw() -> None:
     source = SystemNoise()
     before = singles(source, 500)

@@ -18,6 +18,7 @@ from dpsdk.observe import Answered, Charged, Refused
 from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.session.memo import FormMemo
 from dpsdk.testing.noise import seeded
+from parallel import at_once
 from worlds import PEOPLE, people, table
 
 DATA = table(people(60, 4))
@@ -108,11 +109,7 @@ def test_each_question_is_charged_to_its_own_entry_across_threads():
             for _ in range(10):
                 assert channel.release(Count()).cost.epsilon == number
 
-    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(1, 9)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(timeout=30)
+    at_once(work, range(1, 9))
     assert len(session.history) == 80
     for entry in session.history:
         assert entry.mechanism == f"Laplace(epsilon={entry.cost.epsilon})"

@@ -1,6 +1,5 @@
 """After closing, and in a forked process: nothing would be accepted, and what was spent is told."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.session.query_interface import QueryInterface
 from dpsdk.session.scopes import Scope
+from parallel import in_a_child, needs_fork
 
 pytestmark = pytest.mark.thorough
 
@@ -115,20 +115,7 @@ def test_a_scope_that_another_session_closed_accepts_nothing(tmp_path: Path):
     assert again.affords(Count(), using=TENTH) == 2
 
 
-def in_a_child(work: Callable[[], None]) -> bool:
-    """Whether some work was done in a forked process."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("kind", ["session", "scope", "part"])
 def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(
@@ -144,7 +131,7 @@ def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(
             assert now == before
             assert "spent" in repr(desk)
 
-        assert in_a_child(child)
+        assert in_a_child(child) == 0
         assert desk.affords(Count(), using=TENTH) in {4, 9}
         desk.answer(Count(), using=TENTH)
 

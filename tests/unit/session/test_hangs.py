@@ -1,15 +1,18 @@
 """Callbacks, finalisers and forked processes that meet a lock go on or are refused: none waits."""
 
 import gc
+import importlib
 import os
-import signal
+import pkgutil
 import sys
 import threading
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 
 import pytest
 
+import dpsdk
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk._locks import ExclusiveLock
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
@@ -24,6 +27,7 @@ from dpsdk.observe import Answered, Charged, Opened, Refused
 from dpsdk.planner import trial
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
+from parallel import at_once, count_closed, in_a_child, needs_fork
 from worlds import people, table
 
 DATA = table(people(60, 4))
@@ -177,31 +181,7 @@ def test_a_draw_within_a_draw_takes_nothing_that_the_outer_one_hands_out():
     assert len({*outer, *met[1:], *rest}) > 60
 
 
-def in_a_child(work):
-    """How a forked process that does some work ends: with what it gives, or killed if it hangs."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        try:
-            os._exit(work())
-        except BaseException:
-            os._exit(99)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def refused(*attempts):
-    """How many of the attempts are closed."""
-    count = 0
-    for attempt in attempts:
-        try:
-            attempt()
-        except Closed:
-            count += 1
-    return count
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 @pytest.mark.parametrize("kind", ["online", "sparse", "laplace"])
 def test_a_forked_child_is_refused_what_another_thread_is_using(kind, monkeypatch):
     session = Session(DATA, Budget(10), noise=seeded(1))
@@ -222,15 +202,14 @@ def test_a_forked_child_is_refused_what_another_thread_is_using(kind, monkeypatc
     thread.start()
     assert working.wait(timeout=60)
     looks = (lambda: channel.hypothesis,) if kind == "online" else ()
-    ended = in_a_child(lambda: refused(lambda: channel.answer(query), *looks))
+    ended = in_a_child(lambda: count_closed(lambda: channel.answer(query), *looks))
     forked.set()
     thread.join(timeout=60)
     assert ended == 1 + len(looks)
     assert session.spent.charges >= 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
     odometer = Odometer(Budget(1), Meddling())
     scope = ScopeOdometer(odometer, "s", "0.5", reserve=True)
@@ -240,7 +219,7 @@ def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
         ended.append(
             in_a_child(
                 lambda: (
-                    refused(
+                    count_closed(
                         lambda: odometer.charge(PureGuarantee("0.1"), "child"),
                         lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
                         lambda: odometer.divide(odometer.generation(), 2, moves=False),
@@ -258,8 +237,7 @@ def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
     assert scope.charge(PureGuarantee("0.1"), "parent") == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 @pytest.mark.parametrize("kind", ["measure", "watch"])
 def test_what_was_paid_once_is_told_in_one_process_if_it_forks_at_the_draw(kind):
     children = []
@@ -293,8 +271,7 @@ def test_what_was_paid_once_is_told_in_one_process_if_it_forks_at_the_draw(kind)
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_noise_can_be_drawn_in_a_child_whatever_other_threads_do():
     for source in (seeded(1), SystemNoise()):
         done = threading.Event()
@@ -325,19 +302,14 @@ def test_turns_are_taken_one_at_a_time_and_given_back_after_an_error():
         for _ in range(50):
             lock.run(lambda: order.extend([threading.get_ident()] * 2))
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
+    at_once(lambda _: work(), range(4))
     assert order[::2] == order[1::2]
     with pytest.raises(Reentered, match="a thing"):
         lock.run(lambda: lock.run(lambda: None))
     assert lock.run(lambda: 7) == 7
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
     session = Session(DATA, Budget(1), noise=seeded(1))
     planning, forked, forecast = threading.Event(), threading.Event(), trial.forecast
@@ -366,8 +338,13 @@ def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
     assert feasible == 1
 
 
+@pytest.mark.thorough
 def test_no_value_that_is_kept_is_worked_out_under_a_lock_of_its_class():
     # As functools has it before Python 3.12; a forked child would wait for it for ever.
+    for module in pkgutil.walk_packages(dpsdk.__path__, "dpsdk."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):  # of a library that is not there
+                importlib.import_module(module.name)
     kept = [
         (name, attribute)
         for name, module in list(sys.modules.items())

@@ -1,7 +1,6 @@
 """Every channel with a distribution answers a convex minimisation from it, and charges nothing."""
 
 from datetime import date, timedelta
-from threading import Thread
 
 import numpy as np
 import polars as pl
@@ -44,6 +43,7 @@ from dpsdk.queries import (
 from dpsdk.release import Measurement, Quote
 from dpsdk.session.history import Receipt
 from dpsdk.testing import seeded
+from parallel import at_once
 from samples import samples
 
 DOMAIN = Domain(
@@ -158,11 +158,7 @@ def test_what_learns_later_leaves_models_as_they_are():
 def test_several_threads_get_the_same_model():
     found = []
     with session().open(NoisyHistogram(epsilon=1)) as channel:
-        threads = [Thread(target=lambda: found.append(channel.answer(QUERY))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _: found.append(channel.answer(QUERY)), range(4))
     assert len(found) == 4
     assert all(model == found[0] for model in found)
 

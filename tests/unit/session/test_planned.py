@@ -60,6 +60,7 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Cost, Release
 from dpsdk.testing import seeded
+from parallel import at_once
 
 DOMAIN = Domain(Integer("age", 17, 32), Categorical("sex", ["F", "M"]))
 QUERY = Threshold("age", 20)
@@ -542,11 +543,7 @@ def test_threads_that_ask_the_same_pay_once():
         start.wait()
         values.append(session.release(QUERY, request_id=None).value)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: ask(), range(4))
     assert len(set(values)) == 1
     assert session.spent.charges == 1
     assert sum(isinstance(event, Charged) for event in events) == 1

@@ -28,6 +28,7 @@ from dpsdk.queries import Above, Count, Marginal, Threshold
 from dpsdk.release import Cost, Quote
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
+from parallel import at_once
 from worlds import people, table
 
 DATA = table(people(60, 4))
@@ -100,11 +101,7 @@ def test_two_questions_on_one_strategy_are_each_on_their_own_receipt():
     def ask(query):
         found[str(query)] = channel.release(query).cost.epsilon
 
-    threads = [threading.Thread(target=ask, args=(query,), daemon=True) for query in queries]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
+    at_once(ask, queries)
     assert found == {"Count()": 1, str(queries[1]): 2}
     assert {entry.query: entry.cost.epsilon for entry in session.history} == found
 
@@ -331,11 +328,7 @@ def test_an_allowance_is_used_once_among_threads():
     def work():
         costs.extend(channel.release(Count()).cost.epsilon for _ in range(20))
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    at_once(lambda _: work(), range(4))
     assert sorted(costs) == [0] * 40 + [1] * 40
     assert session.spent.epsilon == total(session) == 80
 

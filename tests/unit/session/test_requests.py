@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from copy import deepcopy
 from datetime import UTC
 from fractions import Fraction
@@ -52,6 +51,7 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Quote
 from dpsdk.testing import seeded
+from parallel import at_once
 
 DATA = PrivateData.from_columns(
     {"age": [17, 18, 18, 20]}, Domain(Integer("age", 17, 24)), name="adults"
@@ -146,11 +146,7 @@ def test_threads_that_ask_at_once_are_charged_once(ledger):
         except AnswerLost as error:
             lost.append(error)
 
-    threads = [threading.Thread(target=ask, args=(sessions[i % 2],)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(ask, [sessions[i % 2] for i in range(6)])
     assert len(answers) == 1
     assert sessions[0].spent.epsilon == Fraction(1, 10)
     assert sessions[1].answer(ROWS, using=TENTH, request_id="a7") in answers
@@ -364,7 +360,7 @@ class Named(OneShot[LinearForm]):
         return "Named"
 
 
-def at_once(query, using):
+def asked_with(query, using):
     return lambda session: session.answer(query, using=using, request_id="a7")
 
 
@@ -378,14 +374,14 @@ def pairs(kind, make):
 
 TENTH_OF_ONE = Fraction(1, 10)
 CLOSE = [
-    pairs(at_once, lambda more: (ROWS, Laplace(TENTH_OF_ONE + more))),
-    pairs(at_once, lambda more: (ROWS, Gaussian(rho=TENTH_OF_ONE + more))),
-    pairs(at_once, lambda more: (ROWS, Gaussian(epsilon=TENTH_OF_ONE + more, delta="1e-9"))),
-    pairs(at_once, lambda more: (ROWS, Projection(epsilon=TENTH_OF_ONE + more))),
-    pairs(at_once, lambda more: (ROWS, Named(TENTH_OF_ONE + more))),
-    pairs(at_once, lambda more: (model(1), PrivateMinimizer(**{**PENNY, "delta": 1e-9 + more}))),
-    pairs(at_once, lambda more: (model(1 + float(more)), PrivateMinimizer(**PENNY))),
-    pairs(at_once, lambda more: (Quantile("age", Fraction(1, 3) + more), Laplace("0.1"))),
+    pairs(asked_with, lambda more: (ROWS, Laplace(TENTH_OF_ONE + more))),
+    pairs(asked_with, lambda more: (ROWS, Gaussian(rho=TENTH_OF_ONE + more))),
+    pairs(asked_with, lambda more: (ROWS, Gaussian(epsilon=TENTH_OF_ONE + more, delta="1e-9"))),
+    pairs(asked_with, lambda more: (ROWS, Projection(epsilon=TENTH_OF_ONE + more))),
+    pairs(asked_with, lambda more: (ROWS, Named(TENTH_OF_ONE + more))),
+    pairs(asked_with, lambda more: (model(1), PrivateMinimizer(**{**PENNY, "delta": 1e-9 + more}))),
+    pairs(asked_with, lambda more: (model(1 + float(more)), PrivateMinimizer(**PENNY))),
+    pairs(asked_with, lambda more: (Quantile("age", Fraction(1, 3) + more), Laplace("0.1"))),
     pairs(opening, lambda more: (NoisyHistogram(epsilon=TENTH_OF_ONE + more),)),
     pairs(opening, lambda more: (MWEM(Marginal("age"), rounds=1, epsilon=TENTH_OF_ONE + more),)),
     pairs(opening, lambda more: (MWEM(Marginal("sex" if more else "age"), rounds=1, epsilon=1),)),

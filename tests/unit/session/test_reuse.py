@@ -36,6 +36,7 @@ from dpsdk.release import Quote
 from dpsdk.session.reuse import Reuse
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
+from parallel import at_once
 
 DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns(
@@ -332,11 +333,7 @@ def test_threads_that_ask_at_once_are_charged_once(monkeypatch):
         start.wait()
         answers.append(session.answer(ROWS, using=TENTH))
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(lambda _: ask(), range(4))
     assert len(charging) == session.spent.charges == 1
     assert len(answers) == 4
     assert len(set(answers)) == 1

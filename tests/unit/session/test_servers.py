@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -17,11 +16,7 @@ from dpsdk.accounting import BasicComposition, SQLiteLedger
 from dpsdk.errors import AnswerLost, BudgetExceeded, Closed
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Threshold
-
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-]
+from parallel import ended, forked, needs_fork
 
 DATA = PrivateData.from_columns(
     {"age": [1, 2, 3] * 20}, Domain(Integer("age", 0, 9)), name="visits"
@@ -33,24 +28,8 @@ def opened(ledger: SQLiteLedger) -> Session:
     return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
 
 
-def forked(work: Callable[[], None]) -> int:
-    """The process that does some work."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.thorough
+@needs_fork
 def test_workers_share_budget_scopes_and_answers(quick_disk):
     ledger = SQLiteLedger(quick_disk / "spent.db")
     before = opened(ledger)
@@ -86,6 +65,7 @@ def test_workers_share_budget_scopes_and_answers(quick_disk):
     assert ledger.verify() > 0
 
 
+@needs_fork
 def test_the_scope_of_a_worker_that_was_killed_goes_on_until_somebody_closes_it(quick_disk):
     ledger = SQLiteLedger(quick_disk / "spent.db")
 

@@ -1,7 +1,6 @@
 import copy
 import itertools
 import multiprocessing
-import os
 import pickle
 import threading
 from fractions import Fraction
@@ -45,6 +44,7 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.testing.noise import seeded
+from parallel import at_once, needs_fork
 from worlds import PEOPLE, QUIET, people, quiet, table
 
 DATA = table(people(60, 4))
@@ -500,12 +500,7 @@ def test_sixteen_threads_end_exactly_on_the_budget():
                 mine.append(False)
         outcomes.append(mine)
 
-    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(timeout=60)
-    assert not any(worker.is_alive() for worker in workers)
+    at_once(work, range(threads))
     answered = list(itertools.chain(*outcomes))
     assert len(answered) == threads * tries
     assert sum(answered) == fits
@@ -531,8 +526,7 @@ def _in_child(session, channel, pipe):
     pipe.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@needs_fork
 def test_a_forked_child_cannot_spend_the_budget_again():
     session = opened(1, "1e-6", noise=None)
     channel = session.open(TENTH)

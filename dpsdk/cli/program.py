@@ -7,6 +7,7 @@ import csv
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import groupby
+from typing import Any
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_fraction, read_whole, shown, to_count
@@ -122,12 +123,14 @@ def _release(request: Request, noise: NoiseSource | None) -> None:
 
 def _request(arguments: argparse.Namespace) -> Request:
     given = vars(arguments)
-    plain = {one.name: given[one.name] for one in fields(Request) if one.name in given}
-    read = {
+    plain: dict[str, Any] = {
+        one.name: given[one.name] for one in fields(Request) if one.name in given
+    }
+    read: dict[str, Any] = {
         name: None if given[name] is None else reader(_option(name), given[name])
         for name, reader in _READERS.items()
     }
-    made = {
+    made: dict[str, Any] = {
         "kind": arguments.format,
         "dry": arguments.dry_run,
         "attributes": tuple(arguments.attributes or ()),

@@ -120,11 +120,14 @@ def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str]:
     return identity or b"", described(goal.query)
 
 
+_RadiiOf: TypeAlias = Callable[..., Floats]
+
+
 @define(eq=False)
 class _Stretch(HalfWidths):
     """The accuracy of some of the numbers of an answer: all of them at once, as all of it is."""
 
-    whole: Callable[..., Floats]
+    whole: _RadiiOf
     start: int
     stop: int
     kind: str
@@ -223,9 +226,12 @@ def _for_each(
     if taken is None:
         return []
     pairs = [(goal.query, part.trial.mechanism) for goal, part in zip(wanted, taken, strict=True)]
-    family = Family("parts", "epsilon", lambda **_: Parts(pairs))
-    tried = Trials(whole, family, whole.balance, _of_each(tasks))
-    trial = tried.of(lambda: Parts(pairs))
+
+    def made(**_: object) -> Parts:
+        return Parts(pairs)
+
+    tried = Trials(whole, Family("parts", "epsilon", made), whole.balance, _of_each(tasks))
+    trial = tried.of(made)
     if trial is None:
         return []
     plans = tuple([to_plan(one.trials, one.trial, (), feasible=True) for one in taken])

@@ -227,6 +227,8 @@ def _write(
     ends: tuple[float, float],
 ) -> None:
     """Write numbers and bounds into the cells of a small map."""
+    from matplotlib.colors import to_hex  # noqa: PLC0415  # an extra
+
     from dpsdk.plots._canvas import luminance  # noqa: PLC0415  # imports matplotlib
 
     for place, value in enumerate(entries.values.tolist()):
@@ -235,7 +237,7 @@ def _write(
         text = format_number(value)
         if entries.joint is not None:
             text += f"\n{format_span(entries.low[place], entries.high[place])}"
-        ground = shades((value - ends[0]) / (ends[1] - ends[0]))
+        ground = to_hex(shades((value - ends[0]) / (ends[1] - ends[0])))  # pyright: ignore[reportUnknownArgumentType]  # of matplotlib
         style: dict[str, Any] = {
             **canvas.text,
             "color": "white" if luminance(ground) < 0.18 else "black",

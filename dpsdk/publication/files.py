@@ -49,8 +49,9 @@ def _to_numbers(value: Iterable[Number] | None) -> tuple[Number, ...] | None:
     if value is None:
         return None
     kept = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
-    known = [one for one in _NUMBERS if one in kept]
-    if not kept or len(known) < len(kept):
+    # Of texts alone, whose equality nobody else has written.
+    known = [one for one in kept if type(one) is str and one in _NUMBERS]
+    if not kept or len(set(known)) < len(kept):
         expected = f"some of {', '.join(_NUMBERS)}, each once"
         raise InvalidArgument("numbers", expected, shown(value))
     return kept

@@ -251,19 +251,18 @@ class Workload(LinearQuery[Answers[A_co]]):
         """Of means of groups: that sums and counts are bounded whatever the groups hold."""
         from dpsdk.queries.totals import Mean  # noqa: PLC0415  # which most workloads do without
 
-        conditions = {
-            None if not isinstance(query, Mean) or query.where is None
-            # The names of the attributes of a condition.
-            else tuple([name for name, _ in query.where.conditions])
-            for query in cast("tuple[object, ...]", self.queries)
-        }  # fmt: skip
-        (names, *others) = conditions
-        if len(self.queries) < 2 or others or names is None or len(names) > 1:
+        groups: set[str] = set()
+        for query in cast("tuple[object, ...]", self.queries):
+            names = [""]
+            if isinstance(query, Mean) and query.where is not None:
+                names = [name for name, _ in query.where.conditions]
+            groups.add(names[0] if len(names) == 1 else "")
+        if len(self.queries) < 2 or len(groups) > 1 or "" in groups:
             return ""
         return (
             "a mean of few rows may be anything, and errors(beta) of a release bounds each by "
-            f"itself; sums of all groups, with Sum(..., where=), and Marginal({names[0]!r}) have "
-            "bounds beforehand, and one Workload of them costs one price"
+            f"itself; sums of all groups, with Sum(..., where=), and Marginal({groups.pop()!r}) "
+            "have bounds beforehand, and one Workload of them costs one price"
         )
 
     @property

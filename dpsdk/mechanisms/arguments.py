@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -39,6 +39,7 @@ __all__ = [
     "epsilon_if_given",
     "forms_of",
     "gaussian_for",
+    "implying",
     "in_words",
     "in_words_of",
     "rho_if_given",
@@ -156,12 +157,19 @@ def to_zero_delta(value: Real) -> Fraction:
 
 def gaussian_for(epsilon: Fraction, delta: Fraction) -> GaussianNoise:
     """Gaussian noise by the largest ρ that is certified for an (ε, δ), which it must have."""
-    certified = claim_rho(epsilon, delta)
-    if not certified:
+    return GaussianNoise(implying(claim_rho, epsilon, delta), (epsilon, delta))
+
+
+def implying(
+    price: Callable[[Fraction, Fraction], Fraction], epsilon: Fraction, delta: Fraction
+) -> Fraction:
+    """The ρ of an (ε, δ) by a price of it, which must not be zero."""
+    rho = price(epsilon, delta)
+    if not rho:
         expected = "large enough that some rho implies this guarantee"
         got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
         raise InvalidArgument("epsilon and delta", expected, got)
-    return GaussianNoise(certified, (epsilon, delta))
+    return rho
 
 
 @frozen(repr=False, kw_only=True)

@@ -33,7 +33,14 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.arguments import ZERO, check_gap, in_words, to_epsilon, to_zero_delta
+from dpsdk.mechanisms.arguments import (
+    ZERO,
+    check_gap,
+    implying,
+    in_words_of,
+    to_epsilon,
+    to_zero_delta,
+)
 from dpsdk.mechanisms.base import Mechanism, built_in
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
@@ -173,11 +180,7 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
         numbers = epsilon * share
         noise = LaplaceNoise(numbers / tops) if share else None
         return SparseSchedule(split_watch(epsilon - numbers, tops), noise)
-    rho = equal_share(zcdp_start(epsilon, delta), tops)
-    if not rho:
-        expected = "large enough that some rho implies this guarantee"
-        got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
-        raise InvalidArgument("epsilon and delta", expected, got)
+    rho = equal_share(implying(zcdp_start, epsilon, delta), tops)
     run = split_pure(rho * (1 - share))
     noise_each = GaussianNoise(equal_share(rho * share)) if share else None
     return SparseSchedule(split_watch(run), noise_each)
@@ -225,18 +228,14 @@ class NumericSparse(Mechanism[GapForm]):
     def schedule(self) -> SparseSchedule:
         """How the budget is split. Two ninths go to measured numbers, as Dwork and Roth have it."""
         share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
-        try:
+        with in_words_of(epsilon=self.epsilon, delta=self.delta):
             return watch_within(self.epsilon, self.delta, self.tops, share)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
     def quote(self, form: GapForm, terms: Terms, /) -> Quote:
         check_gap(form, "NumericSparse")
         schedule, facts = self.schedule, facts_of(terms)
-        try:
+        with in_words_of(epsilon=self.epsilon, delta=self.delta):
             run = schedule.watching.price(terms)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
         # One answer may use up to so many runs, and measure as many numbers.
         most = min(form.rows, self.tops)
         costs = [run.guarantee] * (1 if schedule.watching.tops else most)
@@ -260,11 +259,8 @@ class NumericSparse(Mechanism[GapForm]):
 
     def open(self, kernel: Kernel, /) -> _Sparse:
         schedule = self.schedule
-        try:
-            watch = kernel.watch(schedule.watching)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
-        return _Sparse(schedule, watch, self.tops, self)
+        with in_words_of(epsilon=self.epsilon, delta=self.delta):
+            return _Sparse(self, schedule, kernel.watch(schedule.watching))
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers == "measured" else ', numbers="gap"'
@@ -329,10 +325,9 @@ class SparseAccuracy(HalfWidths):
 
 @frozen
 class _Sparse:
+    mechanism: NumericSparse
     schedule: SparseSchedule
     watch: Watch
-    tops: int
-    mechanism: NumericSparse
     lock: ExclusiveLock = field(
         factory=lambda: ExclusiveLock("a sparse vector"), eq=False, repr=False
     )
@@ -347,8 +342,9 @@ class _Sparse:
         measured: dict[int, HalfWidths] = {}
         place = run = 0
         while place < form.rows:
-            if self.watch.tops >= self.tops:
-                answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
+            tops = self.mechanism.tops
+            if self.watch.tops >= tops:
+                answers = "1 answer" if tops == 1 else f"{tops} answers"
                 raise Closed(f"the sparse vector, after {answers} above")
             run = self.watch.tops + 1
             top = self._first_above(form, place, kernel)
@@ -369,18 +365,19 @@ class _Sparse:
             form.rows,
             drift_of(self.watch.parameters, form.form, kernel.facts),
             max(run, 1),
-            self.tops,
+            self.mechanism.tops,
             measures=form.numeric and self.schedule.noise is not None,
             measured=measured,
         )
         return Measurement(values, accuracy)
 
     def _first_above(self, form: GapForm, place: int, kernel: Kernel) -> Top | None:
+        given = self.mechanism
         try:
-            mean = self.schedule.watching.mean_noise(kernel.facts)
-            return self.watch.first_above(form, mean, place, kernel=kernel)
+            with in_words_of(epsilon=given.epsilon, delta=given.delta):
+                mean = self.schedule.watching.mean_noise(kernel.facts)
+                return self.watch.first_above(form, mean, place, kernel=kernel)
         except InvalidArgument as error:
-            if error.parameter == "offsets":
-                raise InvalidArgument("level", error.expected, "one beyond that") from None
-            given = self.mechanism
-            raise in_words(error, epsilon=given.epsilon, delta=given.delta) from None
+            if error.parameter != "offsets":
+                raise
+            raise InvalidArgument("level", error.expected, "one beyond that") from None

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.domain import Domain
-from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, LinearForm
-from dpsdk.forms.blocks import numbered
+from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, Weights
+from dpsdk.forms.blocks import every_cell, numbered
 from dpsdk.forms.factors import Factor
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT
+from dpsdk.mechanisms.strategy_matrix import columns_of
 from dpsdk.typing import Floats
 
-__all__ = ["Batch", "batches_of", "evenly", "gram_of", "written_on"]
+__all__ = ["Batch", "batches_of", "evenly", "gram_of"]
 
 _LOOKED = 2**21
 """Of functions of one kind so many weights are looked at, of functions taken evenly."""
@@ -75,45 +76,67 @@ class Batch:
         return float(self.others(inverses, None).sum())
 
 
+def _sampled(
+    blocks: Iterable[FormBlock], most: Callable[[FormBlock], int], *, products: bool
+) -> Iterator[tuple[FormBlock, list[Kronecker], float]]:
+    """Blocks as they are; single functions of one kind and boxes as some of them, taken evenly.
+
+    With so many of these for each, and for how many one stands: blocks as they are have none.
+    """
+    single: dict[tuple[str, ...], list[Kronecker]] = {}
+    boxed: list[Boxes] = []
+    for block in blocks:
+        if isinstance(block, Boxes):
+            boxed.append(block)
+        elif isinstance(block, Kronecker) and block.rows == 1 and (block.names or not products):
+            single.setdefault(block.names, []).append(block)
+        else:
+            yield block, [], 1.0
+    for boxes in boxed:
+        places = evenly(boxes.rows, min(boxes.rows, most(boxes)))
+        yield boxes, [boxes.row(place) for place in places], boxes.rows / len(places)
+    for members in single.values():
+        count = most(members[0])
+        if len(members) <= count:
+            yield members[0], members, 1.0
+        else:
+            taken = [members[place] for place in evenly(len(members), count)]
+            yield members[0], taken, len(members) / count
+
+
 def batches_of(
     blocks: Iterable[FormBlock], names: Sequence[str], domain: Domain
 ) -> list[Batch] | None:
-    """Blocks on some of these attributes as products of lines."""
+    """Blocks on some of these attributes as products of lines; None if one is no product."""
+
+    def most(block: FormBlock) -> int:
+        """So many products of lines are written out, as far as they are."""
+        sizes = [size if size <= DESIGN_LIMIT else 1 for size in block.shape]
+        return max(1, _LOOKED // sum(sizes))
+
     many: list[Batch] = []
-    single: dict[tuple[str, ...], list[Kronecker]] = {}
-    groups: list[tuple[list[Kronecker], float]] = []
-    for block in blocks:
-        if isinstance(block, Kronecker) and block.rows == 1 and block.names:
-            single.setdefault(block.names, []).append(block)
-        elif isinstance(block, Boxes):
-            groups.append(_some(block, _at_once(block.names, domain)))
+    for block, taken, worth in _sampled(blocks, most, products=True):
+        if taken:
+            scales = np.array([one.scale for one in taken])
+            lines: dict[str, Line] = {}
+            for name in names:
+                if name not in block.names:
+                    lines[name] = _line(None, domain[name].size)
+                    continue
+                place = block.names.index(name)
+                lines[name] = _rows([one.factors[place] for one in taken], domain[name].size)
+            first = lines[block.names[0]]
+            scaled = None if first.rows is None else first.rows * scales[:, None]
+            lines[block.names[0]] = Line(first.squares * scales**2, None, scaled)
+            many.append(Batch(lines, worth))
         elif isinstance(block, Kronecker):
             known = dict(zip(block.names, block.factors, strict=True))
-            own_lines = {name: _line(known.get(name), domain[name].size) for name in names}
-            many.append(Batch(own_lines, block.scale**2))
-        elif len(block.names) == 1 and len(names) == 1:
-            squares = np.asarray((block.weights**2).sum())
-            small = len(block.weights[0]) <= DESIGN_LIMIT
-            gram = block.weights.T @ block.weights if small else None
-            many.append(Batch({names[0]: Line(squares, gram)}, 1.0))
+            own = {name: _line(known.get(name), domain[name].size) for name in names}
+            many.append(Batch(own, block.scale**2))
+        elif isinstance(block, Dense) and len(block.names) == len(names) == 1:
+            many.append(Batch({names[0]: _line(Weights(block.weights), block.shape[0])}, 1.0))
         else:
             return None
-    groups += [_evenly(members, _at_once(own, domain)) for own, members in single.items()]
-    for taken, worth in groups:
-        own = taken[0].names
-        scales = np.array([block.scale for block in taken])
-        lines: dict[str, Line] = {}
-        for name in names:
-            if name not in own:
-                lines[name] = _line(None, domain[name].size)
-                continue
-            place = own.index(name)
-            rows = [block.factors[place] for block in taken]
-            lines[name] = _rows(rows, domain[name].size)
-        first = lines[own[0]]
-        scaled = None if first.rows is None else first.rows * scales[:, None]
-        lines[own[0]] = Line(first.squares * scales**2, None, scaled)
-        many.append(Batch(lines, worth))
     return many
 
 
@@ -121,12 +144,6 @@ def evenly(count: int, most: int) -> list[int]:
     """The middles of so many equal runs: of few the first and the last tell too little."""
     places = (np.arange(most) + 0.5) * (count / most)
     return [min(int(place), count - 1) for place in places.tolist()]
-
-
-def _at_once(names: Sequence[str], domain: Domain) -> int:
-    """So many products of lines of these attributes are written out, as far as they are."""
-    sizes = [domain[name].size for name in names]
-    return max(1, _LOOKED // sum([size if size <= DESIGN_LIMIT else 1 for size in sizes]))
 
 
 def _line(factor: Factor | None, size: int) -> Line:
@@ -148,73 +165,34 @@ def _rows(factors: Sequence[Factor], size: int) -> Line:
     return Line((weights**2).sum(axis=1), None, weights)
 
 
-def _evenly(blocks: list[Kronecker], most: int) -> tuple[list[Kronecker], float]:
-    """Some of these blocks, no more than so many, and for how many each of them stands."""
-    if len(blocks) <= most:
-        return blocks, 1.0
-    places = evenly(len(blocks), most)
-    return [blocks[place] for place in places], len(blocks) / most
-
-
-def _some(boxes: Boxes, most: int) -> tuple[list[Kronecker], float]:
-    """The same of boxes."""
-    count = min(boxes.rows, most)
-    return [boxes.row(place) for place in evenly(boxes.rows, count)], boxes.rows / count
-
-
-def written_on(form: LinearForm, names: Sequence[str]) -> Floats:
-    """The weights of a few functions on the cells of these attributes, shape (functions, cells)."""
-    shape = [form.domain[name].size for name in names]
-    cells = math.prod(shape)
-    codes = dict(zip(names, np.indices(shape).reshape(len(shape), cells), strict=True))
-    weights: Floats = np.empty((form.rows, cells))
-    for block, places in form.groups:
-        weights[places] = block.columns([codes[name] for name in block.names])
-    return weights
-
-
 def gram_of(blocks: Iterable[FormBlock], names: Sequence[str], domain: Domain) -> Floats:
     """WᵀW on the cells of a few attributes together, shape (cells, cells)."""
-    shape = [domain[name].size for name in names]
-    cells = math.prod(shape)
-    total: Floats = np.zeros((cells, cells))
-    codes = dict(zip(names, np.indices(shape).reshape(len(shape), cells), strict=True))
-    for own, sizes, gram in _grams(blocks):
-        places = numbered([codes[name] for name in own], sizes, cells)
-        total += gram[np.ix_(places, places)]
-    return total
+    shape = tuple([domain[name].size for name in names])
+    total: Floats = np.zeros((math.prod(shape),) * 2)
+    codes = dict(zip(names, every_cell(shape), strict=True))
 
+    def most(block: FormBlock) -> int:
+        return max(1, _PRODUCTS // math.prod(block.shape) ** 2)
 
-def _grams(
-    blocks: Iterable[FormBlock],
-) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], Floats]]:
-    single: dict[tuple[str, ...], list[Kronecker]] = {}
-    groups: list[tuple[list[Kronecker], float]] = []
-    for block in blocks:
-        if isinstance(block, Boxes):
-            groups.append(_some(block, max(1, _PRODUCTS // math.prod(block.shape) ** 2)))
-        elif isinstance(block, Dense):
-            yield block.names, block.shape, block.weights.T @ block.weights
-        elif block.rows == 1:
-            single.setdefault(block.names, []).append(block)
-        else:
-            gram: Floats = np.full((1, 1), block.scale**2)
+    for block, taken, worth in _sampled(blocks, most, products=False):
+        gram: Floats
+        if taken:
+            cells = math.prod(block.shape)
+            gram = np.zeros((cells, cells))
+            step = max(1, _LOOKED // cells)
+            for start in range(0, len(taken), step):
+                piece = taken[start : start + step]
+                weights = np.concatenate([columns_of(one, domain, one.names) for one in piece])
+                gram += weights.T @ weights
+            gram = gram * worth
+        elif isinstance(block, Kronecker):
+            gram = np.full((1, 1), block.scale**2)
             for factor in block.factors:
                 weights = factor.matrix()
                 gram = np.asarray(np.kron(gram, weights.T @ weights), dtype=np.float64)
-            yield block.names, block.shape, gram
-    groups += [
-        _evenly(members, max(1, _PRODUCTS // math.prod(members[0].shape) ** 2))
-        for members in single.values()
-    ]
-    for taken, worth in groups:
-        own, shape = taken[0].names, taken[0].shape
-        cells = math.prod(shape)
-        every = list(np.indices(shape).reshape(len(shape), cells))
-        gram = np.zeros((cells, cells))
-        step = max(1, _LOOKED // cells)
-        for start in range(0, len(taken), step):
-            piece = taken[start : start + step]
-            weights = np.concatenate([block.columns(every) for block in piece])
-            gram += weights.T @ weights
-        yield own, shape, gram * worth
+        else:
+            weights = block.written().weights
+            gram = weights.T @ weights
+        places = numbered([codes[name] for name in block.names], block.shape, len(total))
+        total += gram[np.ix_(places, places)]
+    return total

@@ -16,12 +16,12 @@ from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
-from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of, written_on
+from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace
 from dpsdk.mechanisms.measured_once import Part, Stack
 from dpsdk.mechanisms.one_attribute import SIZE_LIMIT as ROOT_LIMIT
 from dpsdk.mechanisms.one_attribute import Root
-from dpsdk.mechanisms.strategy_matrix import Product, StrategyMatrix, Table
+from dpsdk.mechanisms.strategy_matrix import Product, StrategyMatrix, Table, columns_of
 from dpsdk.mechanisms.tree import Hierarchy, whole_of
 from dpsdk.typing import Floats
 
@@ -236,7 +236,8 @@ class _Designer:
         part = LinearForm(self.form.domain, blocks)
         if not part.largest:
             return None
-        written = written_on(part, names) / part.largest
+        every = [columns_of(block, self.form.domain, names) for block in blocks]
+        written = np.concatenate(every) / part.largest
         return np.concatenate([written, np.eye(written.shape[1]) * _LITTLE])
 
     def _products(self, names: tuple[str, ...], blocks: Sequence[FormBlock]) -> list[_Candidate]:

@@ -29,7 +29,7 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
-from dpsdk.mechanisms.arguments import in_words
+from dpsdk.mechanisms.arguments import implying, in_words_of
 from dpsdk.mechanisms.numeric_sparse import (
     equal_share,
     law_of_count,
@@ -105,11 +105,7 @@ def practical(
     """A schedule for so many updates, without a promise of accuracy."""
     start: Noise | None = None
     if delta:
-        whole, rho = epsilon, zcdp_start(epsilon, delta)
-        if not rho:
-            expected = "large enough that some rho implies this guarantee"
-            got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
-            raise InvalidArgument("epsilon and delta", expected, got)
+        whole, rho = epsilon, implying(zcdp_start, epsilon, delta)
         if share:
             start = _gaussian(equal_share(rho * share), prepaid=prepaid)
             rho -= rho * share
@@ -117,7 +113,8 @@ def practical(
         watching, noise = _round(each, numbers, prepaid=prepaid)
         if prepaid and start is not None and updates <= _FEW:
             paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
-            if not _let_through(Budget(whole, delta), paid):
+            session = default_composition()
+            if not fits_all(session, session.begin(Budget(whole, delta)), paid):
                 noise = LaplaceNoise(split_pure(each * numbers))
     else:
         if share:
@@ -130,23 +127,14 @@ def practical(
         else:
             watching = split_watch((epsilon - measured) / updates)
     rows = max(facts.rows or 1, 1)
-    if threshold is None:
-        # The noise of one gap in `queries` exceeds this by itself, if the share is 1; one in its
-        # square root at a share of 1/2.
-        noise_alone = float(2 * facts.unit_rows / watching.query_epsilon) * math.log(
-            max(queries, 2)
-        )
-        height = _HEIGHT_SHARE * noise_alone
-    else:
+    # The noise of one gap in `queries` exceeds this by itself, if the share is 1; one in its square
+    # root at a share of 1/2.
+    scale = float(2 * facts.unit_rows / watching.query_epsilon)
+    height = _HEIGHT_SHARE * (scale * math.log(max(queries, 2)))
+    if threshold is not None:
         height = threshold * rows
     spread = law_of_count(noise, facts).standard_deviation() / rows
     return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
-
-
-def _let_through(budget: Budget, runs: Iterable[Guarantee]) -> bool:
-    """True if a session of just this budget, by its default composition, admits all of the runs."""
-    composition = default_composition()
-    return fits_all(composition, composition.begin(budget), runs)
 
 
 def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
@@ -180,16 +168,12 @@ def promised(
     if best is None or best.promise is None or best.promise.alpha > alpha:
         expected = "larger than any error can be, since nothing can be promised here"
         if best is not None and best.promise is not None:
-            least = _rounded_up(best.promise.alpha)
+            least = best.promise.alpha
+            step = 10.0 ** (math.floor(math.log10(least)) - 3)
+            least = math.ceil(least / step) * step
             expected = f"at least {least:.4g}, the least that can be promised here"
         raise InvalidArgument("alpha", expected, f"{alpha:g}")
     return best
-
-
-def _rounded_up(number: float) -> float:
-    """Four digits of a positive number that are no less than it."""
-    step = 10.0 ** (math.floor(math.log10(number)) - 3)
-    return math.ceil(number / step) * step
 
 
 def best_promise(
@@ -328,12 +312,10 @@ class Rounds:
     def check(self, terms: Terms, epsilon: Fraction, delta: Fraction) -> None:
         """Refuse noise that does not fit the lattices of a kernel, in words of ε and δ."""
         schedule, domain = self.schedule, terms.facts.domain
-        try:
+        with in_words_of(epsilon=epsilon, delta=delta):
             schedule.watching.price(terms)
             Measure(LinearForm(domain, (Kronecker((), ()),)), schedule.noise).price(terms)
             self.opening(terms)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=epsilon, delta=delta) from None
 
     def opening(self, terms: Terms) -> tuple[Guarantee, ...]:
         """The price of finding the first hypothesis."""

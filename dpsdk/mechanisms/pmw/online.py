@@ -25,7 +25,7 @@ from dpsdk.mechanisms.arguments import (
     check_shares,
     check_when_spent,
     count_if_given,
-    in_words,
+    in_words_of,
     share_if_given,
     threshold_if_given,
     to_epsilon,
@@ -35,7 +35,7 @@ from dpsdk.mechanisms.arguments import (
 )
 from dpsdk.mechanisms.base import HypothesisMechanism, built_in
 from dpsdk.mechanisms.numeric_sparse import drift_of, price_any
-from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical, promised, textbook
+from dpsdk.mechanisms.pmw.schedule import Promise, Rounds, Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
@@ -179,34 +179,22 @@ class OnlinePMW(HypothesisMechanism):
         """
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
-        try:
+        with in_words_of(epsilon=self.epsilon, delta=self.delta):
             return self._scheduled(facts)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
     def _scheduled(self, facts: Facts) -> Schedule:
+        epsilon, delta, start = self.epsilon, self.delta, self._begins(facts)
         if self.updates is not None:
             return practical(
-                self.epsilon,
-                self.delta,
-                self.updates,
-                self.queries or 1000,
-                facts,
-                threshold=self.threshold,
-                share=share_of(self._begins(facts)),
-                prepaid=self.prepaid,
-            )
+                epsilon, delta, self.updates, self.queries or 1000, facts,
+                threshold=self.threshold, share=share_of(start), prepaid=self.prepaid,
+            )  # fmt: skip
         if self.alpha is None or self.beta is None or self.queries is None:
             raise InvalidArgument("OnlinePMW", "given alpha, beta and queries", repr(self))
-        potential = self._begins(facts).kl_cap(facts)
+        promise, potential = Promise(self.alpha, self.beta, self.queries), start.kl_cap(facts)
         if self._textbook:
-            return textbook(
-                self.epsilon, self.delta, self.alpha, self.beta, self.queries, facts, potential
-            )
-        return promised(
-            self.epsilon, self.delta, self.alpha, self.beta, self.queries, facts, potential,
-            prepaid=self.prepaid,
-        )  # fmt: skip
+            return textbook(epsilon, delta, promise, facts, potential)
+        return promised(epsilon, delta, promise, facts, potential, prepaid=self.prepaid)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW")
@@ -222,9 +210,8 @@ class OnlinePMW(HypothesisMechanism):
         origin = Origin.BELOW if form.rows <= compared else Origin.UNCHECKED
         origins = np.full(form.rows, int(origin), dtype=np.int64)
         drift = drift_of(schedule.watching, form, facts)
-        accuracy = StreamAccuracy(
-            schedule, facts, drift, origins, most, {}, promised, pricing.accuracies
-        )
+        number = pricing.accuracies
+        accuracy = StreamAccuracy(schedule, facts, drift, origins, most, {}, promised, number)
         rounds = self._rounds(schedule, facts)
         if self.prepaid:
             whole = rounds.prepaid(terms)

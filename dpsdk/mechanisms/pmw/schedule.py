@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from fractions import Fraction
 from itertools import product
 from typing import Literal, TypeAlias
@@ -154,8 +155,8 @@ def number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> floa
 
 
 def promised(
-    epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
-    potential: float, *, prepaid: bool,
+    epsilon: Fraction, delta: Fraction, wanted: Promise, facts: Facts, potential: float, *,
+    prepaid: bool,
 ) -> Schedule:  # fmt: skip
     """The schedule of the smallest error that can be promised; refused if that exceeds alpha.
 
@@ -164,15 +165,17 @@ def promised(
     most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
     Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step.
     """
-    best = best_promise(epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
-    if best is None or best.promise is None or best.promise.alpha > alpha:
+    best = best_promise(
+        epsilon, delta, wanted.beta, wanted.queries, facts, potential, prepaid=prepaid
+    )
+    if best is None or best.promise is None or best.promise.alpha > wanted.alpha:
         expected = "larger than any error can be, since nothing can be promised here"
         if best is not None and best.promise is not None:
             least = best.promise.alpha
             step = 10.0 ** (math.floor(math.log10(least)) - 3)
             least = math.ceil(least / step) * step
             expected = f"at least {least:.4g}, the least that can be promised here"
-        raise InvalidArgument("alpha", expected, f"{alpha:g}")
+        raise InvalidArgument("alpha", expected, f"{wanted.alpha:g}")
     return best
 
 
@@ -202,7 +205,7 @@ def _attempt(
     epsilon: Fraction, delta: Fraction, updates: int, share: Fraction, facts: Facts, *,
     prepaid: bool,
 ) -> Schedule | None:  # fmt: skip
-    try:
+    with suppress(InvalidArgument):
         if delta:
             each = equal_share(zcdp_start(epsilon, delta), updates)
             watching, noise = _round(each, share, prepaid=prepaid)
@@ -210,11 +213,9 @@ def _attempt(
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
             noise = LaplaceNoise(epsilon * share / updates)
-        schedule = Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
-        schedule.watching.below(0.5, facts)
-    except InvalidArgument:
-        return None
-    return schedule
+        watching.below(0.5, facts)
+        return Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
+    return None
 
 
 def _promise(
@@ -228,14 +229,9 @@ def _promise(
     radius = number_radius(schedule.noise, part, schedule.updates, facts) / rows
     if radius >= gap:
         return None
-    alpha = gap + below + above
-    return evolve(
-        schedule,
-        threshold=(gap + above) * rows,
-        gap=gap,
-        radius=radius,
-        promise=Promise(alpha, beta, queries),
-    )
+    promise = Promise(gap + below + above, beta, queries)
+    threshold = (gap + above) * rows
+    return evolve(schedule, threshold=threshold, gap=gap, radius=radius, promise=promise)
 
 
 def _failures(
@@ -254,9 +250,8 @@ def _failures(
 
 
 def textbook(
-    epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
-    potential: float,
-) -> Schedule:  # fmt: skip
+    epsilon: Fraction, delta: Fraction, wanted: Promise, facts: Facts, potential: float
+) -> Schedule:
     """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
     c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
@@ -266,6 +261,7 @@ def textbook(
     printed one. That accuracy is taken from the exact tails as well: the printed constants for
     δ > 0 leave out that c numbers with the noise of ε₂ need more than a few thresholds do.
     """
+    alpha, beta, queries = wanted.alpha, wanted.beta, wanted.queries
     rows, k = max(facts.rows or 1, 1), 2 * queries
     updates = max(1, math.floor(4 * potential / alpha**2))
     exact = Fraction(updates)
@@ -292,10 +288,8 @@ def textbook(
         if rho > zcdp_start(epsilon, delta):
             expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
-    radius = alpha if kept else printed / 2
-    return Schedule(
-        updates, watching, noise, threshold * rows, alpha, radius, "textbook", None, promise
-    )
+    radius, height = alpha if kept else printed / 2, threshold * rows
+    return Schedule(updates, watching, noise, height, alpha, radius, "textbook", None, promise)
 
 
 _PREPAID_LIMIT = 10_000

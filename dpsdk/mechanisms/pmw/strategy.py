@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk._arrays import frozen_integers
 from dpsdk._locks import ExclusiveLock
-from dpsdk._records import cmp_using, field, frozen
+from dpsdk._records import cmp_using, define, field, frozen
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
@@ -165,14 +165,14 @@ class Stream:
         return self._watch.tops
 
 
+@define(eq=False)
 class _Answers:
     """The numbers of one answer while they are found."""
 
-    def __init__(self, rows: int) -> None:
-        self.values: Floats = np.empty(rows)
-        self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
-        self.measured: dict[int, HalfWidths] = {}
-        self.run = 1
+    values: Floats
+    origins: Ints
+    measured: dict[int, HalfWidths] = field(factory=dict[int, HalfWidths])
+    run: int = 1
 
 
 class OnlineStrategy(Stream):
@@ -203,42 +203,36 @@ class OnlineStrategy(Stream):
 
     def _answered(self, form: LinearForm, kernel: Kernel) -> Measurement:
         self._hypothesis.check(form)
-        answers = _Answers(form.rows)
-        start = 0
+        origins = np.full(form.rows, int(Origin.UNCHECKED), dtype=np.int64)
+        answers, start = _Answers(np.empty(form.rows), origins), 0
         # In parts, since what comes after an update is answered anew.
         for part in form.pieces(_PART) if form.rows > _PART else (form,):
             self._answer(part, answers, start, kernel)
             start += part.rows
+        schedule, promise = self._schedule, self._schedule.promise
+        # The promise covers answers that nobody checked, while it may be kept.
+        promised = promise is not None and not self._spent and self._asked <= promise.queries
+        drift = drift_of(schedule.watching, form, self._facts)
         accuracy = StreamAccuracy(
-            self._schedule,
-            self._facts,
-            drift_of(self._schedule.watching, form, self._facts),
-            answers.origins,
-            answers.run,
-            answers.measured,
-            self._promised(),
+            schedule, self._facts, drift, origins, answers.run, answers.measured, promised
         )
-        whole = bool((answers.origins == Origin.MEASURED).all())
+        whole = bool((origins == Origin.MEASURED).all())
         return Measurement(answers.values, accuracy, "measured" if whole else "hypothesis")
 
     def _check(self, form: LinearForm, kernel: Kernel) -> None:
         """Refuse what a promise does not cover: it counts on weights that round by half a step."""
-        watching, facts = self._schedule.watching, self._facts
+        watching, facts, noise = self._schedule.watching, self._facts, self._schedule.noise
         if self._schedule.promise is None:
             return
         coarse = watching.rounding(facts, form) > watching.rounding(facts) * (1 + 1e-9)
-        if coarse or not self._rounds_finely(form, kernel):
+        if not coarse and not fine(form):
+            most, rows = on_any_lattice(noise, facts) - 1, map(form.row, range(form.rows))
+            coarse = any(
+                Measure(row, noise).price(kernel.terms).accuracy.bias > most for row in rows
+            )
+        if coarse:
             expected = "products of weights on fewer cells, which a promise can round finely"
             raise InvalidArgument("form", expected, f"{form.rows} functions")
-
-    def _rounds_finely(self, form: LinearForm, kernel: Kernel) -> bool:
-        """True if each function, if it is measured, rounds as the promise counts on."""
-        if fine(form):
-            return True
-        noise, terms = self._schedule.noise, kernel.terms
-        most = on_any_lattice(noise, self._facts) - 1
-        rows = map(form.row, range(form.rows))
-        return all(Measure(row, noise).price(terms).accuracy.bias <= most for row in rows)
 
     def _answer(self, form: LinearForm, answers: _Answers, start: int, kernel: Kernel) -> None:
         rows = float(self._facts.rows or 0)
@@ -277,11 +271,6 @@ class OnlineStrategy(Stream):
         done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
         return not (self._spent or done or self._watch.tops >= self._schedule.updates)
 
-    def _promised(self) -> bool:
-        """True if the promise covers answers that nobody checked."""
-        promise = self._schedule.promise
-        return promise is not None and not self._spent and self._asked <= promise.queries
-
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
         schedule, hypothesis = self._schedule, self._hypothesis
         value = min(max(value, 0.0), 1.0)
@@ -290,15 +279,8 @@ class OnlineStrategy(Stream):
             hypothesis.shift(row, step if value >= answer else -step, answer)
             return
         if schedule.promise is not None:
-            step_towards(
-                hypothesis,
-                row,
-                value,
-                schedule.radius,
-                schedule.gap,
-                answer=answer,
-                meter=self._meter,
-            )
+            radius, gap, meter = schedule.radius, schedule.gap, self._meter
+            step_towards(hypothesis, row, value, radius, gap, answer=answer, meter=meter)
         else:
             hypothesis.move_to(row, near_side_target(answer, value, schedule.radius), answer)
         if self._replay is not None:

@@ -142,9 +142,7 @@ class ScalarAccuracy(_Statement):
 
 
 @written(
-    "accuracy.none",
-    {"rests_on": Member(TEXT, of="kind", key="kind"), "advice": TEXT},
-    public=False,
+    "accuracy.none", {"rests_on": Member(TEXT, of="kind", key="kind"), "advice": TEXT}, public=False
 )
 @frozen
 class NoAccuracy(_Statement):
@@ -223,9 +221,7 @@ def _to_law(law: NoiseLaw) -> NoiseLaw:
 
 
 @written(
-    "accuracy.noise",
-    {"law": LAW, "entries": NATURAL, "step": SIZE, "bias": SIZE},
-    public=False,
+    "accuracy.noise", {"law": LAW, "entries": NATURAL, "step": SIZE, "bias": SIZE}, public=False
 )
 @frozen
 class NoiseAccuracy(HalfWidths):

@@ -184,11 +184,7 @@ COMBINATION = _CombinationField()
 """A combination, as a member of written forms."""
 
 
-@written(
-    "accuracy.combined",
-    {"law": LAW, "step": SIZE, "combination": COMBINATION},
-    public=False,
-)
+@written("accuracy.combined", {"law": LAW, "step": SIZE, "combination": COMBINATION}, public=False)
 @frozen
 class LinearAccuracy(HalfWidths):
     """Answers that are linear functions of independent discrete noise of one law.

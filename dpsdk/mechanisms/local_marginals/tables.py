@@ -289,9 +289,7 @@ class Certified:
 
 
 @written(
-    "accuracy.certified",
-    {"errors": SIZES, "beta": FLOAT, "variation": MEASURED},
-    public=False,
+    "accuracy.certified", {"errors": SIZES, "beta": FLOAT, "variation": MEASURED}, public=False
 )
 @frozen
 class CertifiedAccuracy(HalfWidths):

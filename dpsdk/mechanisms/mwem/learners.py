@@ -26,14 +26,7 @@ from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
-__all__ = [
-    "Certifying",
-    "MWEMStrategy",
-    "Marginals",
-    "OneByOne",
-    "Promised",
-    "one_way",
-]
+__all__ = ["Certifying", "MWEMStrategy", "Marginals", "OneByOne", "Promised", "one_way"]
 
 _SETTLING = 5
 """So many passes fit the one-way marginals, and what there is after the last round."""

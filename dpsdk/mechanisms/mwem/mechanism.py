@@ -17,13 +17,7 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import COUNT, NO, QUERY, TOTAL, HasTotal, check_shares, to_workload
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
 from dpsdk.mechanisms.fitted import learn
-from dpsdk.mechanisms.mwem.learners import (
-    Marginals,
-    MWEMStrategy,
-    OneByOne,
-    Promised,
-    one_way,
-)
+from dpsdk.mechanisms.mwem.learners import Marginals, MWEMStrategy, OneByOne, Promised, one_way
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, planned
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.release import Quote

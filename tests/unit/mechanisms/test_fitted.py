@@ -21,19 +21,8 @@ from dpsdk import (
 )
 from dpsdk.errors import Closed, InvalidArgument, PublicSizeRequired, TooLarge, UnknownAttribute
 from dpsdk.hypothesis import PiecewiseHypothesis
-from dpsdk.mechanisms import (
-    DistributionMechanism,
-    Fitted,
-    OnlinePMW,
-)
-from dpsdk.queries import (
-    Count,
-    Marginal,
-    MarginalTable,
-    Sum,
-    Threshold,
-    Workload,
-)
+from dpsdk.mechanisms import DistributionMechanism, Fitted, OnlinePMW
+from dpsdk.queries import Count, Marginal, MarginalTable, Sum, Threshold, Workload
 from dpsdk.release import Cost, HalfWidths, Quote
 from dpsdk.testing import seeded
 

@@ -6,16 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsdk import (
-    Budget,
-    Domain,
-    Integer,
-    Neighbors,
-    PrivateData,
-    Session,
-    Stopped,
-    TablesChannel,
-)
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, Stopped, TablesChannel
 from dpsdk.accounting import Odometer, ZCDPComposition
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, QueryError, TooLarge
 from dpsdk.hypothesis import Distribution
@@ -24,15 +15,7 @@ from dpsdk.mechanisms import LocalMarginals
 from dpsdk.mechanisms.local_marginals import learning, tables
 from dpsdk.mechanisms.local_marginals import sets as learning_sets
 from dpsdk.mechanisms.local_marginals.sets import Lattice
-from dpsdk.queries import (
-    Above,
-    Conjunction,
-    Count,
-    Marginal,
-    Threshold,
-    Workload,
-    marginals,
-)
+from dpsdk.queries import Above, Conjunction, Count, Marginal, Threshold, Workload, marginals
 from dpsdk.testing import seeded
 from worlds import facts
 

@@ -55,8 +55,7 @@ class Stack:
 
 
 PRODUCT = Stack(
-    Kronecker(("age", "sex"), (Prefix(10), Identity(2)), 2.0),
-    Kronecker(("age",), (Identity(10),)),
+    Kronecker(("age", "sex"), (Prefix(10), Identity(2)), 2.0), Kronecker(("age",), (Identity(10),))
 )
 WORKLOADS = {
     "thresholds": Workload(AGES),
@@ -253,10 +252,7 @@ def test_strategies_for_laplace_noise_have_columns_of_one():
     assert (best_for_laplace(np.zeros((3, 3))) == np.eye(3)).all()
 
 
-MECHANISMS = {
-    "gaussian": ({"rho": "0.02"}, 31),
-    "laplace": ({"epsilon": 1}, 32),
-}
+MECHANISMS = {"gaussian": ({"rho": "0.02"}, 31), "laplace": ({"epsilon": 1}, 32)}
 
 
 @pytest.mark.parametrize(

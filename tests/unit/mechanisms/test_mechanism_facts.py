@@ -10,14 +10,7 @@ import pytest
 import dpsdk
 from dpsdk import Budget, Session, wire
 from dpsdk.errors import InvalidArgument
-from dpsdk.mechanisms import (
-    BUILT_IN,
-    MeasuresOnce,
-    NumericSparse,
-    OneShot,
-    OnlinePMW,
-    SmallDB,
-)
+from dpsdk.mechanisms import BUILT_IN, MeasuresOnce, NumericSparse, OneShot, OnlinePMW, SmallDB
 from dpsdk.queries import Count, Marginal, Threshold, Workload
 from dpsdk.session.identity import BEST, Place, question_of
 from dpsdk.testing import seeded

@@ -282,10 +282,7 @@ def test_what_is_refused_costs_nothing():
     big = Domain(Integer("a", 0, 2**13), Integer("b", 0, 2**13))
     data = PrivateData.from_columns({"a": [1], "b": [2]}, big)
     asked = Session(data, Budget(epsilon=1), noise=seeded(1))
-    for act in (
-        lambda: asked.open(TOTALS[0]),
-        lambda: asked.quote(Count(), using=TOTALS[0]),
-    ):
+    for act in (lambda: asked.open(TOTALS[0]), lambda: asked.quote(Count(), using=TOTALS[0])):
         with pytest.raises(TooLarge, match="cells"):
             act()
     other = session(budget=1)

@@ -149,10 +149,7 @@ def test_other_strengths_and_weights_are_other_functions():
         (Workload(Interval("age", a, a + 4) for a in range(12)), "intervals"),
         (Workload([Marginal("age"), Marginal("sex")]), "marginals"),
         (Workload([Count({"age": {1, 7}}), Count({"age": {3, 5}, "sex": "F"})]), "few functions"),
-        (
-            Workload([Count({"age": {i, i + 7}, "sex": "F"}) for i in range(5)]),
-            "any functions",
-        ),
+        (Workload([Count({"age": {i, i + 7}, "sex": "F"}) for i in range(5)]), "any functions"),
     ],
 )
 def test_every_class_of_workload_is_drawn_for(workload, kind):

@@ -262,9 +262,8 @@ class Projection(OneShot[LinearForm], HasTotal):
     are replaced by the nearest, in the sum of squares, that a distribution over the universe has,
     times the number of rows (Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015). It
     costs no more, and answers are consistent with each other, and possible. Where many queries are
-    asked of few rows their mean squared error is much smaller than the noise. Where rows are very
-    many beside the noise the search does not come near in its steps; if what is
-    proven then is more than twice what is proven of the noisy answers, these are not moved.
+    asked of few rows their mean squared error is much smaller than the noise. Where the search does
+    not come near in its steps, as for very many rows, noisy answers are not moved.
 
     What is proven is about all answers together: `release.accuracy` has the `distance` from the
     truth, in rows, and a `mean_square`. A projection keeps no bound of a single answer: `error` is
@@ -272,17 +271,13 @@ class Projection(OneShot[LinearForm], HasTotal):
     larger than that of the noise. A quote cannot know either, and has a prediction.
 
     Where the number of rows is private it is measured beside the queries. The projection is found
-    by entropic steps, up to a gap that is computed and is part of the bounds. The time follows from
-    public sizes: about 1,200 passes over the cells of the attributes that the queries touch, at
-    the most.
+    by about 1,200 passes over the cells of the attributes that the queries touch, at the most, up
+    to a gap that is part of the bounds.
 
     Parameters
     ----------
-    epsilon, delta
-        What an answer costs: discrete Laplace noise that is `epsilon`-DP where delta is 0, else
-        discrete Gaussian noise by the largest ρ that is certified for (ε, δ).
-    rho
-        Instead: discrete Gaussian noise that is ρ-zCDP.
+    epsilon, delta, rho
+        What an answer costs, given as the total of `NoisyHistogram` is.
 
     Raises
     ------

@@ -319,16 +319,11 @@ class Tree(OneAttribute):
     by least squares (Hay, Rastogi, Miklau and Suciu 2010; the branching after Qardaji, Yang and Li
     2013). Every linear query on the attribute alone is then answered as the sum of estimates of
     its cells, free, with its exact variance and a proven bound. One row moves two nodes of each
-    level by one under replace-one neighbours, and one under add-remove, so that the same ε brings
-    twice the noise there.
+    level by one under replace-one neighbours, and one under add-remove.
 
-    Answers take no longer than sums of cells. Error bounds are worked out when they are asked for:
-    of counts of runs of cells, such as thresholds, intervals and cells, in time that grows with the
-    number of answers times that of levels; of other functions, with their number times that of
-    nodes.
-
-    The root is not measured where that costs: where the number of rows is public and none lies
-    outside the domain, it is known; under replace-one it is free otherwise.
+    Error bounds are worked out when they are asked for: of counts of runs of cells, such as
+    thresholds and intervals, in time that grows with the number of answers times that of levels;
+    of other functions, with their number times that of nodes.
 
     Parameters
     ----------

@@ -80,26 +80,23 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
     """Marginals of a domain of whatever size, each fitted by itself, and paid for together.
 
     For workloads of many marginals over domains that nobody could write down. When the channel
-    opens, it buys the number of rows and the marginals of single attributes; looks how far all
-    tables of two and more attributes are from independence; plans in public which of them are worth
-    measuring, and how well; and buys those, as residuals: what a table says beyond its margins (as
-    Xiao, He and Kifer 2023). Each table is then fitted by itself, smallest first: at least zero,
-    with the margins of the narrower tables, and drawn towards a prior by as much as Stein's
-    estimate of the risk (Stein 1981) finds best. The prior is a mixture of products that is fitted
-    to all tables of two attributes. What is asked of the channel costs nothing.
+    opens, it buys the number of rows and the marginals of single attributes; looks how far wider
+    tables are from independence; plans in public which of them are worth measuring; and buys those,
+    as residuals (Xiao, He and Kifer 2023). Each table is then fitted by itself, smallest first: at
+    least zero, with the margins of the narrower tables, and drawn by as much as Stein's estimate of
+    the risk (Stein 1981) finds best towards a mixture of products that is fitted to all tables of
+    two attributes. What is asked of the channel costs nothing.
 
-    A query on attributes that lie in a set of the workload is answered from the table of exactly
-    those attributes; so is one whose narrower tables are all known, which is brought to their
-    margins. `release.source` is "measured" if residuals of that table were bought, and "fitted" if
-    not. Anything else is answered from the channel's `distribution`, a mixture of products for the
-    whole universe, and its source is "hypothesis". That distribution is fitted to the tables and
-    may differ from them by a few per cent. `channel.tables` lists what each table rests on.
+    A query on attributes that lie in a set of the workload, or whose narrower tables are all known,
+    is answered from the table of exactly those attributes: `release.source` is "measured" if
+    residuals of it were bought, and "fitted" if not. Anything else is answered from the channel's
+    `distribution`, a mixture of products that may differ from the tables by a few per cent, and its
+    source is "hypothesis". `channel.tables` lists what each table rests on.
 
-    Tables are shrunk, so that no variance says how far off they are, and without `certify` nothing
-    is proven of them. With it a part of the total looks at the final tables once more: then, with
-    probability 1 - `beta`, the total variation of every marginal of the workload, whatever the fit
-    did, is within the bound that `channel.tables` lists; and so is every entry, and every sum of
-    entries, of a release. The tables are rounded to 2^-12 rows for it.
+    Without `certify` nothing is proven of the tables. With it a part of the total looks at the
+    final ones once more, rounded to 2^-12 rows: then, with probability 1 - `beta`, the total
+    variation of every marginal of the workload is within the bound that `channel.tables` lists; and
+    so is every sum of entries of a release.
 
     Universes of up to about 2^21 cells are answered better by `MWEM`, by some 12 per cent in the
     mean on Adult. `ResidualPlanner` is unbiased and has exact variances.

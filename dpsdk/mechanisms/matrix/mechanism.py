@@ -26,11 +26,9 @@ def _plain(form: LinearForm) -> bool:
 class Matrix(LeastSquares[Estimates]):
     """Measure the best strategy for a workload once; every answer is a sum of it, free.
 
-    The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015): a strategy is chosen for a
-    workload that is known beforehand, measured when the channel opens, and inverted by least
-    squares. Answers have no bias, and each has its exact variance and a proven bound. What is asked
-    need not be in the workload: every linear query is answered that depends on no other attributes
-    than some block of the workload does; attributes of one cell do not matter.
+    The matrix mechanism (Li, Miklau, Hay, McGregor and Rastogi 2015). Answers have no bias, and
+    each has its exact variance and a proven bound. Every linear query is answered that depends on
+    no other attributes than some block of the workload does, in the workload or not.
 
     The strategy depends on public arguments alone, and is worked out once for a workload:
 
@@ -48,11 +46,8 @@ class Matrix(LeastSquares[Estimates]):
     ----------
     workload
         A query, or a `Workload` of queries.
-    epsilon, delta
-        The total: discrete Laplace noise that is `epsilon`-DP where delta is 0, else discrete
-        Gaussian noise by the largest ρ that is certified for (ε, δ).
-    rho
-        Instead: discrete Gaussian noise that is ρ-zCDP.
+    epsilon, delta, rho
+        The total, as for `NoisyHistogram`.
 
     Raises
     ------

@@ -143,22 +143,11 @@ class MWEM(LearnsWorkload):
         """The algorithm as it is mostly printed, one function a round, in pure DP.
 
         Half of ε / rounds goes to the choice, half to a Laplace number, which is brought into the
-        range of its function; weights are multiplied by exp(f · (number - answer) / 2), where the
-        answer is that of the distribution before; the average of all distributions before a move
-        answers. Corrected: functions from 0 to 1 move by one row, where functions in [-1, 1] move
-        by two. With probability 1 - `beta` no number of the workload is off by more than promised
-        (docs/explanation/proofs/mwem.md), which says something for large tables only.
-
-        Parameters
-        ----------
-        workload
-            As for the class; the number of rows must be public.
-        epsilon
-            What the opening costs.
-        rounds
-            Those that make the promise the smallest, if left out.
-        beta
-            How likely the promise may fail, strictly between 0 and 1.
+        range of its function; weights are multiplied by exp(f · (number - answer) / 2); the average
+        of all distributions before a move answers. Corrected: functions from 0 to 1 move by one
+        row. With probability 1 - `beta` no number of the workload is off by more than promised
+        (docs/explanation/proofs/mwem.md), which says something for large tables only. The number of
+        rows must be public; `rounds` left out are those that make the promise the smallest.
         """
         return cls(workload, epsilon=epsilon, rounds=rounds, _rule="textbook", _beta=beta)
 
@@ -177,25 +166,12 @@ class MWEM(LearnsWorkload):
 
         Each round chooses a function, or its negation, that the distribution answers too low by the
         most, and moves along it by a step that is fixed beforehand; the average of all
-        distributions before a move answers. With probability 1 - `beta` no number of the workload
-        is off by more than promised (docs/explanation/proofs/mwem.md).
-
-        Parameters
-        ----------
-        workload, epsilon, delta, rho
-            As for the class; the number of rows must be public.
-        rounds, beta
-            As for `textbook`.
+        distributions before a move answers. `rounds` and `beta` are as for `textbook`.
         """
         return cls(
-            workload,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            rounds=rounds,
-            _rule="averaged",
-            _beta=beta,
-        )
+            workload, epsilon=epsilon, delta=delta, rho=rho, rounds=rounds,
+            _rule="averaged", _beta=beta,
+        )  # fmt: skip
 
     def plan(self, terms: Terms) -> Plan:
         """How a channel on such terms would spend, and what it promises. Public, spends nothing.

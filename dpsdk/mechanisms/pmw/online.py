@@ -102,19 +102,16 @@ class OnlinePMW(HypothesisMechanism):
     threshold
         In the practical setting: the gap, as a share of the rows, above which to learn.
     start
-        The first hypothesis, a value of dpsdk.hypothesis: `Product()`, the product of noisy one-way
-        marginals for a tenth of the budget, by default in the practical setting; `Pairs()`, a fit
-        of all noisy pairs for three quarters of it, after which few updates are needed;
-        `Uniform()`, by default where a promise is made; or any public distribution, such as one
-        that an earlier channel ended with. "product", "pairs" and "uniform" stand for the first
-        three.
+        The first hypothesis: `Product()` of noisy one-way marginals for a tenth of the budget, by
+        default in the practical setting; `Pairs()`, a fit of all noisy pairs for three quarters of
+        it, after which few updates are needed; `Uniform()`, by default where a promise is made; the
+        names of these in small letters; or any public distribution.
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
         Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
-        δ > 0 Gaussian noise has a fiftieth less of ρ then, which is what covers it. The numbers of
-        very few rounds may have Laplace noise then, where a session of just the total
-        would not admit Gaussian ones beside a start that measures.
+        δ > 0 Gaussian noise has a fiftieth less of ρ then, and the numbers of very few rounds may
+        have Laplace noise.
     when_spent
         What happens when the session has no budget for another round: answer on from the
         hypothesis, unchecked, or raise.

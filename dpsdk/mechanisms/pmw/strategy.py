@@ -209,9 +209,7 @@ class OnlineStrategy(Stream):
         for part in form.pieces(_PART) if form.rows > _PART else (form,):
             self._answer(part, answers, start, kernel)
             start += part.rows
-        schedule, promise = self._schedule, self._schedule.promise
-        # The promise covers answers that nobody checked, while it may be kept.
-        promised = promise is not None and not self._spent and self._asked <= promise.queries
+        schedule, promised = self._schedule, self._promised()
         drift = drift_of(schedule.watching, form, self._facts)
         accuracy = StreamAccuracy(
             schedule, self._facts, drift, origins, answers.run, answers.measured, promised
@@ -270,6 +268,11 @@ class OnlineStrategy(Stream):
         """True if another run may be opened: tops are left, and so is something to learn."""
         done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
         return not (self._spent or done or self._watch.tops >= self._schedule.updates)
+
+    def _promised(self) -> bool:
+        """True if the promise covers answers that nobody checked."""
+        promise = self._schedule.promise
+        return promise is not None and not self._spent and self._asked <= promise.queries
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
         schedule, hypothesis = self._schedule, self._hypothesis

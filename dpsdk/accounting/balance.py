@@ -48,7 +48,6 @@ class Balance:
     _most: Fraction = field(default=Fraction(1), alias="most")
 
     def at_most(self, share: Fraction) -> Balance:
-        """The same where no more than a share of what is left may be taken."""
         return evolve(self, most=min(share, self._most))
 
     def capped(self, budget: Budget) -> Balance:

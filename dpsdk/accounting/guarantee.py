@@ -305,10 +305,8 @@ def _first_equal(guarantee: Guarantee) -> Guarantee:
 def check_guarantee(guarantee: G) -> G:
     """Give a guarantee back, or the equal one that came first, whose prices are found sooner.
 
-    Raises
-    ------
-    UnsupportedGuarantee
-        For any class that no theorem speaks of, also one below a known one.
+    Raises `UnsupportedGuarantee` for any class that no theorem speaks of, also one below a known
+    one.
     """
     if type(guarantee) not in _KNOWN:
         name = type(guarantee).__name__

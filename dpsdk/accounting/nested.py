@@ -101,7 +101,6 @@ class ScopeOdometer(Odometer):
         self._payer = Payer((found, *paying))
 
     def _view(self, outer: Odometer, name: str) -> None:
-        """Take over all that is the same as outside."""
         vars(self).update(vars(outer))
         self._outer = outer
         self._anytime = None
@@ -143,7 +142,6 @@ class ScopeOdometer(Odometer):
 
     @property
     def outer(self) -> Odometer:
-        """The odometer that pays."""
         return self._outer
 
     def close(self) -> None:

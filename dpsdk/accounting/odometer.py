@@ -273,6 +273,11 @@ class Odometer:
     ) -> tuple[int, ...]:
         """Charge several runs before they happen, all of them or none; there is no refund.
 
+        Raises `BudgetExceeded` if they do not fit: nothing has changed, and smaller runs may still
+        fit; `UnsupportedGuarantee` if the composition has no theorem that prices one of them;
+        `AlreadyCharged` if the request was charged before: nothing may run for it again; and
+        `Closed` if the scope, or the part of a table, is closed, or in a forked process.
+
         Parameters
         ----------
         guarantees
@@ -289,17 +294,6 @@ class Odometer:
         -------
         tuple of int
             The numbers of the charges, counted from 1.
-
-        Raises
-        ------
-        BudgetExceeded
-            If they do not fit. Nothing has changed, and smaller runs may still fit.
-        UnsupportedGuarantee
-            If the composition has no theorem that prices one of them.
-        AlreadyCharged
-            If the request was charged before. Nothing may run for it again.
-        Closed
-            If the scope, or the part of a table, is closed, or in a forked process.
         """
         runs = tuple(map(check_guarantee, guarantees))
         if not runs:
@@ -384,6 +378,9 @@ class Odometer:
         through a `PartOdometer`, which count for neighbours that differ in its part. In a durable
         ledger a division ends that a session has left open which is gone.
 
+        Raises `InvalidArgument` if a division is open already, or the number is not a positive
+        integer; and `LedgerConflict` if another session that is alive has one open.
+
         Parameters
         ----------
         generation
@@ -395,13 +392,6 @@ class Odometer:
         owner
             Once nobody holds this object any more, the division is over as well, if the ledger is
             in memory.
-
-        Raises
-        ------
-        InvalidArgument
-            If a division is open already, or the number is not a positive integer.
-        LedgerConflict
-            If another session that is alive has one open.
         """
         size = to_integer("parts", parts, "a positive integer")
         if size < 1:
@@ -466,7 +456,6 @@ class Odometer:
         return worst_line(lines_of(books, self._payer))
 
     def _charges(self, books: Books) -> Sequence[Charge]:
-        """All charges that the books have counted."""
         charges = self._ledger.charges()[: books.runs]
         if len(charges) < books.runs:
             got = f"one with {len(charges):,} charges of {books.runs:,}"
@@ -480,7 +469,6 @@ class Odometer:
         return tuple(dict.fromkeys(lessened(line.state, reserves) for line in lines))
 
     def _room(self, books: Books) -> Room:
-        """The room for charges here."""
         accounts = self._accounts(books)
         own = next((account.line.state for account in accounts if account.reserve), None)
         reserves = Reserves(tuple(held_by_others(books, self._payer)), own)
@@ -517,8 +505,6 @@ class Odometer:
 
 
 class _Refused(Exception):
-    """Ends a decision that does not fit."""
-
     def __init__(self, misfit: Misfit, books: Books) -> None:
         super().__init__()
         self.misfit = misfit

@@ -46,7 +46,6 @@ def worded(runs: Runs) -> str:
 
 
 def _pairs(runs: Runs) -> _Pairs:
-    """Pair runs, also free ones, with how often each is asked for."""
     return [run if isinstance(run, tuple) else (run, 1) for run in runs]
 
 
@@ -111,7 +110,6 @@ def _repeated(
 
 
 def _room(runs: _Pairs, shortages: Sequence[Shortage], remaining: Remaining) -> str:
-    """Say which single runs fit, those of the kind that was asked for first."""
     run = runs[0][0]
     epsilon, rho = _size("epsilon", remaining.epsilon), _size("rho", remaining.rho)
     leaks = [short.left for short in shortages if short.limit == "delta"]

@@ -57,10 +57,7 @@ class Anytime(Recorded):
     def epsilon(self, rho: Real) -> float:
         """The ε at the moment when the sum of ρ is `rho`, rounded up.
 
-        Raises
-        ------
-        InvalidArgument
-            If `rho` is negative or not finite.
+        Raises `InvalidArgument` if `rho` is negative or not finite.
         """
         spent = to_nonnegative("rho", rho)
         if not spent:

@@ -34,6 +34,8 @@ def calibrate(
 ) -> Fraction:
     """The largest scale at which a whole list of runs fits, to nine digits and rounded down.
 
+    Raises `UnsupportedGuarantee` if no theorem prices one of the runs.
+
     Parameters
     ----------
     composition
@@ -48,11 +50,6 @@ def calibrate(
     -------
     Fraction
         A scale at which they were seen to fit, or 0 where none was found.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        If no theorem prices one of the runs.
     """
     return largest(lambda scale: fits_all(composition, state, runs(scale)), Fraction(1))
 
@@ -79,6 +76,8 @@ def calibrate_within(
 def max_epsilon_for(composition: Composition, state: State, count: int) -> Fraction:
     """The largest ε such that `count` runs of pure ε fit, to nine digits and rounded down.
 
+    Raises `InvalidArgument` if the count is not a positive integer.
+
     Parameters
     ----------
     composition
@@ -87,11 +86,6 @@ def max_epsilon_for(composition: Composition, state: State, count: int) -> Fract
         What is already spent.
     count
         At least 1.
-
-    Raises
-    ------
-    InvalidArgument
-        If the count is not a positive integer.
     """
     runs = to_integer("count", count, "a positive integer")
     if runs < 1:

@@ -62,6 +62,10 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
     their leak. All discrete Gaussians together enter as one Gaussian that is proven to bound them.
     Both orderings of the neighbours are covered, since each of these is symmetric.
 
+    Raises `InvalidArgument` if `delta` or `step` is out of range, `MissingExtra`, which names the
+    command, if dp-accounting is not installed, and `UnsupportedGuarantee` if a discrete Gaussian is
+    too narrow.
+
     Parameters
     ----------
     declared
@@ -76,15 +80,6 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
     float
         Infinity where the leaks alone exceed δ. Worked out in floats by dp-accounting, which
         rounds losses up but does not bound the rounding of floats: not for δ of 1e-12 and less.
-
-    Raises
-    ------
-    InvalidArgument
-        If `delta` or `step` is out of range.
-    MissingExtra
-        If dp-accounting is not installed; the error names the command.
-    UnsupportedGuarantee
-        If a discrete Gaussian is too narrow.
 
     Notes
     -----

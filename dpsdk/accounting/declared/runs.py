@@ -73,6 +73,8 @@ def advanced_epsilon(epsilon: Real, count: int, delta: Real, form: Form = "tight
 
     √(2 T ln(1/δ)) ε plus 2 T ε² (loose), T ε (e^ε - 1) (middle) or T ε tanh(ε/2) (tight).
 
+    Raises `InvalidArgument`, which names the parameter that is out of range.
+
     Parameters
     ----------
     epsilon
@@ -83,11 +85,6 @@ def advanced_epsilon(epsilon: Real, count: int, delta: Real, form: Form = "tight
         Strictly between 0 and 1; leaks of the runs come on top.
     form
         Which of the three.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
 
     Notes
     -----
@@ -119,7 +116,6 @@ def _log_inverse(delta: Fraction) -> float:
 
 
 def _above(value: float) -> float:
-    """A figure that a few rounded operations gave, moved above the true one."""
     return math.nextafter(value * _SLACK, math.inf)
 
 
@@ -129,17 +125,14 @@ def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
     With S the sum of ε tanh(ε/2) and W the sum of ε², the least of the sum of ε,
     S + √(2 W ln(e + √W/δ)) and S + √(2 W ln(1/δ)).
 
+    Raises `InvalidArgument`, which names the parameter that is out of range.
+
     Parameters
     ----------
     epsilons
         The pure ε of each run, all fixed beforehand, none negative.
     delta
         Strictly between 0 and 1; leaks of the runs come on top.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
 
     Notes
     -----
@@ -211,6 +204,8 @@ def _left_by_leaks(delta: Fraction, leaks: Fraction, count: int) -> Fraction:
 def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real = 0) -> float:
     """The smallest ε of `count` runs of the same (ε, leak): no theorem can give less.
 
+    Raises `InvalidArgument`, which names the parameter that is out of range.
+
     Parameters
     ----------
     epsilon
@@ -227,11 +222,6 @@ def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real =
     float
         To nine digits, eight beyond a million runs, and rounded up; 0 or the plain sum where that
         is below 1e-290. Infinity where the leaks alone exceed δ.
-
-    Raises
-    ------
-    InvalidArgument
-        Names the parameter that is out of range.
 
     Notes
     -----
@@ -288,15 +278,12 @@ class Declared:
 
         So is the optimum of more than ten million runs, which takes time in proportion.
 
+        Raises `UnsupportedGuarantee` if no theorem prices one of the runs.
+
         Parameters
         ----------
         delta
             Strictly between 0 and 1, leaks included.
-
-        Raises
-        ------
-        UnsupportedGuarantee
-            If no theorem prices one of the runs.
         """
         priced = [(prices_of(run), count) for run, count in self.runs]
         leaks = sum(one.leak_steps * count for one, count in priced)

@@ -255,7 +255,6 @@ class MembersComposition(Composition, Generic[M_co]):
 
     @property
     def concurrent(self) -> bool:
-        """True if every member allows interactive runs to interleave."""
         return all(member.concurrent for member in self.members)
 
     @abstractmethod

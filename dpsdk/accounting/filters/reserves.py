@@ -55,7 +55,6 @@ class Reserves(NamedTuple):
 
     @property
     def held(self) -> tuple[State, ...]:
-        """All reserves."""
         return self.others if self.own is None else (*self.others, self.own)
 
     def member(self, place: int) -> Reserves | None:
@@ -74,12 +73,10 @@ class Reserves(NamedTuple):
         return None if own is None else (*self.others, own)
 
     def left(self, state: State, axis: int) -> int:
-        """The rest of a state on an axis, less all that is set aside."""
         return state.left(axis) - _kept(self.held, axis)
 
 
 def _kept(reserves: Sequence[State], axis: int) -> int:
-    """The rest of the reserves on an axis."""
     return sum(one.left(axis) for one in reserves)
 
 

@@ -52,7 +52,6 @@ def address_of(dsn: str) -> tuple[str, str]:
 
 
 def _public(given: Mapping[str, str | int | None]) -> str:
-    """The public part of an address: all of it, or nothing if part of it looks like a password."""
     shown = {name: str(given.get(name) or "") for name in _PLAIN}
     if not all(plain.fullmatch(shown[name]) for name, plain in _PLAIN.items()):
         return "an address that is not shown"

@@ -59,12 +59,7 @@ class FileAnchor:
     def get(self) -> tuple[int, bytes] | None:
         """The number and the code of the last entry; None if there is no file yet.
 
-        Raises
-        ------
-        LedgerDamaged
-            If the file is no anchor's.
-        OSError
-            If it cannot be read.
+        Raises `LedgerDamaged` if the file is no anchor's; and `OSError` if it cannot be read.
         """
         try:
             with self._path.open("rb") as file:

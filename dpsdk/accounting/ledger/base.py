@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from dpsdk._checks import shown
-from dpsdk._locks import holding_lock
+from dpsdk._locks import lock_held
 from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
@@ -18,11 +17,15 @@ __all__ = [
     "Decision",
     "Ledger",
     "Ledgers",
-    "asking",
+    "ask",
     "binding_of",
     "ledger_of",
     "to_ledger",
 ]
+
+
+L = TypeVar("L")
+R = TypeVar("R")
 
 
 class Decision(NamedTuple):
@@ -97,10 +100,7 @@ class Ledger(Protocol):
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request. The first that is stored stays, and is there for good.
 
-        Raises
-        ------
-        InvalidArgument
-            If another answer is stored already.
+        Raises `InvalidArgument` if another answer is stored already.
         """
         ...
 
@@ -126,19 +126,16 @@ def ledger_of(value: Ledger, dataset: str) -> Ledger:
     ledger = to_ledger(value)
     if not isinstance(ledger, Ledgers):
         return ledger
-    with asking(ledger):
-        return to_ledger(ledger.dataset(dataset))
+    return to_ledger(ask(ledger, lambda ledger: ledger.dataset(dataset)))
 
 
-@contextmanager
-def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[None]:
-    """Type what the system says to a ledger of another author, without its text.
+def ask(ledger: L, work: Callable[[L], R], decided: Sequence[BaseException] = ()) -> R:
+    """Ask a ledger of any author something; an error of the system comes typed, without its text.
 
     That may tell anything, as how a server is reached. What a decision raised passes.
     """
     try:
-        with holding_lock():
-            yield
+        return lock_held.run(lambda: work(ledger))
     except OSError as error:
         if any(error is one for one in decided):
             raise

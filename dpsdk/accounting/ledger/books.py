@@ -26,14 +26,16 @@ from dpsdk.accounting.filters.composition import (
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer
-from dpsdk.accounting.ledger.division import DIVISION, Division, check_division
 from dpsdk.accounting.ledger.lines import (
+    DIVISION,
     LINE,
     LINES,
+    Division,
     Line,
     Lines,
     advanced,
     all_advanced,
+    check_division,
     essential,
 )
 from dpsdk.codec import (
@@ -157,22 +159,13 @@ class Books(NamedTuple):
     def to_record(self) -> JSON:
         """The books as plain data, for a ledger to write.
 
-        Raises
-        ------
-        RecordError
-            If a composition in them is none of the package, or a text or number is too long.
+        Raises `RecordError` if a composition in them is none of the package, or a number too long.
         """
         return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
-        """The books of a record.
-
-        Raises
-        ------
-        RecordError
-            If it is no record of books, or says what no books say.
-        """
+        """The books of a record; raises `RecordError` if it is none, or says what no books say."""
         return from_record(cls, record)
 
 
@@ -378,8 +371,6 @@ def undivided(books: Books, generation: int) -> Books:
     "numbered", {"number": NATURAL, "account": Nested[Account]("an account", Account)}, public=False
 )
 class _Numbered(NamedTuple):
-    """An account with its number."""
-
     number: int
     account: Account
 

@@ -143,24 +143,12 @@ class Charge(NamedTuple):
     at: datetime | None = None
 
     def to_record(self) -> JSON:
-        """The charge as plain data, for a ledger to write.
-
-        Raises
-        ------
-        RecordError
-            If its texts or numbers are too long, or not such as UTF-8 can hold.
-        """
+        """The charge as plain data; raises `RecordError` if its texts or numbers are too long."""
         return to_record(self)
 
     @classmethod
     def from_record(cls, record: object) -> Self:
-        """The charge of a record.
-
-        Raises
-        ------
-        RecordError
-            If it is no record of a charge.
-        """
+        """The charge of a record; raises `RecordError` if it is none."""
         return from_record(cls, record)
 
 
@@ -210,24 +198,19 @@ def charge_of(record: object) -> Charge:
     """The result of `Charge.from_record`, sooner where `_plain` wrote it."""
     try:
         members = cast("dict[str, Any]", record)
-        accounts, part = members["payer"]["accounts"], members["payer"]["part"]
-        payer = Payer(tuple(accounts), members["payer"]["generation"], part)
-        at = members["at"] and datetime.fromisoformat(members["at"][:-1]).replace(tzinfo=UTC)
-        guarantee = _guarantee_of(tuple(members["guarantee"].items()))
-        number, label, mechanism = members["number"], members["label"], members["mechanism"]
-        question, session = members["question"], members["session"]
-        request, scope = members["request_id"], members["scope"]
-        charge = Charge(
-            number, label, guarantee, mechanism, question, session, payer, request, scope, at
-        )
-        numbers = number, question, session, payer.generation, part or 0, *accounts
-        texts = label, mechanism, request, scope
-        exact = set(map(type, numbers)) == _INTEGERS and set(map(type, texts)) == _TEXTS
+        payer, at = members["payer"], members["at"]
+        changed = {
+            "guarantee": _guarantee_of(tuple(members["guarantee"].items())),
+            "payer": Payer(tuple(payer["accounts"]), payer["generation"], payer["part"]),
+            "at": at and datetime.fromisoformat(at[:-1]).replace(tzinfo=UTC),
+        }
+        charge = Charge(**{name: members[name] for name in Charge._fields} | changed)
+        numbers = [charge.number, charge.question, charge.session, *charge.payer.accounts]
+        numbers += [charge.payer.generation, charge.payer.part or 0]
+        texts = charge.label, charge.mechanism, charge.request_id, charge.scope
+        exact = {*map(type, numbers)} == {int} and {*map(type, texts)} == {str}
         if exact and min(numbers) >= 0 and _plain(charge) == record:
             return charge
     except (TypeError, ValueError, KeyError, AttributeError):
         pass
     return Charge.from_record(record)
-
-
-_INTEGERS, _TEXTS = {int}, {str}

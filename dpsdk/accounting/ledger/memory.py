@@ -108,12 +108,7 @@ class MemoryLedger:
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all; see `Ledger`.
 
-        Raises
-        ------
-        Closed
-            In a forked process.
-        Reentered
-            From within a decision.
+        Raises `Closed` in a forked process; and `Reentered` from within a decision.
         """
 
         def work() -> Decision:
@@ -136,7 +131,6 @@ class MemoryLedger:
         return self._lock.run(work)
 
     def _charged(self, request_id: str, count: int) -> tuple[Charge, ...]:
-        """The charges of a request, if they happened."""
         start = self._requests.get(request_id, count)
         end = start
         # An interrupt may have left the number of a row that then became another request's.

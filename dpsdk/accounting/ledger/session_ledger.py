@@ -10,7 +10,7 @@ from typing import TypeAlias
 from weakref import finalize
 
 from dpsdk._locks import SharedLock
-from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, ask
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.memory import Change, Changes, Holder, MemoryLedger
@@ -48,27 +48,12 @@ class SessionLedger:
     books stays until it is closed, also if nobody holds the object any more.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_changes",
-        "_ledger",
-        "_lock",
-        "_lost",
-        "_marks",
-        "_memory",
-        "_own",
-        "_since",
-        "clock",
-        "durable",
-    )
-
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
         self.clock: Clock = clock
         """Says the time that is written down, and never decides anything."""
-        with asking(ledger):
-            self.durable: bool = bool(ledger.durable)
-            """True if the ledger outlives the process."""
+        self.durable: bool = bool(ask(ledger, lambda ledger: ledger.durable))
+        """True if the ledger outlives the process."""
         self._memory = ledger if type(ledger) is MemoryLedger else None
         # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
@@ -84,7 +69,6 @@ class SessionLedger:
         return self._since if self._memory is None else self._memory.read().runs
 
     def check(self) -> None:
-        """Raise `Closed` in a forked process, where nothing is charged."""
         self._lock.check()
 
     def read(self) -> Books:
@@ -93,8 +77,7 @@ class SessionLedger:
         waiting = tuple(self._changes.pending)
         if self._memory is not None:
             return self._changes.made(self._memory.read(), waiting)
-        with asking(self._ledger):
-            return self._changes.made(self._ledger.read(), waiting)
+        return self._changes.made(ask(self._ledger, lambda ledger: ledger.read()), waiting)
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision, and with it all changes that wait.
@@ -119,8 +102,9 @@ class SessionLedger:
             taken = self._memory.transact(decided, request_id)
         else:
             try:
-                with asking(self._ledger, raised):
-                    taken = self._ledger.transact(decided, request_id)
+                taken = ask(
+                    self._ledger, lambda ledger: ledger.transact(decided, request_id), raised
+                )
                 if not taken.repeated:
                     for charge in taken.charges:
                         self._own.setdefault(charge.question, []).append(charge)
@@ -181,21 +165,15 @@ class SessionLedger:
         _release(self._marks, generation)
 
     def store(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request; see `Ledger`."""
-        with asking(self._ledger):
-            self._ledger.store(request_id, answer)
+        ask(self._ledger, lambda ledger: ledger.store(request_id, answer))
 
     def stored(self, request_id: str) -> bytes | None:
-        """The answer that is stored for a request; None if there is none."""
-        with asking(self._ledger):
-            return self._ledger.stored(request_id)
+        return ask(self._ledger, lambda ledger: ledger.stored(request_id))
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
-        """The charges without the first `since`."""
         if self._memory is not None:
             return self._memory.charges(since)
-        with asking(self._ledger):
-            return self._ledger.charges(since)
+        return ask(self._ledger, lambda ledger: ledger.charges(since))
 
     def charged(self, session: int, question: int, since: int) -> list[Charge]:
         """The charges of a question of this session, after the first `since` charges of all."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from attrs import evolve
 
@@ -18,51 +17,52 @@ from dpsdk._checks import shown
 from dpsdk.accounting.filters.composition import State, is_open
 from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Account, Books, check_books
+from dpsdk.accounting.ledger.chain import digest_of
 from dpsdk.accounting.ledger.charge import dumped
-from dpsdk.accounting.ledger.division import Division
-from dpsdk.accounting.ledger.lines import MOST_LINES, Line, Lines
+from dpsdk.accounting.ledger.lines import MOST_LINES, Division, Line, Lines
 from dpsdk.codec import NATURAL, Codebook, from_plain, parsed, to_plain
 from dpsdk.errors import RecordError
 
-__all__ = ["EMPTY", "Snapshot", "digest_of", "digests_of", "restored", "snapshot_of"]
+__all__ = ["EMPTY", "Snapshot", "digest_of_all", "restored", "snapshot_of"]
 
 _BOOK = Codebook()
 
 _SCALE = 1 << 4
 """Texts of books are longer than those of strangers, by up to so many times."""
 
-T = TypeVar("T")
 
-_hexadecimal: Callable[[int], str] = "{:x}".format
+class _Piece(NamedTuple):
+    value: Any
+    text: str
+    digest: str
 
 
 class Snapshot(NamedTuple):
-    """One moment of a table's books, and by name the texts that say them and their digests.
+    """One moment of a table's books, and by name the texts that say them.
 
     How many charges there were is told by the entry that goes with them.
     """
 
     books: Books
-    texts: Mapping[str, str]
-    digests: Mapping[str, str]
+    pieces: Mapping[str, _Piece]
+
+    @property
+    def digest(self) -> str:
+        """The digest of all texts in an entry."""
+        listed = [f"{name}={piece.digest}\n" for name, piece in sorted(self.pieces.items())]
+        return digest_of("".join(listed))
 
 
-EMPTY = Snapshot(Books(), MappingProxyType({}), MappingProxyType({}))
+EMPTY = Snapshot(Books(), MappingProxyType({}))
 
 
-def digests_of(texts: Mapping[str, str], before: Snapshot) -> Mapping[str, str]:
-    """The digest of each text, where those of an earlier moment are known."""
-    old, known = before.texts, before.digests
-    return {
-        name: known[name] if old.get(name) == text else sha256(text.encode("utf-8")).hexdigest()
-        for name, text in texts.items()
+def digest_of_all(texts: Mapping[str, str], before: Snapshot) -> str:
+    """The digest of texts in an entry, where those of an earlier moment are known."""
+    known = {piece.text: piece for piece in before.pieces.values()}
+    pieces = {
+        name: known.get(text) or _Piece(None, text, digest_of(text)) for name, text in texts.items()
     }
-
-
-def digest_of(digests: Mapping[str, str]) -> str:
-    """The digest of all texts in an entry, by the digest of each."""
-    listed = [f"{name}={digest}\n" for name, digest in sorted(digests.items())]
-    return sha256("".join(listed).encode("utf-8")).hexdigest()
+    return Snapshot(before.books, pieces).digest
 
 
 # Writing
@@ -70,28 +70,36 @@ def digest_of(digests: Mapping[str, str]) -> str:
 
 def snapshot_of(books: Books, before: Snapshot) -> Snapshot:
     """The texts of books, where those of an earlier moment are known."""
-    binding, known, old = books.binding, before.books, before.texts
-    if binding is None:
+    if books.binding is None:
         return EMPTY
-    same = binding is known.binding and books.sessions == known.sessions
-    texts = {"head": old["head"] if same else _head_text((binding, books.sessions))}
-    division = books.division
-    if division is None:
-        same = books.lines is known.lines and "lines" in old
-        texts["lines"] = old["lines"] if same else _lines_text(books.lines)
+    pieces: dict[str, _Piece] = {}
+    for name, value in _values(books).items():
+        known = before.pieces.get(name)
+        if known is None or not _same(known.value, value):
+            text = _WRITERS[name.partition(" ")[0]](value)
+            known = _Piece(value, text, digest_of(text))
+        pieces[name] = known
+    return Snapshot(books, pieces)
+
+
+def _values(books: Books) -> dict[str, object]:
+    values: dict[str, object] = {"head": (books.binding, books.sessions)}
+    if books.division is None:
+        values["lines"] = books.lines
     else:
-        bundles = () if known.division is None else known.division.bundles
-        same = bool(bundles) and division.kinds is getattr(known.division, "kinds", None)
-        texts["division"] = old["division"] if same else _division_text(division)
-        for number, lines in enumerate(division.bundles):
-            name = f"bundle {number}"
-            same = number < len(bundles) and bundles[number] is lines
-            texts[name] = old[name] if same else _lines_text(lines)
+        values["division"] = books.division
+        for number, lines in enumerate(books.division.bundles):
+            values[f"bundle {number}"] = lines
     for number, account in books.accounts.items():
-        name = f"account {number}"
-        same = known.accounts.get(number) is account
-        texts[name] = old[name] if same else _account_text(account)
-    return Snapshot(books, texts, digests_of(texts, before))
+        values[f"account {number}"] = account
+    return values
+
+
+def _same(one: object, other: object) -> bool:
+    """True if two values are written alike: of a division, whose bundles stand by themselves."""
+    if isinstance(one, Division) and isinstance(other, Division):
+        return one.kinds is other.kinds
+    return one == other
 
 
 def _spent(state: State) -> list[object]:
@@ -100,12 +108,12 @@ def _spent(state: State) -> list[object]:
         None if part is None else _spent(part) if part.limit or part.parts else "never"
         for part in state.parts
     ]
-    return [*map(_hexadecimal, state.spent), *parts]
+    return [*map("{:x}".format, state.spent), *parts]
 
 
 def _line(line: Line) -> list[object]:
-    epsilon = None if line.epsilon is None else _hexadecimal(line.epsilon)
-    return [epsilon, _hexadecimal(line.rho), _spent(line.state)]
+    epsilon = None if line.epsilon is None else f"{line.epsilon:x}"
+    return [epsilon, f"{line.rho:x}", _spent(line.state)]
 
 
 def _lines_text(lines: Lines) -> str:
@@ -119,8 +127,7 @@ def _head_text(head: tuple[Binding, int]) -> str:
 
 
 def _account_text(account: Account) -> str:
-    begun = account._replace(line=Line(account.start), runs=0)
-    form = _account_form(begun)
+    form = _account_form(account._replace(line=Line(account.start), runs=0))
     return dumped({"account": form, "line": _line(account.line), "runs": account.runs})
 
 
@@ -131,66 +138,70 @@ def _division_text(division: Division) -> str:
     return dumped(to_plain(evolve(division, bundles=()), "Division"))
 
 
+_WRITERS: Mapping[str, Callable[[Any], str]] = {
+    "head": _head_text,
+    "lines": _lines_text,
+    "division": _division_text,
+    "bundle": _lines_text,
+    "account": _account_text,
+}
+
+
 # Reading
 
 
-def restored(
-    texts: Mapping[str, str], digests: Mapping[str, str], runs: int, before: Snapshot
-) -> Snapshot:
+def restored(texts: Mapping[str, str], runs: int, before: Snapshot) -> Snapshot:
     """The books of texts and so many charges, where those of an earlier moment are known.
 
     Raises `RecordError` if they are no texts of books, or say what no books say.
     """
     if not texts:
         return EMPTY
-    old, known, left = before.texts, before.books, dict(texts)
-    head = left.pop("head", "")
-    if old.get("head") == head and known.binding is not None:
-        binding, sessions = known.binding, known.sessions
-    else:
-        binding, sessions = _read(head, _head_of, _head_text)
-    start = binding.start
+    try:
+        found = snapshot_of(_books_of(dict(texts), runs, before), before)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        if isinstance(error, RecordError):
+            raise
+        found = EMPTY
+    # Each is written in one way only.
+    if {name: piece.text for name, piece in found.pieces.items()} != texts:
+        raise RecordError("Books", "written as books are", "written otherwise")
+    return found
 
-    def lines_of(text: str) -> Lines:
-        return _read(text, lambda plain: tuple([_line_of(x, start) for x in plain]), _lines_text)
 
+def _books_of(left: dict[str, str], runs: int, before: Snapshot) -> Books:
+    def take(name: str, make: Callable[[Any], Any]) -> Any:
+        text, known = left.pop(name, ""), before.pieces.get(name)
+        if known is not None and known.text == text:
+            return known.value
+        return make(parsed(text, scale=_SCALE))
+
+    def take_lines(name: str) -> Lines:
+        return tuple(take(name, lambda plain: [_line_of(line, binding.start) for line in plain]))
+
+    binding, sessions = take("head", _head_of)
     division: Division | None = None
     lines: Lines = ()
     if "division" in left:
+        division = take("division", lambda plain: from_plain(Division, plain))
         bundles: list[Lines] = []
         while (name := f"bundle {len(bundles)}") in left:
-            bundles.append(lines_of(left.pop(name)))
-        found = _read(left.pop("division"), lambda x: from_plain(Division, x), _division_text)
-        division = evolve(found, bundles=tuple(bundles))
+            bundles.append(take_lines(name))
+        division = evolve(division, bundles=tuple(bundles))
     else:
-        text = left.pop("lines", "")
-        lines = known.lines if old.get("lines") == text else lines_of(text)
+        lines = take_lines("lines")
     accounts: dict[int, Account] = {}
-    for name, text in left.items():
+    for name in tuple(left):
         word, _, digits = name.partition(" ")
         number = int(digits) if digits.isdecimal() else 0
         if name != f"account {number}":
             raise RecordError("Books", "of the texts of books alone", f"also {shown(word)}")
-        same = old.get(name) == text and number in known.accounts
-        accounts[number] = (
-            known.accounts[number] if same else _read(text, _account_of, _account_text)
-        )
+        accounts[number] = take(name, _account_of)
     # The order in which they were opened, which is that of their numbers in each session.
     ordered = {number: accounts[number] for number in sorted(accounts)}
     books = Books(binding, lines, division, ordered, runs, sessions)
-    check_books(books, known_start=binding is known.binding)
-    return Snapshot(books, texts, digests)
-
-
-def _read(text: str, make: Callable[[Any], T], write: Callable[[T], str]) -> T:
-    """Read a text that is written in one way only."""
-    try:
-        found = make(parsed(text, scale=_SCALE))
-        if write(found) == text:
-            return found
-    except (TypeError, ValueError, LookupError, AttributeError):
-        pass
-    raise RecordError("Books", "written as books are", "written otherwise")
+    check_books(books, known_start=binding is before.books.binding)
+    return books
 
 
 def _head_of(plain: Any) -> tuple[Binding, int]:
@@ -199,7 +210,6 @@ def _head_of(plain: Any) -> tuple[Binding, int]:
 
 
 def _state_of(plain: Any, start: State) -> State:
-    """A state that was begun by another."""
     axes = len(start.limit)
     parts: list[State | None] = []
     for item, part in zip(plain[axes:], start.parts, strict=True):

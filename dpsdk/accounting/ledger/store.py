@@ -23,8 +23,7 @@ from dpsdk.accounting.ledger.charge import Charge, dumped
 from dpsdk.accounting.ledger.snapshot import (
     EMPTY,
     Snapshot,
-    digest_of,
-    digests_of,
+    digest_of_all,
     restored,
 )
 from dpsdk.errors import Closed, LedgerDamaged, RecordError
@@ -166,7 +165,6 @@ class Store(ABC, Generic[C]):
         finalize(self, _close_all, self._idle, forks.process)
 
     def close_idle(self) -> None:
-        """Close what nobody works with, as before a fork."""
         _close_all(self._idle, forks.process)
 
     def abandon(self) -> None:
@@ -175,7 +173,6 @@ class Store(ABC, Generic[C]):
         self._renew()
 
     def damaged(self, why: str) -> LedgerDamaged:
-        """The error that says what does not fit."""
         return LedgerDamaged(self.name, why)
 
     def typed(self) -> _Typed:
@@ -275,8 +272,6 @@ class Store(ABC, Generic[C]):
 
 
 class _Typed:
-    """Explains the errors of a `with`."""
-
     def __init__(self, store: Store[C]) -> None:
         self._store = store
 
@@ -316,7 +311,6 @@ class Work(ABC):
         """The rows of a statement."""
 
     def _sought(self, wanted: Wanted) -> Sequence[object]:
-        """The values of the terms."""
         return wanted
 
     def _rows(self, wanted: Wanted) -> list[Row]:
@@ -447,18 +441,15 @@ class Work(ABC):
         return self.where(Wanted(dataset=dataset, kind=TAKEN, beyond=since or None))
 
     def of_request(self, dataset: str, kind: str, request: str) -> Entry | None:
-        """The decision on a request, or the answer to it; None if there is none."""
         return next(self.where(Wanted(dataset=dataset, kind=kind, request=request)), None)
 
     def at(self, seq: int) -> Entry | None:
-        """The entry of a number; None if there is no such entry."""
         newest = self._newest
         if newest is not None and newest.seq == seq:
             return newest
         return next(self.where(Wanted(seq=seq)), None)
 
     def code_at(self, seq: int) -> bytes | None:
-        """The code of an entry; None if there is no such entry."""
         if seq == self._seen.seq:
             return self._seen.code
         entry = self.at(seq)
@@ -481,11 +472,10 @@ class Work(ABC):
         last = None if seq is None else self.at(seq)
         if last is None and not rows:
             return EMPTY
-        digests = digests_of(texts, before)
-        if last is None or len(texts) != len(rows) or digest_of(digests) != last.books:
+        if last is None or len(texts) != len(rows) or digest_of_all(texts, before) != last.books:
             raise store.damaged(f"the books of {dataset!r} are not those of their last entry")
         try:
-            found = restored(texts, digests, last.runs, before)
+            found = restored(texts, last.runs, before)
         except RecordError as error:
             raise store.damaged(str(error)) from error
         binding = found.books.binding
@@ -507,20 +497,19 @@ class Work(ABC):
             places = dumped(dict(latest)).encode("ascii")
             entries.append(coded(key, code, Entry(seq, "", CHECKPOINT, 0, None, places, "", token)))
             code = entries[-1].code
-        digest = digest_of(after.digests) if kind == TAKEN else ""
+        digest = after.digest if kind == TAKEN else ""
         last = coded(key, code, Entry(seq + 1, dataset, kind, runs, request, body, digest, token))
         entries.append(last)
         if kind == TAKEN:
-            old, fresh = before.texts, after.texts
-            changed = {name: text for name, text in fresh.items() if old.get(name) != text}
-            gone = [name for name in old if name not in fresh]
+            old, pieces = before.pieces, after.pieces
+            changed = {name: new.text for name, new in pieces.items() if old.get(name) is not new}
+            gone = [name for name in old if name not in pieces]
             latest = {**latest, dataset: last.seq}
             self._pending[dataset] = last.seq, after
         self._append(entries, dataset, changed, gone)
         return last, Seen(last.seq, last.code, latest)
 
     def commit(self, seen: Seen) -> None:
-        """Wait until what was written is safe, and remember how far the chain goes with it."""
         if forks.process is not self._process:
             raise Closed("a ledger in a forked process")
         self._commit()

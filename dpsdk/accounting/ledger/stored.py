@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from time import sleep
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar, cast
 
@@ -14,7 +13,7 @@ from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
+from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry, digest_of
 from dpsdk.accounting.ledger.charge import Charge, charge_of, written
 from dpsdk.accounting.ledger.snapshot import EMPTY, snapshot_of
 from dpsdk.accounting.ledger.store import Connection, Seen, Store, Uncertain, Work, Writing
@@ -94,12 +93,8 @@ class StoredLedger:
     def dataset(self, name: str) -> Self:
         """The same ledger for the books of one table. Sessions ask for theirs by themselves.
 
-        Raises
-        ------
-        LedgerConflict
-            If this is the ledger of another table.
-        InvalidArgument
-            If it is no name. Odometers without a table have the empty one.
+        Raises `LedgerConflict` if this is the ledger of another table; and `InvalidArgument` if it
+        is no name. Odometers without a table have the empty one.
         """
         own = name if type(name) is str and not name else to_name("dataset", name)
         if self._name is not None and own != self._name:
@@ -117,17 +112,10 @@ class StoredLedger:
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all, and have it on the disk; see `Ledger`.
 
-        Raises
-        ------
-        LedgerUnavailable
-            If the ledger, or the anchor, cannot be written. What was decided may be charged, and
-            nothing may be released for it.
-        LedgerDamaged
-            If the ledger is not as it was written.
-        Reentered
-            From within a decision.
-        Closed
-            In a process that was forked within a decision.
+        Raises `LedgerUnavailable` if the ledger, or the anchor, cannot be written: what was decided
+        may be charged, and nothing may be released for it; `LedgerDamaged` if the ledger is not as
+        it was written; `Reentered` from within a decision; and `Closed` in a process that was
+        forked within a decision.
         """
         request = None if request_id is None else to_name("request_id", request_id)
 
@@ -154,10 +142,7 @@ class StoredLedger:
     def read(self) -> Books:
         """The books at this moment. Waits for what is being written, and for no decision.
 
-        Raises
-        ------
-        InvalidArgument
-            If there are books for several tables, and none was named.
+        Raises `InvalidArgument` if there are books for several tables, and none was named.
         """
 
         def books(work: Work) -> Books:
@@ -194,12 +179,8 @@ class StoredLedger:
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`.
 
-        Raises
-        ------
-        InvalidArgument
-            If another answer is stored already, or it is none.
-        TooLarge, LedgerUnavailable, LedgerDamaged
-            If it cannot be written.
+        Raises `InvalidArgument` if another answer is stored already, or it is none; and `TooLarge`,
+        `LedgerUnavailable` or `LedgerDamaged` if it cannot be written.
         """
         name = to_name("request_id", request_id)
         if not isinstance(answer, bytes) or len(answer) > _LONGEST_ANSWER:
@@ -237,12 +218,8 @@ class StoredLedger:
     def verify(self) -> int:
         """Read everything, hold it against its codes and the anchor, and count the entries.
 
-        Raises
-        ------
-        LedgerDamaged
-            If something is not as it was written.
-        LedgerUnavailable
-            If it cannot be read.
+        Raises `LedgerDamaged` if something is not as it was written; and `LedgerUnavailable` if it
+        cannot be read.
         """
         store, put = self._store, self._anchored()
 
@@ -328,7 +305,7 @@ class StoredLedger:
         work.convert()
         for name, text in found.items():
             last = work.at(seen.latest[name])
-            if last is None or sha256(text.encode("utf-8")).hexdigest() != last.books:
+            if last is None or digest_of(text) != last.books:
                 raise store.damaged(f"the books of {name!r} are not those of their last entry")
             try:
                 after = snapshot_of(Books.from_record(json.loads(text)), EMPTY)
@@ -339,7 +316,6 @@ class StoredLedger:
         work.commit(seen)
 
     def _put(self, seen: Seen) -> None:
-        """Have the anchor know how far the ledger has come."""
         store = self._store
         if store.anchor is not None:
             with store.typed():

@@ -131,7 +131,6 @@ def _plain(path: str, flags: int) -> int:
 
 
 def _opened(path: str) -> FileIO:
-    """The file of a lock."""
     try:
         return FileIO(path, "a", opener=_plain)
     except OSError as error:
@@ -191,7 +190,6 @@ class Turnstile:
         self._turn = f"{path}-turn"
 
     def run(self, work: Callable[[], R]) -> R:
-        """Wait for a turn, and do some work in it."""
         end = time.monotonic() + self._patience
         held: list[FileIO] = []
         try:

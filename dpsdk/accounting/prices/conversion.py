@@ -61,7 +61,6 @@ def _best_excess(gain: Callable[[float], float]) -> Decimal:
 
 
 def _order_term(excess: float, log_excess: float) -> float:
-    """Return a ln(a / (a - 1)) + ln(a - 1) at the order a = 1 + excess."""
     return (1.0 + excess) * math.log1p(1.0 / excess) + log_excess
 
 

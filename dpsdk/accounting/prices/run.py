@@ -184,12 +184,8 @@ def _bounded_range_rho(eta: Fraction) -> tuple[int, int]:
 def renyi_divergence(guarantee: Guarantee, order: Real) -> Fraction:
     """An upper bound of the Rényi divergence of one run at an order above 1, its leak set aside.
 
-    Raises
-    ------
-    UnsupportedGuarantee
-        If no theorem gives one.
-    InvalidArgument
-        If the order is not above 1.
+    Raises `UnsupportedGuarantee` if no theorem gives one; and `InvalidArgument` if the order is not
+    above 1.
 
     Notes
     -----

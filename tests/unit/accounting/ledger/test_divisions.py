@@ -24,7 +24,7 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.accounting.filters.composition import covered, pattern
-from dpsdk.accounting.ledger import division
+from dpsdk.accounting.ledger import lines as division
 from dpsdk.accounting.ledger.lines import LINE_LIMIT, Line, essential, worst_line
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import BudgetExceeded, TooLarge

@@ -113,5 +113,5 @@ def test_who_holds_an_interrupt_waits_for_nothing_that_it_left(quick_disk, what)
         assert error.__traceback__ is not None
         assert not forks._now.others(0)
         place += 1
-    assert place > 40
+    assert place > 20
     assert ledger.verify() > 1

@@ -1,4 +1,4 @@
-"""What single checks see and what they let pass, beside the plugins that cheat."""
+"""What single checks see and what they let pass, beside the plugins that err."""
 
 from __future__ import annotations
 

@@ -1,22 +1,20 @@
-"""What an honest mechanism does, which the cheats do otherwise; and how they look at the table."""
+"""What a sound mechanism does, which others do otherwise; and how they look at the table."""
 
 from __future__ import annotations
 
-import gc
 from fractions import Fraction
 
 import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
-from dpsdk import Domain, PrivateData
+from dpsdk import PrivateData
 from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.data.vault import open_histogram
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.access import access_of
 from dpsdk.mechanisms import OneShot, Strategy
-from dpsdk.queries import LinearQuery
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
@@ -25,7 +23,7 @@ EPSILON = Fraction(1, 2)
 
 @frozen
 class Honest(OneShot[LinearForm]):
-    """Laplace noise, once. A cheat overwrites `quote`, or what is done for an answer."""
+    """Laplace noise, once. A plugin that errs overwrites `quote`, or what is done for an answer."""
 
     epsilon: Fraction = field(default=EPSILON, converter=Fraction)
 
@@ -81,31 +79,9 @@ def shared(accuracy: Accuracy, part: float, lent: Floats | None = None) -> Share
     return Share(accuracy, part, lent=lent)
 
 
-@frozen
-class AsAsked(LinearQuery[Floats]):
-    """The raw numbers of a form."""
-
-    form: LinearForm
-
-    def lower(self, domain: Domain, /) -> LinearForm:
-        return LinearForm(domain, self.form.blocks)
-
-    def lift(self, raw: Floats, facts: Facts, /) -> Floats:
-        return raw
-
-
 def truth(data: PrivateData, form: LinearForm) -> Floats:
-    """The true numbers of a table that a cheat has got hold of."""
+    """The true numbers of a table that a plugin has got hold of."""
     return np.asarray(form.evaluate(open_histogram(data)))
-
-
-def by_heap() -> PrivateData:
-    """The newest table, found among all objects that there are."""
-    for generation in range(3):
-        for one in reversed(gc.get_objects(generation)):
-            if type(one) is PrivateData:
-                return one
-    raise LookupError
 
 
 def by_import(form: LinearForm, kernel: Kernel) -> Floats:
@@ -115,4 +91,4 @@ def by_import(form: LinearForm, kernel: Kernel) -> Floats:
 
 def by_names(kernel: Kernel) -> PrivateData:
     """The table under a kernel, by names that begin with an underscore."""
-    return kernel._access.data  # pyright: ignore[reportPrivateUsage]  # the cheat
+    return kernel._access.data  # pyright: ignore[reportPrivateUsage]  # the mistake

@@ -1,22 +1,23 @@
-"""Mechanisms that cheat about what they cost, and about refusals."""
+"""Mechanisms that err about costs, refusals and noise, and that read past the kernel."""
 
 from __future__ import annotations
 
-import sys
+import random
 from contextlib import suppress
 from fractions import Fraction
-from types import FrameType
-from typing import Any
 
 import numpy as np
 from attrs import field, frozen
-from cheats_base import AsAsked, Honest, Working, pretended
+from erring_base import Honest, Working, by_import, by_names, pretended, truth
+from typing_extensions import override
 
 from dpsdk import Domain
-from dpsdk.errors import BudgetExceeded
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.errors import BudgetExceeded, QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Mechanism, Strategy
+from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Count
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats
@@ -117,29 +118,6 @@ class HalfPaid(Both):
 
 
 @frozen
-class Reentrant(Honest):
-    """Asks its own channel within its answer, so that the receipt shows half of what it took."""
-
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        inner = _channel()
-        values = kernel.run(self.asked(form)).values
-        if inner is not None:
-            values = (values + inner.answer(AsAsked(form))) / 2
-        return pretended(form, kernel, self, values)
-
-
-def _channel() -> Any:
-    """The channel that is asked, unless that was asked from within an answer."""
-    found: list[Any] = []
-    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]  # the cheat
-    while frame is not None:
-        if frame.f_code.co_name == "_asked":
-            found.append(frame.f_locals["self"])
-        frame = frame.f_back
-    return found[0] if len(found) == 1 else None
-
-
-@frozen
 class Insisting(Honest):
     """Measures again where it is interrupted, and so is charged twice."""
 
@@ -159,3 +137,67 @@ class Deaf(Honest):
             return kernel.run(self.asked(form))
         except KeyboardInterrupt:
             return pretended(form, kernel, self, np.zeros(form.rows))
+
+
+@frozen
+class Inside(Honest):
+    """Pays nothing, and reads by a module that is no part of the interface."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        return pretended(form, kernel, self, by_import(form, kernel))
+
+
+def _odd(form: LinearForm, kernel: Kernel) -> bool:
+    return bool(truth(by_names(kernel), form)[0] % 2)
+
+
+@frozen
+class Failing(Honest):
+    """Pays, and then fails where the number is even."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        if not _odd(form, kernel):
+            raise QueryError("", "the number is even")
+        return measured
+
+
+@frozen
+class Assured(Honest):
+    """Says how far off its answer is, and so what the true one is."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        off = float(abs(measured.values - truth(by_names(kernel), form)).max())
+        law = DiscreteLaplace(Fraction(4))
+        return Measurement(measured.values, NoiseAccuracy(law, form.rows, 1.0, off))
+
+
+@frozen
+class Expensive(Honest):
+    """Pays for next to no noise, says so, and hides with noise of its own."""
+
+    @override
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        pricing = self.asked(form, 10**6).price(terms)
+        return Quote(Cost(), Cost((pricing.guarantee,)), super().quote(form, terms).accuracy)
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        exact = kernel.run(self.asked(form, 10**6)).values
+        return pretended(form, kernel, self, exact + self.noise(form))
+
+    def noise(self, form: LinearForm) -> Floats:
+        return np.random.default_rng().laplace(0, float(1 / self.epsilon), form.rows)
+
+
+@frozen
+class Library(Expensive):
+    """The same, with the generator of Python's library."""
+
+    @override
+    def noise(self, form: LinearForm) -> Floats:
+        return np.array([random.gauss(0, float(2 / self.epsilon)) for _ in range(form.rows)])

@@ -1,4 +1,4 @@
-"""Queries that cheat: about what they ask, what they look at, and what they say."""
+"""Queries that err: about what they ask, what they look at, and what they say."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _shape(domain: Domain, weights: Floats) -> LinearForm:
 
 @frozen
 class Slope(CountingQuery[float]):
-    """Half of the rows at level 1, and all at level 2: an honest query, as the cheats are not."""
+    """Half of the rows at level 1, and all at level 2: a sound query, as the others are not."""
 
     normalized: bool = False
     weights: tuple[float, ...] = _SLOPE
@@ -187,10 +187,10 @@ def _fine(normalized: bool, weights: list[float]) -> Fine:
 
 
 KINDS: tuple[Kind[Any], ...] = (
-    Kind(Coarse, "cheats:coarse", {"normalized": wire.FLAG}),
+    Kind(Coarse, "erring:coarse", {"normalized": wire.FLAG}),
     Kind(
         Fine,
-        "cheats:fine",
+        "erring:fine",
         {"normalized": wire.FLAG, "weights": wire.ListOf(wire.FLOAT)},
         _fine,
     ),

@@ -1,4 +1,4 @@
-"""Every plugin that cheats fails the check that is named for it, and its honest twin conforms."""
+"""Every plugin that errs fails the check that is named for it, and its sound twin conforms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import cheats_keep
-from cheats import CATALOGUE, MECHANISMS, QUERIES, TWINS, Cheat, table
+import erring_values
+from erring import CATALOGUE, MECHANISMS, QUERIES, TWINS, Mistake, table
 
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
 from dpsdk.errors import Closed, DpsdkError
@@ -32,7 +32,7 @@ HEAVY = {
     "audit", "bounds-cover", "interrupts", "keeps-no-kernel", "replays",
     "refusal-changes-nothing",
 }  # fmt: skip
-"""Checks that an honest mechanism passes only after a while."""
+"""Checks that an sound mechanism passes only after a while."""
 
 
 def only(monkeypatch, *names):
@@ -47,28 +47,28 @@ def report(plugin):
     return check(plugin, catalogue=CATALOGUE)
 
 
-def cases(cheats):
-    """A quick run takes one cheat for each check, and a slow one the rest."""
+def cases(mistakes):
+    """A quick run takes one mistake for each check, and a slow one the rest."""
     found, quick = [], set()
-    for cheat in cheats:
-        slow = cheat.slow or cheat.check in quick
+    for mistake in mistakes:
+        slow = mistake.slow or mistake.check in quick
         if not slow:
-            quick.add(cheat.check)
+            quick.add(mistake.check)
         marks = [pytest.mark.audit] if slow else []
-        found.append(pytest.param(cheat, id=cheat.called, marks=marks))
+        found.append(pytest.param(mistake, id=mistake.called, marks=marks))
     return found
 
 
-@pytest.mark.parametrize("cheat", [*cases(MECHANISMS), *cases(QUERIES)])
-def test_a_cheat_fails_the_check_that_is_named_for_it(cheat: Cheat, monkeypatch):
-    only(monkeypatch, cheat.check)
-    found = report(cheat.make())
-    assert found.failed == (cheat.check,), str(found)
+@pytest.mark.parametrize("mistake", [*cases(MECHANISMS), *cases(QUERIES)])
+def test_a_mistake_fails_the_check_that_is_named_for_it(mistake: Mistake, monkeypatch):
+    only(monkeypatch, mistake.check)
+    found = report(mistake.make())
+    assert found.failed == (mistake.check,), str(found)
     assert not found.conforms
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
-def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
+def test_the_sound_twin_passes_the_same_checks(twin, monkeypatch):
     kind = type(twin())
     named = {one.check for one in (*MECHANISMS, *QUERIES) if type(one.twin()) is kind}
     only(monkeypatch, *(named - HEAVY))
@@ -79,16 +79,16 @@ def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
 @pytest.mark.audit
 # An interrupt may meet a finaliser.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("cheat", [*MECHANISMS, *QUERIES], ids=lambda cheat: cheat.called)
-def test_a_cheat_does_not_conform(cheat: Cheat, monkeypatch):
-    found = report(cheat.make())
-    assert cheat.check in found.failed, str(found)
+@pytest.mark.parametrize("mistake", [*MECHANISMS, *QUERIES], ids=lambda mistake: mistake.called)
+def test_a_mistake_does_not_conform(mistake: Mistake, monkeypatch):
+    found = report(mistake.make())
+    assert mistake.check in found.failed, str(found)
     assert not found.conforms
 
 
 @pytest.mark.audit
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
-def test_the_honest_twin_conforms(twin):
+def test_the_sound_twin_conforms(twin):
     found = report(twin())
     assert found.conforms, str(found)
 
@@ -133,17 +133,17 @@ def taken(mechanism, asked):
 
 
 @pytest.mark.parametrize(
-    "cheat", [one for one in MECHANISMS if one.walls], ids=lambda one: one.called
+    "mistake", [one for one in MECHANISMS if one.walls], ids=lambda one: one.called
 )
-def test_what_a_cheat_reads_was_charged_and_is_in_the_history(cheat: Cheat):
+def test_what_a_mistake_reads_was_charged_and_is_in_the_history(mistake: Mistake):
     noise = Drawn(3)
     asked = session(noise)
-    taken(cheat.make(), asked)
+    taken(mistake.make(), asked)
     gc.collect()  # whoever does something when it is thrown away does it now
     assert getattr(noise, "draws", 0) == len(charged(asked)) == asked.spent.charges
 
 
-@pytest.mark.parametrize("make", [cheats_keep.Stashing])
+@pytest.mark.parametrize("make", [erring_values.Stashing])
 def test_a_kernel_whose_question_is_over_is_closed(make):
     found = taken(make(), session())
     assert isinstance(found[-1], Closed)
@@ -152,12 +152,12 @@ def test_a_kernel_whose_question_is_over_is_closed(make):
 # The page that shows them.
 
 
-@pytest.mark.parametrize("cheats", [MECHANISMS, QUERIES], ids=["mechanisms", "queries"])
-def test_the_page_shows_every_cheat_and_the_check_that_finds_it(cheats):
-    assert table(cheats) in PAGE.read_text("utf-8"), table(cheats)
+@pytest.mark.parametrize("mistakes", [MECHANISMS, QUERIES], ids=["mechanisms", "queries"])
+def test_the_page_shows_every_mistake_and_the_check_that_finds_it(mistakes):
+    assert table(mistakes) in PAGE.read_text("utf-8"), table(mistakes)
 
 
-def test_each_check_has_a_cheat():
+def test_each_check_has_a_mistake():
     without = {"written-form"} - {one.check for one in QUERIES}
-    for kit, cheats in ((mechanisms.CHECKS, MECHANISMS), (queries.QUERY_CHECKS, QUERIES)):
-        assert {check.name for check in kit} - without == {cheat.check for cheat in cheats}
+    for kit, mistakes in ((mechanisms.CHECKS, MECHANISMS), (queries.QUERY_CHECKS, QUERIES)):
+        assert {check.name for check in kit} - without == {mistake.check for mistake in mistakes}

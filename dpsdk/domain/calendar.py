@@ -54,8 +54,7 @@ def _month(wall: int) -> int:
 
 def _months(wall: Ints) -> Ints:
     days = (wall // DAY).astype("datetime64[D]")
-    result: Ints = days.astype("datetime64[M]").astype(np.int64)
-    return result
+    return np.asarray(days.astype("datetime64[M]").astype(np.int64))
 
 
 def _month_start(number: int) -> int:

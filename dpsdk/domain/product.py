@@ -81,6 +81,8 @@ class Domain:
     names: tuple[str, ...] = field(eq=False)
     shape: tuple[int, ...] = field(eq=False)
     size: int = field(eq=False)
+    sizes: dict[str, int] = field(eq=False)
+    """How many cells each attribute has, by its name; only to be read."""
     _positions: dict[str, int] = field(eq=False)
 
     def __init__(self, *attributes: Attribute) -> None:
@@ -101,10 +103,14 @@ class Domain:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "size", _product(shape))
+        object.__setattr__(self, "sizes", dict(zip(names, shape, strict=True)))
         object.__setattr__(self, "_positions", positions)
 
     def __getitem__(self, name: str) -> Attribute:
-        return self.attributes[self.position(name)]
+        try:
+            return self.attributes[self._positions[name]]
+        except (KeyError, TypeError):
+            raise UnknownAttribute(str(name), self.names) from None
 
     def __contains__(self, name: object) -> bool:
         if isinstance(name, Attribute):

@@ -26,21 +26,18 @@ def _to_rows(value: int | None) -> int | None:
 
 
 def _to_inside(value: Real | None) -> Fraction | None:
-    if value is None:
-        return None
-    share = to_fraction("inside", value, _SHARE)
-    if not 0 < share <= 1:
-        raise InvalidArgument("inside", _SHARE, shown(value))
-    return share
+    return None if value is None else _above_zero("inside", value, _SHARE, 1)
 
 
 def _to_density(value: Real | None) -> Fraction | None:
-    if value is None:
-        return None
-    rows = to_fraction("density", value, _DENSE)
-    if not rows > 0:
-        raise InvalidArgument("density", _DENSE, shown(value))
-    return rows
+    return None if value is None else _above_zero("density", value, _DENSE, math.inf)
+
+
+def _above_zero(parameter: str, value: Real, expected: str, most: float) -> Fraction:
+    number = to_fraction(parameter, value, expected)
+    if not 0 < number <= most:
+        raise InvalidArgument(parameter, expected, shown(value))
+    return number
 
 
 @written(
@@ -87,7 +84,7 @@ class Assumptions:
         if given is None:
             return NOTHING
         if isinstance(given, Assumptions):
-            return Assumptions(given.rows, given.inside, given.density)
+            return given
         if not isinstance(given, Mapping) or not set(given) <= _KNOWN:
             raise InvalidArgument("assume", "a mapping of rows, inside and density", shown(given))
         return cls(

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from operator import index
+from operator import attrgetter, index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,11 +204,18 @@ def owned_block(block: Block) -> Block:
 
 
 def _to_factors(factors: Iterable[Factor]) -> tuple[Factor, ...]:
-    return tuple([one if is_own(type(one)) else owned(one) for one in factors])
+    own = tuple(factors)
+    if all(map(is_own, map(type, own))):
+        return own
+    return tuple([one if is_own(type(one)) else owned(one) for one in own])
 
 
 def _sizes(form: Kronecker) -> tuple[int, ...]:
-    return tuple([factor.size for factor in form.factors])
+    return tuple(map(_SIZE, form.factors))
+
+
+_SIZE = attrgetter("size")
+_INTEGRAL = attrgetter("integral")
 
 
 @frozen
@@ -228,13 +235,9 @@ class Kronecker(Block):
 
     @classmethod
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
-        """Bring factors into the order of the domain and check their sizes."""
-        names = tuple(sorted(factors, key=domain.position))
-        for name in names:
-            if factors[name].size != domain[name].size:
-                expected = f"as many weights as attribute {name!r} has cells"
-                raise InvalidArgument("factors", expected, str(factors[name].size))
-        return cls(names, tuple(factors[name] for name in names))
+        """Bring factors into the order of the domain."""
+        names = sorted(factors, key=domain.position) if len(factors) > 1 else list(factors)
+        return cls(names, [factors[name] for name in names])
 
     @property
     def nbytes(self) -> int:
@@ -249,13 +252,13 @@ class Kronecker(Block):
 
     @property
     def integral(self) -> bool:
-        return self.scale.is_integer() and all(factor.integral for factor in self.factors)
+        return self.scale.is_integer() and all(map(_INTEGRAL, self.factors))
 
     @property
     def reach(self) -> float:
         # A factor that shrinks is applied after one that grows, so it counts as one.
         scale = max(abs(self.scale), 1.0) if math.isfinite(self.scale) else math.inf
-        return scale * math.prod(factor.reach for factor in self.factors)
+        return scale * math.prod([factor.reach for factor in self.factors])
 
     def limits(self) -> tuple[float, float]:
         low = high = self.scale
@@ -284,7 +287,7 @@ class Kronecker(Block):
     def counting(self) -> bool:
         return all(factor.counting for factor in self.factors)
 
-    @property
+    @cached_property
     def span(self) -> tuple[slice, ...] | None:
         """The cells that a single function counts, where they are a box; None otherwise."""
         sides: list[slice] = []
@@ -353,7 +356,7 @@ class Kronecker(Block):
 
     @property
     def uneven(self) -> int:
-        return sum(not factor.integral for factor in self.factors)
+        return sum([not factor.integral for factor in self.factors])
 
     @property
     def slack(self) -> float:
@@ -403,7 +406,6 @@ class Kronecker(Block):
         before = to_number(self.scale)
         order = sorted(range(len(axes)), key=axes.__getitem__)
         lines = [factor.lines(axis) for factor, axis in zip(self.factors, axes, strict=True)]
-        in_order = order == list(range(len(axes)))
         plain = head_text(before)
         for chosen in product(*lines):
             head, number = plain, before
@@ -414,8 +416,6 @@ class Kronecker(Block):
                 head = head_text(number)
             if not number[0]:
                 yield head_text(ZERO)
-            elif in_order:
-                yield head + b"".join([text for _, text in chosen])
             else:
                 yield head + b"".join([chosen[place][1] for place in order])
 
@@ -462,8 +462,7 @@ class Dense(Block):
         return self
 
     def answer(self, table: Floats) -> Floats:
-        result: Floats = self.weights @ table.reshape(-1)
-        return result
+        return np.asarray(self.weights @ table.reshape(-1))
 
     def adjoint(self, numbers: Floats) -> Floats:
         result: Floats = numbers @ self.weights

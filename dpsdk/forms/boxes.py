@@ -183,8 +183,7 @@ class Boxes(Block):
         inside = self._along(0, codes[0])
         for axis, code in enumerate(codes[1:], start=1):
             inside &= self._along(axis, code)
-        weights: Floats = (inside * self.scales).T
-        return weights
+        return np.asarray((inside * self.scales).T)
 
     @property
     def steps(self) -> int:
@@ -289,10 +288,9 @@ class Boxes(Block):
             known, chosen = np.unique(pairs, axis=1, return_inverse=True)
             found = [self._side(place, axes[place], *ends) for ends in known.T.tolist()]
             sides.append([found[number] for number in chosen.reshape(-1).tolist()])
-        heads = {scale: to_number(scale) for scale in set(self.scales.tolist())}
-        texts = {scale: head_text(number) for scale, number in heads.items()}
+        texts = {scale: head_text(to_number(scale)) for scale in set(self.scales.tolist())}
         for scale, *lines in zip(self.scales.tolist(), *sides, strict=True):
-            if not heads[scale][0] or any(own == ZERO for own, _ in lines):
+            if not scale or any(own == ZERO for own, _ in lines):
                 yield head_text(ZERO)
             else:
                 yield texts[scale] + b"".join([text for _, text in lines])

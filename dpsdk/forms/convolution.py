@@ -68,14 +68,12 @@ def causal(line: Floats, table: Floats) -> Floats:
 
 def correlated(line: Floats) -> Floats:
     """For each shift the sum of line[k] * line[k + shift], exact as `causal` is."""
-    result: Floats = causal(np.ascontiguousarray(line[::-1]), line)[::-1]
-    return result
+    return np.asarray(causal(np.ascontiguousarray(line[::-1]), line)[::-1])
 
 
 def _rounded(line: Floats, rows: Floats, points: int) -> Floats:
     product = np.fft.rfft(line, points) * np.fft.rfft(rows, points)
-    result: Floats = np.fft.irfft(product, points)[:, : len(line)]
-    return result
+    return np.asarray(np.fft.irfft(product, points)[:, : len(line)])
 
 
 def _exact(line: Floats, rows: Floats, points: int) -> Floats:
@@ -174,24 +172,21 @@ class Toeplitz(Factor):
 
     def apply(self, table: Floats, axis: int) -> Floats:
         moved = np.ascontiguousarray(np.moveaxis(table, axis, -1))
-        result: Floats = np.moveaxis(causal(self.line, moved), -1, axis)
-        return result
+        return np.asarray(np.moveaxis(causal(self.line, moved), -1, axis))
 
     def adjoint(self, table: Floats, axis: int) -> Floats:
         return np.flip(self.apply(np.flip(table, axis), axis), axis)
 
     def columns(self, codes: Ints) -> Floats:
         places = np.arange(self.size)[:, None] - codes
-        result: Floats = np.where(places >= 0, self.line[np.maximum(places, 0)], 0.0)
-        return result
+        return np.asarray(np.where(places >= 0, self.line[np.maximum(places, 0)], 0.0))
 
     def column_norms(self, power: int) -> Floats:
         return self.row_norms(power)[::-1]
 
     def row_norms(self, power: int) -> Floats:
         sizes = np.abs(self.line) ** power if power else self.line != 0
-        result: Floats = np.cumsum(sizes, dtype=np.float64)
-        return result
+        return np.asarray(np.cumsum(sizes, dtype=np.float64))
 
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
         mean, squares = np.cumsum(self.line) / self.size, self.row_norms(2)

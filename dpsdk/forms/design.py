@@ -103,8 +103,7 @@ def block_of(axis: Axis, coordinates: Sequence[Coordinates], domain: Domain) -> 
     shape = tuple([domain[name].size for name in axis.names])
     spread = [coordinates[place].spread(axis.names) for place in axis.members]
     wide = [np.broadcast_to(part, (len(part), *shape)) for part in spread]
-    joint: Floats = np.concatenate(wide).reshape(-1, math.prod(shape)).T
-    return joint
+    return np.asarray(np.concatenate(wide).reshape(-1, math.prod(shape)).T)
 
 
 def longest(coordinates: Sequence[Coordinates]) -> float:

@@ -154,8 +154,7 @@ class Columns:
         # The function that weighs most says it, as the one of a constant feature does.
         sizes = np.abs(self.at(self.some)).sum(axis=1)
         direction = (sizes / max(float(sizes.max()), 1e-300)) ** 4
-        sides: Bools = self.weighted(direction) >= 0.0
-        return sides
+        return np.asarray(self.weighted(direction) >= 0.0)
 
     @cached_property
     def corners(self) -> list[tuple[Floats, Floats]]:
@@ -230,16 +229,14 @@ def by_signs(columns: Columns) -> float:
 
 def _sums(one: Floats | float, other: float) -> Floats:
     """By the triangle inequality, or in one corner by squares, whose product is not negative."""
-    total: Floats = np.add(one, other)
-    return total
+    return np.asarray(np.add(one, other))
 
 
 def _squares(one: Floats | float, other: float) -> Floats:
     """The triangle inequality for squared distances."""
     roots = np.sqrt(one) + np.sqrt(other)
     # The first is exact where the two are equal, as they often are.
-    bound: Floats = np.minimum(2.0 * (one + other), roots * roots * _ROUNDED)
-    return bound
+    return np.asarray(np.minimum(2.0 * (one + other), roots * roots * _ROUNDED))
 
 
 @frozen(eq=False)
@@ -322,10 +319,8 @@ class _Search:
 
     def _sizes(self, differences: Floats) -> Floats:
         if self.power == 2:
-            squares: Floats = np.einsum("ij,ij->j", differences, differences)
-            return squares
-        sizes: Floats = np.abs(differences, out=differences).sum(axis=0)
-        return sizes
+            return np.asarray(np.einsum("ij,ij->j", differences, differences))
+        return np.asarray(np.abs(differences, out=differences).sum(axis=0))
 
     def _few(self, half: Ints) -> Floats:
         """Columns of one side that tell where a point should be: the longest, and some others."""

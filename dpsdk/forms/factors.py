@@ -52,8 +52,7 @@ def to_weights(weights: Array) -> Floats:
 
 def half_up(weights: Floats) -> Floats:
     """Round to integers, halves upwards, so that equal shifts of the input move it equally."""
-    rounded: Floats = np.floor(weights + 0.5)
-    return rounded
+    return np.asarray(np.floor(weights + 0.5))
 
 
 def rounded_half_up(weights: Floats, bits: int) -> tuple[Floats, float]:
@@ -155,8 +154,7 @@ class Factor(Functions):
 
     def column_norms(self, power: int) -> Floats:
         """The sum of |weight| ** power over the functions, for each cell."""
-        result: Floats = (np.abs(self.matrix()) ** power).sum(axis=0)
-        return result
+        return np.asarray((np.abs(self.matrix()) ** power).sum(axis=0))
 
     def row_norms(self, power: int) -> Floats:
         """The sum of |weight| ** power over the cells, for each function; of power 0 their number.
@@ -165,10 +163,10 @@ class Factor(Functions):
         """
         weights = self.matrix()
         if power == 2:
-            squares: Floats = np.einsum("rn,rn->r", weights, weights)
-            return squares
-        result: Floats = (np.abs(weights) if power else weights != 0).sum(axis=1, dtype=np.float64)
-        return result
+            return np.asarray(np.einsum("rn,rn->r", weights, weights))
+        return np.asarray(
+            (np.abs(weights) if power else weights != 0).sum(axis=1, dtype=np.float64)
+        )
 
     def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
         """The absolute mean of the weights of each function, and how far they are from their mean.
@@ -264,8 +262,7 @@ class Weights(Factor):
 
 
 def _times(matrix: Floats, table: Floats, axis: int) -> Floats:
-    result: Floats = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-    return result
+    return np.asarray(np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis))
 
 
 @cache

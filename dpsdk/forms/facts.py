@@ -44,10 +44,6 @@ def _replaced(facts: Facts) -> bool:
     return facts.neighbors is Neighbors.REPLACE_ONE
 
 
-def _sizes(facts: Facts) -> dict[str, int]:
-    return dict(zip(facts.domain.names, facts.domain.shape, strict=True))
-
-
 @frozen(cache_hash=True)
 class Facts:
     """The public facts of a private table: all that a query or a mechanism may use.
@@ -88,10 +84,6 @@ class Facts:
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
     )
     """True if neighbours exchange rows. Otherwise one of them has more."""
-    sizes: dict[str, int] = field(
-        init=False, eq=False, repr=False, default=Factory(_sizes, takes_self=True)
-    )
-    """How many cells each attribute has."""
 
     @property
     def unit(self) -> str:

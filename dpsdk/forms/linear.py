@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 from typing import Protocol, TypeAlias, cast
 
 import numpy as np
@@ -43,6 +44,10 @@ _FORM_BYTES = 512
 Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
 
+_ROWS = attrgetter("rows")
+_INTEGRAL = attrgetter("integral")
+
+
 class Counts(Protocol):
     """Counts of records: a private histogram, or a public distribution in its place."""
 
@@ -56,7 +61,9 @@ class Counts(Protocol):
 
 
 def _to_blocks(blocks: Iterable[Block]) -> tuple[FormBlock, ...]:
-    own = tuple([block if is_own(type(block)) else owned_block(block) for block in blocks])
+    own = tuple(blocks)
+    if not all(map(is_own, map(type, own))):
+        own = tuple([block if is_own(type(block)) else owned_block(block) for block in own])
     if not own:
         raise InvalidArgument("blocks", "at least one block", "none")
     return cast("tuple[FormBlock, ...]", own)
@@ -82,11 +89,17 @@ class LinearForm(Form):
     blocks: tuple[FormBlock, ...] = field(converter=_to_blocks)
 
     def __attrs_post_init__(self) -> None:
-        for names, shape in {(block.names, block.shape) for block in self.blocks}:
-            sizes = tuple([self.domain[name].size for name in names])
+        fitting: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+        for block in self.blocks:
+            names, shape = block.names, block.shape
+            if (names, shape) == fitting:
+                continue
+            sizes = tuple(map(self.domain.sizes.get, names))
             if shape != sizes or len(set(names)) != len(names):
+                sizes = tuple([self.domain[name].size for name in names])
                 expected = f"of shape {sizes}, one axis a name"
                 raise InvalidArgument("blocks", expected, f"shape {shape}")
+            fitting = names, shape
         if self.rows > ROW_LIMIT:
             advice = "ask for fewer at once, of fewer attributes, or of coarser ones (Binned)"
             raise TooLarge("the workload", self.rows, ROW_LIMIT, "numbers", advice)
@@ -94,7 +107,7 @@ class LinearForm(Form):
     @cached_property
     def rows(self) -> int:
         """The number of functions."""
-        return sum([block.rows for block in self.blocks])
+        return sum(map(_ROWS, self.blocks))
 
     @cached_property
     def nbytes(self) -> int:
@@ -118,7 +131,7 @@ class LinearForm(Form):
     @cached_property
     def integral(self) -> bool:
         """True if all weights are integers."""
-        return all(block.integral for block in self.blocks)
+        return all(map(_INTEGRAL, self.blocks))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,14 +141,14 @@ class LinearForm(Form):
 
     def extents(self) -> tuple[Floats, Floats]:
         """The smallest and largest weight of each function over the cells of the domain."""
-        ends = [block.extents() for block in self.blocks]
-        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+        lows, highs = zip(*[block.extents() for block in self.blocks], strict=True)
+        return np.concatenate(lows), np.concatenate(highs)
 
     @cached_property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest weight of all."""
-        ends = [block.limits() for block in self.blocks]
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        lows, highs = zip(*[block.limits() for block in self.blocks], strict=True)
+        return min(lows), max(highs)
 
     @property
     def largest(self) -> float:
@@ -162,9 +175,9 @@ class LinearForm(Form):
         then change by half a unit at the most; otherwise these factors share the bits. The change
         is in the unit of this form.
         """
-        rounded = [(*block.rounded(bits), slack) for block, slack in self._joined]
-        form = LinearForm(self.domain, (block for block, _, _ in rounded))
-        return form, max(change + slack for _, change, slack in rounded)
+        rounded = [(block.rounded(bits), slack) for block, slack in self._joined]
+        form = LinearForm(self.domain, [block for (block, _), _ in rounded])
+        return form, max(change + slack for (_, change), slack in rounded)
 
     @cached_property
     def uneven(self) -> int:
@@ -270,7 +283,10 @@ class LinearForm(Form):
         then every intermediate result is an integer that float64 holds.
         """
         if len(self.blocks) == 1:
-            return _answer(self.blocks[0], counts)
+            only = self.blocks[0]
+            if math.prod(only.shape) <= TABLE_LIMIT:  # as below, a call less
+                return only.answer(counts.table(only.names))
+            return _answer(only, counts)
         answers = np.empty(self.rows)
         for block, places in self.groups:
             answers[places] = _answer(block, counts)

@@ -38,8 +38,7 @@ def of_functions(low: Floats, high: Floats, facts: Facts) -> Floats:
     """How far one row moves each function, from its smallest and largest weight."""
     if facts.outside:
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    moves: Floats = high - low if facts.replaced else np.maximum(np.abs(low), np.abs(high))
-    return moves
+    return np.asarray(high - low if facts.replaced else np.maximum(np.abs(low), np.abs(high)))
 
 
 def one_function(low: float, high: float, facts: Facts) -> Move:

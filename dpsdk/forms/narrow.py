@@ -15,10 +15,7 @@ __all__ = ["narrowed"]
 
 
 def narrowed(form: LinearForm) -> LinearForm:
-    """The same functions in the same order, said without attributes of one cell.
-
-    What is known of the other attributes answers them, and so need not know of these.
-    """
+    """The same functions in the same order, said without attributes of one cell."""
     if 1 not in form.domain.shape or not any(1 in block.shape for block in form.blocks):
         return form
     return LinearForm(form.domain, [kept for block in form.blocks for kept in _narrowed(block)])

@@ -60,8 +60,7 @@ class Indicators(Factor):
     def apply(self, table: Floats, axis: int) -> Floats:
         starts, stops = self.ranges
         below = running(table, axis)
-        result: Floats = below.take(stops, axis=axis) - below.take(starts, axis=axis)
-        return result
+        return np.asarray(below.take(stops, axis=axis) - below.take(starts, axis=axis))
 
     def adjoint(self, table: Floats, axis: int) -> Floats:
         starts, stops = self.ranges
@@ -69,8 +68,7 @@ class Indicators(Factor):
         changes = np.zeros((self.size + 1, *numbers.shape[1:]))
         np.add.at(changes, starts, numbers)
         np.subtract.at(changes, stops, numbers)
-        result: Floats = np.moveaxis(np.cumsum(changes[:-1], axis=0), 0, axis)
-        return result
+        return np.asarray(np.moveaxis(np.cumsum(changes[:-1], axis=0), 0, axis))
 
     def columns(self, codes: Ints) -> Floats:
         starts, stops = self.ranges
@@ -239,8 +237,7 @@ class Groups(Indicators):
         return True
 
     def apply(self, table: Floats, axis: int) -> Floats:
-        result: Floats = np.add.reduceat(table, np.arange(0, self.size, self.width), axis=axis)
-        return result
+        return np.asarray(np.add.reduceat(table, np.arange(0, self.size, self.width), axis=axis))
 
     def row(self, number: int) -> Range:
         start = number * self.width
@@ -271,12 +268,10 @@ class Prefix(Indicators):
         return np.zeros(self.size, dtype=np.int64), np.arange(1, self.size + 1)
 
     def apply(self, table: Floats, axis: int) -> Floats:
-        result: Floats = np.cumsum(table, axis=axis)
-        return result
+        return np.asarray(np.cumsum(table, axis=axis))
 
     def adjoint(self, table: Floats, axis: int) -> Floats:
-        result: Floats = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)
-        return result
+        return np.asarray(np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis))
 
     def row(self, number: int) -> Range:
         return Range(self.size, 0, number + 1)
@@ -313,8 +308,7 @@ class Range(Indicators):
 
     def apply(self, table: Floats, axis: int) -> Floats:
         index = (*(slice(None),) * axis, self.span)
-        result: Floats = table[index].sum(axis=axis, keepdims=True)
-        return result
+        return np.asarray(table[index].sum(axis=axis, keepdims=True))
 
     def row(self, number: int) -> Range:
         del number

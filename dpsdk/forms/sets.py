@@ -314,8 +314,7 @@ def _ball_quadratic(hessian: Floats, linear: Floats, radius: float) -> Floats:
         if shift + step <= shift:
             break
         shift += step
-    result: Floats = -(vectors @ (turned / (values + shift)))
-    return result
+    return np.asarray(-(vectors @ (turned / (values + shift))))
 
 
 def _bounded_quadratic(

@@ -62,21 +62,24 @@ class Steps:
         Integers and fractions only: `theta`, the set and `strength` are the dyadic numbers that
         floats are. So it moves by an integer m at the most where the maximum moves by m.
         """
-        exact, over = self._exact, self.over
-        bend = Fraction(self.strength) * rows
+        theta, low, high, point = self._exact
         # From here on in units of 2**-point of a coefficient and 2**-(unit + point) of the gap.
-        theta, point = exact.theta, exact.point
-        bend *= Fraction(2) ** (unit - point)
+        bend = Fraction(self.strength) * rows * Fraction(2) ** (unit - point)
         scale /= Fraction(2) ** (unit + point)
-        if isinstance(over, Ball):
-            return _in_ball(sums, theta, exact.low[0], bend, scale)
-        if isinstance(over, Box):
-            return _in_box(sums, theta, exact, bend, scale)
+        if isinstance(self.over, Ball):
+            return _in_ball(sums, theta, high[0], bend, scale)
+        if isinstance(self.over, Box):
+            return _in_box(sums, theta, low, high, bend, scale)
         return _in_simplex(sums, theta, 1 << point, bend, scale)
 
     @cached_property
-    def _exact(self) -> _Exact:
-        return _Exact.of(self.theta, self.over)
+    def _exact(self) -> tuple[list[int], list[int], list[int], int]:
+        """Coefficients and the ends of each, as integers in units of 2**-point, and that."""
+        parts = [[Fraction(one) for one in side.tolist()] for side in (self.theta, *self._ends)]
+        # A float is an integer over a power of two.
+        point = max([one.denominator.bit_length() - 1 for part in parts for one in part])
+        theta, low, high = ([int(one * 2**point) for one in part] for part in parts)
+        return theta, low, high, point
 
     @cached_property
     def _ends(self) -> tuple[Floats, Floats]:
@@ -170,8 +173,7 @@ class Steps:
             shifted = weights - strength * theta[:, None]
             lengths = np.sqrt(np.einsum("ij,ij->j", shifted, shifted))
             fixed = 0.5 * strength * (float(theta @ theta) + radius**2)
-            result: Floats = radius * lengths - theta @ weights + fixed
-            return result
+            return np.asarray(radius * lengths - theta @ weights + fixed)
         squares = float(theta @ theta) - 2.0 * theta + 1.0
         corner: Floats = (0.5 * strength * squares[:, None] + weights).max(axis=0)
         return corner - theta @ weights
@@ -215,30 +217,6 @@ def _largest(numbers: Floats) -> Ints:
     return np.argpartition(numbers, len(numbers) - few)[len(numbers) - few :]
 
 
-@frozen(eq=False)
-class _Exact:
-    """Coefficients and a set in integers of one unit, 2**-point."""
-
-    theta: list[int]
-    low: list[int]
-    """Of a ball, its radius alone."""
-    high: list[int]
-    point: int
-
-    @classmethod
-    def of(cls, theta: Floats, over: ConvexSet) -> _Exact:
-        low, high = list[float](), list[float]()
-        if isinstance(over, Ball):
-            low = [over.radius]
-        elif isinstance(over, Box):
-            low, high = (side.tolist() for side in over.sides(len(theta)))
-        parts = [[Fraction(one) for one in numbers] for numbers in (theta.tolist(), low, high)]
-        # A float is an integer over a power of two.
-        point = max([one.denominator.bit_length() - 1 for part in parts for one in part])
-        whole = [[int(one * 2**point) for one in part] for part in parts]
-        return cls(whole[0], whole[1], whole[2], point)
-
-
 def _dot(first: Sequence[int], second: Sequence[int]) -> int:
     return sum([a * b for a, b in zip(first, second, strict=True)])
 
@@ -270,10 +248,15 @@ def _in_ball(
 
 
 def _in_box(
-    sums: Sequence[int], theta: list[int], exact: _Exact, bend: Fraction, scale: Fraction
+    sums: Sequence[int],
+    theta: list[int],
+    low: list[int],
+    high: list[int],
+    bend: Fraction,
+    scale: Fraction,
 ) -> int:
     total = Fraction(0)
-    sides = zip(sums, theta, exact.low, exact.high, strict=True)
+    sides = zip(sums, theta, low, high, strict=True)
     if not bend:
         return math.floor(scale * sum([max(s * (t - a), s * (t - b)) for s, t, a, b in sides]))
     for s, t, a, b in sides:

@@ -273,9 +273,9 @@ def _whole_tables(references: tuple[Reference, ...], bits: int, setting: Facts) 
 
 def _cells_of(names: tuple[str, ...], table: Floats, setting: Facts) -> int:
     """How many cells a table of these attributes has, and so this one."""
-    if any(name not in setting.sizes for name in names):
+    if any(name not in setting.domain.sizes for name in names):
         raise InvalidArgument("references", "of attributes of the domain", shown(names))
-    sizes = tuple([setting.sizes[name] for name in names])
+    sizes = tuple([setting.domain.sizes[name] for name in names])
     if sizes != table.shape:
         expected = f"of shape {sizes}, as the attributes {shown(names)} are"
         raise InvalidArgument("references", expected, f"shape {table.shape}")

@@ -167,7 +167,7 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
         sets, scales = self.sets, self.scales
         for name in (name for names in sets for name in names):
             facts.domain.position(name)
-        shapes = tuple([tuple([facts.sizes[name] for name in names]) for names in sets])
+        shapes = tuple([tuple([facts.domain.sizes[name] for name in names]) for names in sets])
         constants = tuple([_constant(shape, facts) for shape in shapes])
         total = sum([math.prod(shape) for shape in shapes])
         if total > NUMBER_LIMIT:
@@ -177,7 +177,7 @@ class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
         found = moves(
             [sets[place] for place in live],
             [scales[place] for place in live],
-            facts.sizes,
+            facts.domain.sizes,
             replace=facts.replaced,
             outside=facts.outside,
         )

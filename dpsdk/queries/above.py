@@ -96,12 +96,7 @@ class Above(_AtLevel[bool]):
         return np.full(len(radii), np.inf) if facts.rows is None else radii / facts.rows
 
     def presumed(
-        self,
-        radii: Floats,
-        apart: Callable[[], Floats],
-        facts: Facts,
-        assumptions: Assumptions,
-        /,
+        self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         if self.query.normalized and facts.rows is None and assumptions.rows is not None:
             return radii / assumptions.rows

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -160,12 +160,12 @@ def to_flag(parameter: str, value: object) -> bool:
     """Read True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidArgument(parameter, "True or False", shown(value))
-    return bool(value)
+    return bool(cast("object", value))
 
 
 def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
     """Read a `normalized=` argument."""
-    return to_flag("normalized", value)
+    return value if type(value) is bool else to_flag("normalized", value)
 
 
 class CountingQuery(LinearQuery[A_co]):

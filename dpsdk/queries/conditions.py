@@ -146,9 +146,13 @@ def _text(value: object) -> str:
 
 def _order(label: object) -> tuple[str, object]:
     """By kind, then by size or alphabet."""
-    kind, parts = type(label).__name__, cast("tuple[object, ...]", label)
-    numeric = isinstance(label, tuple) and all(isinstance(part, int | float) for part in parts)
-    if numeric or isinstance(label, str | int | date):
+    kind = type(label).__name__
+    if isinstance(label, tuple):
+        parts = cast("tuple[object, ...]", label)
+        if all(isinstance(part, int | float) for part in parts):
+            return kind, parts
+        return f"{kind} in words", shown(parts)
+    if isinstance(label, str | int | date):
         return kind, label
     return f"{kind} in words", shown(label)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
@@ -70,8 +70,10 @@ def _exactly(value: object) -> object:
         return Not, _exactly(value.value)
     if isinstance(value, range):
         return range, value.start, value.stop, value.step
-    if isinstance(value, frozenset | tuple):
-        return type(value)(map(_exactly, cast("Iterable[object]", value)))
+    if isinstance(value, frozenset):
+        return frozenset(map(_exactly, cast("frozenset[object]", value)))
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, cast("tuple[object, ...]", value)))
     return type(value), value
 
 

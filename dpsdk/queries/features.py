@@ -17,6 +17,7 @@ from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
 from dpsdk.queries.base import to_attribute
 from dpsdk.queries.linear import to_names
+from dpsdk.queries.order import middles_of
 from dpsdk.typing import Array, Floats
 
 __all__ = [
@@ -152,8 +153,7 @@ def scaled(numbers: Floats, low: float, high: float) -> Floats:
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     if not half > 0:
         return np.zeros(len(numbers))
-    result: Floats = np.clip((numbers - middle) / half, -1.0, 1.0)
-    return result
+    return np.asarray(np.clip((numbers - middle) / half, -1.0, 1.0))
 
 
 def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
@@ -266,9 +266,7 @@ def numbers_of(attribute: Attribute) -> Floats | None:
     if isinstance(attribute, Integer):
         return np.array(range(attribute.low, attribute.high + 1), dtype=np.float64)
     if isinstance(attribute, Binned):
-        edges = np.array(attribute.edges)
-        middles: Floats = edges[:-1] / 2 + edges[1:] / 2
-        return middles
+        return middles_of(attribute)
     return None
 
 

@@ -78,7 +78,7 @@ def ranked(queries: Sequence[object], domain: Domain) -> tuple[Ints, Ints] | Non
             return None
         key = query.attribute, query.where
         found[0, place] = chains.setdefault(key, len(chains))
-        found[1, place] = up_to(domain[query.attribute], query.threshold, str(query))
+        found[1, place] = up_to(domain[query.attribute], query.threshold, query)
     return found[0], found[1]
 
 

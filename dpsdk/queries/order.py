@@ -6,17 +6,21 @@ import math
 from datetime import date, datetime
 from typing import TypeAlias, cast
 
+import numpy as np
+
 from dpsdk._checks import shown, to_finite
 from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Binned, Date, Integer
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Range
+from dpsdk.typing import Floats
 
 __all__ = [
     "Between",
     "Place",
     "between",
+    "middles_of",
     "require_rising",
     "to_high",
     "to_low",
@@ -48,7 +52,7 @@ def require_rising(low: Place, high: Place) -> None:
         raise InvalidArgument("high", f"at least low, which is {low}", shown(high))
 
 
-def up_to(attribute: Attribute, place: Place, query: str, *, after: bool = True) -> int:
+def up_to(attribute: Attribute, place: Place, query: object, *, after: bool = True) -> int:
     """How many cells, from the first, lie at or below a place, a day itself too if `after`.
 
     Raises `QueryError` if the place is none along this attribute, or cuts through a cell.
@@ -56,9 +60,11 @@ def up_to(attribute: Attribute, place: Place, query: str, *, after: bool = True)
     if isinstance(attribute, Date):
         return _of_date(attribute, place, query, after=after)
     if not isinstance(attribute, Integer | Binned):
-        raise QueryError(query, f"attribute {attribute.name!r} has no order")
+        raise QueryError(str(query), f"attribute {attribute.name!r} has no order")
     if isinstance(place, date):
-        raise QueryError(query, f"attribute {attribute.name!r} is of numbers, and has no dates")
+        raise QueryError(
+            str(query), f"attribute {attribute.name!r} is of numbers, and has no dates"
+        )
     if isinstance(attribute, Integer):
         return min(max(math.floor(place) - attribute.low + 1, 0), attribute.size)
     if place < attribute.edges[0]:
@@ -68,26 +74,26 @@ def up_to(attribute: Attribute, place: Place, query: str, *, after: bool = True)
     if place in attribute.edges:
         return attribute.edges.index(place)
     reason = f"{place:g} is not an edge of {attribute.name!r}, so it cuts through a bin"
-    raise QueryError(query, reason)
+    raise QueryError(str(query), reason)
 
 
-def _of_date(attribute: Date, place: Place, query: str, *, after: bool) -> int:
+def _of_date(attribute: Date, place: Place, query: object, *, after: bool) -> int:
     name, unit = attribute.name, attribute.unit
     if not isinstance(place, date):
-        raise QueryError(query, f"attribute {name!r} is of dates, and {place:g} is a number")
+        raise QueryError(str(query), f"attribute {name!r} is of dates, and {place:g} is a number")
     if isinstance(place, datetime) and unit != "hour":
         reason = f"attribute {name!r} is of dates, and {place} is a time; give a date"
-        raise QueryError(query, reason)
+        raise QueryError(str(query), reason)
     cells = attribute.through(place, after=after)
     if cells is None:
         what = "ends" if after and not isinstance(place, datetime) else "begins"
         one = "an hour" if unit == "hour" else f"a {unit}"
         reason = f"{place} is not where {one} of {name!r} {what}, so it cuts through one"
-        raise QueryError(query, reason)
+        raise QueryError(str(query), reason)
     return cells
 
 
-def between(attribute: Attribute, low: Place, high: Place, query: str) -> Range:
+def between(attribute: Attribute, low: Place, high: Place, query: object) -> Range:
     """The cells from one place to another, both included. Raises as `up_to` does."""
     below = low
     if isinstance(attribute, Integer) and not isinstance(low, date):
@@ -105,6 +111,13 @@ def to_low(value: Place) -> Place:
 def to_high(value: Place) -> Place:
     """Read a `high=` argument."""
     return to_place("high", value)
+
+
+def middles_of(attribute: Binned) -> Floats:
+    """The middle of each bin."""
+    edges = np.array(attribute.edges)
+    # Halves first: the sum of two floats may be infinite.
+    return np.asarray(edges[:-1] / 2 + edges[1:] / 2)
 
 
 @frozen(repr=False)

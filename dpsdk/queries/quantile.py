@@ -88,12 +88,7 @@ class _Crossing(Located[A_co]):
         return self._at(low, facts), self._at(high, facts)
 
     def presumed(
-        self,
-        radii: Floats,
-        apart: Callable[[], Floats],
-        facts: Facts,
-        assumptions: Assumptions,
-        /,
+        self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         # docs/explanation/proofs/mean.md
         span = self.span(facts)
@@ -125,9 +120,10 @@ class _Crossing(Located[A_co]):
 
     def _found(self, raw: Floats, facts: Facts) -> int | None:
         """The cell in which the share is reached; None where nothing is known of it."""
-        excess, _ = self._excess(raw, np.zeros(len(raw)), facts)
-        if not self._known(raw, facts):
+        rows = self._rows(facts)
+        if np.isnan(raw).any() or not (float(raw[-1]) if rows is None else rows) > 0:
             return None
+        excess, _ = self._excess(raw, np.zeros(len(raw)), facts)
         slack = _SLACK * max(1.0, abs(float(raw[-1])))
         return _first(isotonic(excess) >= -slack)
 
@@ -142,19 +138,13 @@ class _Crossing(Located[A_co]):
         # Below the first no count can reach the share; at the second one must have.
         low, high = excess + radius >= -slack, excess - radius >= slack
         last = _first(high)
-        least, most = _first(low), last
-        if float(excess[last:].min()) < -slack:
-            # Counts above that are low may have drawn the answer up, beyond where it must be.
-            most = max(most, found)
-        return least, most
+        # Counts above that are low may have drawn the answer up, beyond where it must be.
+        drawn = float(excess[last:].min()) < -slack
+        return _first(low), max(last, found) if drawn else last
 
     def _rows(self, facts: Facts) -> int | None:
         """How many rows count, where that is public."""
         return facts.rows if self.where is None and not facts.outside else None
-
-    def _known(self, raw: Floats, facts: Facts) -> bool:
-        rows = self._rows(facts)
-        return not np.isnan(raw).any() and (float(raw[-1]) if rows is None else rows) > 0
 
     def _excess(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[Floats, Floats]:
         """By how much the counts exceed the share of all, and the radii of that."""

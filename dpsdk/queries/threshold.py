@@ -42,7 +42,7 @@ class Threshold(ConditionedScalar):
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
-        cells = Range(attribute.size, 0, up_to(attribute, self.threshold, str(self)))
+        cells = Range(attribute.size, 0, up_to(attribute, self.threshold, self))
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Interval(ConditionedScalar):
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
-        cells = between(attribute, self.low, self.high, str(self))
+        cells = between(attribute, self.low, self.high, self)
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, written
-from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
+from dpsdk.domain import Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
-from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
+from dpsdk.forms import Facts, LinearForm, Weights
 from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
@@ -27,6 +27,7 @@ from dpsdk.queries.conjunction import (
     options,
     to_where,
 )
+from dpsdk.queries.order import middles_of
 from dpsdk.typing import Floats
 
 __all__ = ["Count", "Mean", "Sum"]
@@ -39,52 +40,50 @@ _ROUNDED = 2.0**-48
 """A bound of the rounding in the few operations from raw numbers to the error of a mean."""
 
 
-def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
+def _ends(query: Sum | Mean, domain: Domain) -> tuple[float, float]:
     """The bounds of a numeric attribute, small enough to be added up exactly."""
-    ends: tuple[float, float]
+    attribute = domain[query.attribute]
+    low: float
+    high: float
     if isinstance(attribute, Integer):
-        ends = attribute.low, attribute.high  # as integers, which may be too large for floats
+        low, high = attribute.low, attribute.high  # as integers, which may be too large for floats
     elif isinstance(attribute, Binned):
-        ends = attribute.edges[0], attribute.edges[-1]
+        low, high = attribute.edges[0], attribute.edges[-1]
     else:
         reason = f"attribute {attribute.name!r} is not numeric"
         if isinstance(attribute, Date):
             reason = f"attribute {attribute.name!r} is of dates, which are not added up"
             reason = f"{reason}; for what lies in the middle ask DateQuantile"
-        raise QueryError(query, reason)
-    low, high = ends
+        raise QueryError(str(query), reason)
     if max(-low, high) >= EXACT:
         reason = (
             f"attribute {attribute.name!r} reaches to 2**53 or beyond, where sums are no longer "
             "exact; declare narrower bounds"
         )
-        raise QueryError(query, reason)
+        raise QueryError(str(query), reason)
     return float(low), float(high)
 
 
-def _values(attribute: Attribute, query: str) -> Floats:
+def _values(query: Sum | Mean, domain: Domain) -> Floats:
     """The value of each cell: an integer itself, a bin its middle."""
-    low, high = _ends(attribute, query)
+    low, high = _ends(query, domain)
+    attribute = domain[query.attribute]
     if attribute.size > MATRIX_LIMIT:
         advice = "declare narrower bounds, or bins"
-        raise TooLarge(query, attribute.size, MATRIX_LIMIT, "weights", advice)
-    if isinstance(attribute, Binned):
-        edges = np.array(attribute.edges)
-        middles: Floats = (edges[:-1] + edges[1:]) / 2
-        return middles
-    return np.arange(low, high + 1)
+        raise TooLarge(str(query), attribute.size, MATRIX_LIMIT, "weights", advice)
+    return middles_of(attribute) if isinstance(attribute, Binned) else np.arange(low, high + 1)
 
 
-def _check_sums(weight: float, attribute: str, facts: Facts, query: str) -> None:
+def _check_sums(weight: float, query: Sum | Mean, facts: Facts) -> None:
     """Refuse what so many rows of so much weight could not be summed to exactly."""
     rows = max(facts.row_limit, 1)
     if weight * rows >= EXACT:
         reason = (
-            f"up to {rows:,} rows of attribute {attribute!r}, each weighing up to {weight:g}, sum "
-            "to 2**53 or beyond, where sums are no longer exact; declare narrower bounds"
-            + ("" if facts.rows is not None else ", or a smaller max_rows")
+            f"up to {rows:,} rows of attribute {query.attribute!r}, each weighing up to "
+            f"{weight:g}, sum to 2**53 or beyond, where sums are no longer exact; declare narrower "
+            f"bounds{'' if facts.rows is not None else ', or a smaller max_rows'}"
         )
-        raise QueryError(query, reason)
+        raise QueryError(str(query), reason)
 
 
 @written("query.count", COUNTED)
@@ -133,26 +132,25 @@ class Sum(ConditionedScalar):
     attribute: str = field(converter=to_attribute)
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        values = _values(domain[self.attribute], str(self))
+        values = _values(self, domain)
         if 0 < np.abs(values).max() < _FINEST:
             reason = (
                 f"no value of attribute {self.attribute!r} reaches 2**-40, so all of them would be "
                 "rounded away; declare it in a smaller unit"
             )
             raise QueryError(str(self), reason)
-        factors: dict[str, Factor] = {self.attribute: Weights(values[None, :])}
-        return LinearForm(domain, (masked(factors, self.where, domain),))
+        factor = Weights(values[None, :])
+        return LinearForm(domain, (masked({self.attribute: factor}, self.where, domain),))
 
     def check(self, facts: Facts, /) -> None:
         ScalarQuery.check(self, facts)
-        attribute = facts.domain[self.attribute]
-        low, high = _ends(attribute, str(self))
+        attribute, (low, high) = facts.domain[self.attribute], _ends(self, facts.domain)
         if isinstance(attribute, Binned):
             low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
-        _check_sums(max(-low, high), self.attribute, facts, str(self))
+        _check_sums(max(-low, high), self, facts)
 
     def span(self, facts: Facts, /) -> float:
-        low, high = _ends(facts.domain[self.attribute], str(self))
+        low, high = _ends(self, facts.domain)
         return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
 
     def __repr__(self) -> str:
@@ -165,8 +163,8 @@ class Mean(Located[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute, and the value itself where there is only one; a bin
-    counts as its middle. It is the ratio of a
-    noisy sum and a noisy count, measured together, since the number of such rows is private.
+    counts as its middle. It is the ratio of a noisy sum and a noisy count, measured together, since
+    the number of such rows is private.
 
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
     row, and the answer is NaN: its error bound is the width of the attribute, and marked as
@@ -181,8 +179,7 @@ class Mean(Located[float]):
     attribute: str = field(converter=to_attribute)
 
     def check(self, facts: Facts, /) -> None:
-        low, high = _ends(facts.domain[self.attribute], str(self))
-        _check_sums(high - low, self.attribute, facts, str(self))
+        _check_sums(self.span(facts), self, facts)
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         # A count that noise alone would reach says nothing, nor does a sum divided by it.
@@ -190,17 +187,15 @@ class Mean(Located[float]):
         return raw if known else np.full(2, np.nan)
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        attribute = domain[self.attribute]
-        values = _values(attribute, str(self))
-        low, high = _ends(attribute, str(self))
+        values, (low, high) = _values(self, domain), _ends(self, domain)
+        width = (high - low) or 1.0
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
-        unit = _unit(_width(attribute))
+        unit = _unit(width)
         centred = Weights((2 * values - (low + high))[None, :] * unit)
         total = masked({self.attribute: centred}, self.where, domain)
         count = masked({}, self.where, domain)
-        weighted = Kronecker(count.names, count.factors, _width(attribute) * unit)
-        return LinearForm(domain, (total, weighted))
+        return LinearForm(domain, (total, count.times(width * unit)))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return self._middle(raw, facts)
@@ -212,7 +207,7 @@ class Mean(Located[float]):
         return self._at(total / count, facts) if count > 0 else math.nan
 
     def span(self, facts: Facts, /) -> float:
-        low, high = _ends(facts.domain[self.attribute], str(self))
+        low, high = _ends(self, facts.domain)
         return high - low
 
     @property
@@ -227,25 +222,19 @@ class Mean(Located[float]):
         return super().spread(raw, radii, facts)
 
     def presumed(
-        self,
-        radii: Floats,
-        apart: Callable[[], Floats],
-        facts: Facts,
-        assumptions: Assumptions,
-        /,
+        self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         # docs/explanation/proofs/mean.md
-        attribute = facts.domain[self.attribute]
+        low, high = _ends(self, facts.domain)
+        width = (high - low) or 1.0
         counted = assumptions.counted(facts, conditional=self.where is not None)
-        weight = _width(attribute) * _unit(_width(attribute))
         total, count = (float(radius) for radius in radii)
-        fewest = counted * weight - count
+        fewest = counted * (width * _unit(width)) - count
         if not fewest > max(total + count, float(apart()[1])):
-            return np.array([self.span(facts)])
-        low, high = _ends(attribute, str(self))
+            return np.array([high - low])
         rounded = _ROUNDED * (abs(low) + abs(high))
-        radius = (total + count) / (fewest - count) * _width(attribute) / 2
-        return np.array([min(self.span(facts), radius * (1 + _ROUNDED) + rounded)])
+        radius = (total + count) / (fewest - count) * width / 2
+        return np.array([min(high - low, radius * (1 + _ROUNDED) + rounded)])
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
         return counting(facts, conditional=self.where is not None)
@@ -263,10 +252,9 @@ class Mean(Located[float]):
 
     def _at(self, ratio: float, facts: Facts) -> float:
         """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
-        attribute = facts.domain[self.attribute]
-        low, high = _ends(attribute, str(self))
-        place = min(max(ratio, -1.0), 1.0)
-        return min(max((low + high + place * _width(attribute)) / 2, low), high)
+        low, high = _ends(self, facts.domain)
+        place = min(max(ratio, -1.0), 1.0) * ((high - low) or 1.0)
+        return min(max((low + high + place) / 2, low), high)
 
     def __repr__(self) -> str:
         return f"Mean({shown(self.attribute)}{options(self.where, normalized=True)})"
@@ -275,8 +263,3 @@ class Mean(Located[float]):
 def _unit(width: float) -> float:
     """The power of two that makes a narrow width at least one."""
     return math.ldexp(1.0, min(max(1 - math.frexp(width)[1], 0), 1000))
-
-
-def _width(attribute: Attribute) -> float:
-    low, high = attribute.bounds
-    return (high - low) or 1.0

@@ -336,12 +336,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
 
     def presumed(
-        self,
-        radii: Floats,
-        apart: Callable[[], Floats],
-        facts: Facts,
-        assumptions: Assumptions,
-        /,
+        self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         alone = cache(lambda: self._split(apart(), facts))
         parts = enumerate(zip(self._lifted, self._split(radii, facts), strict=True))

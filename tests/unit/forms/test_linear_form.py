@@ -257,7 +257,7 @@ def test_factors_follow_the_order_of_the_domain():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Kronecker.of(PEOPLE, {"age": Identity(3)}),
+        lambda: LinearForm(PEOPLE, [Kronecker.of(PEOPLE, {"age": Identity(3)})]),
         lambda: Weights(np.ones(3)),
         lambda: Weights(np.ones((0, 3))),
         lambda: Weights([[float("nan")]]),

@@ -25,7 +25,8 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, FormBlock, GapForm, LinearForm, sensitivity
-from dpsdk.kernel.lattice import FARTHEST, LinearGaps, allowed_bits, finest, prepare_linear
+from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
+from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseSource

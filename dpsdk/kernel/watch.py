@@ -29,18 +29,15 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Gap, ProximalGapForm
 from dpsdk.kernel.access import Access, Allowance, access_of
-from dpsdk.kernel.lattice import (
+from dpsdk.kernel.gaps import (
     FARTHEST,
     LatticeGaps,
     RoundedForm,
-    allowed_bits,
-    finest,
     in_rows,
-    on_given_lattice,
-    prepare_form,
     prepare_gaps,
     prepare_proximal,
 )
+from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice, prepare_form
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import HalfWidths, Standing

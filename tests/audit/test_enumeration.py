@@ -38,7 +38,7 @@ from dpsdk.forms import LinearForm, Sensitivity
 from dpsdk.forms.residuals import moves
 from dpsdk.forms.steps import Steps
 from dpsdk.kernel import Kernel, Watching, look, measure, residuals, select
-from dpsdk.kernel.lattice import LinearGaps
+from dpsdk.kernel.gaps import LinearGaps
 from dpsdk.kernel.select import SelectPricing
 from dpsdk.mechanisms import Gaussian, Laplace, SquareRoot, Tree
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource

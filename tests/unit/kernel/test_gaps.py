@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 
-import dpsdk.kernel.lattice as module
+import dpsdk.kernel.gaps as module
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import InvalidArgument

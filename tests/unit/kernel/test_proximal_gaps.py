@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_gaps import Diary
 
-import dpsdk.kernel.lattice as module
+import dpsdk.kernel.gaps as module
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.data.vault import open_histogram
@@ -15,7 +15,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, Dense, GapForm, LinearForm, ProximalGapForm, Simplex
 from dpsdk.forms.steps import Steps
 from dpsdk.kernel import Kernel, Watching
-from dpsdk.kernel.lattice import prepare_gaps, prepare_proximal
+from dpsdk.kernel.gaps import prepare_gaps, prepare_proximal
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import neighbours
 

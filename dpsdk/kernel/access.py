@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import NoReturn, TypeVar, final
 
@@ -109,7 +109,7 @@ class Access:
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up."""
         runs = tuple(map(check_guarantee, guarantees))
-        return Allowance.of(self.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+        return Allowance(self.root, zip(runs, self.charge_all(runs), strict=True))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number."""
@@ -126,7 +126,7 @@ class Access:
         """Refuse what is no allowance of this channel. Raises as `check_same` does."""
         if not isinstance(allowance, Allowance):
             raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
-        allowance.check(self.root)
+        self.check_same("allowance", allowance.root)
 
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole."""
@@ -271,36 +271,21 @@ class Allowance:
     docs/explanation/proofs/allowance.md has the proof.
     """
 
-    __slots__ = ("_left", "_lock", "_root")
+    __slots__ = ("_left", "_lock", "root")
 
-    _left: dict[Guarantee, list[int]]
-    """The numbers of the charges by what was paid, since a list of runs has few kinds of them."""
-    _lock: ExclusiveLock
-    _root: object
-
-    def __init__(self, *_: object) -> None:
-        raise InvalidArgument("Allowance", "made by kernel.allowance", "a direct call")
-
-    @classmethod
-    def of(cls, root: object, paid: Sequence[tuple[Guarantee, int]]) -> Allowance:
-        """Runs that were charged for the channel of a root, each with the number of its charge."""
-        allowance = cls.__new__(cls)
-        allowance._root = root
-        allowance._lock = ExclusiveLock("an allowance")
-        allowance._left = {}
-        for guarantee, charge in reversed(paid):
-            allowance._left.setdefault(guarantee, []).append(charge)
-        return allowance
+    def __init__(self, root: object, paid: Iterable[tuple[Guarantee, int]]) -> None:
+        self.root = root
+        """Shared by all accesses of the channel that it was paid for."""
+        self._lock = ExclusiveLock("an allowance")
+        # The numbers of the charges by what was paid, since a list of runs has few kinds of them.
+        self._left: dict[Guarantee, list[int]] = {}
+        for guarantee, charge in reversed(list(paid)):
+            self._left.setdefault(guarantee, []).append(charge)
 
     @property
     def left(self) -> int:
         """How many of the runs are not used up."""
         return sum(map(len, tuple(self._left.values())))
-
-    def check(self, root: object) -> None:
-        """Raise `InvalidArgument` if it was paid for another channel than that of a root."""
-        if self._root is not root:
-            raise InvalidArgument("allowance", "of the same channel", "one of another channel")
 
     def use(self, guarantee: Guarantee) -> int | None:
         """Use up the least paid run that covers another; the number of its charge, None if none.

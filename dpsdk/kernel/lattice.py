@@ -46,24 +46,22 @@ _SETTINGS = 8
 
 @define(eq=False)
 class PreparedForm:
-    """A form that fits tables of one facts, and what was worked out of it."""
+    """A form that fits tables of certain facts, and what was worked out of it."""
 
     form: LinearForm
     facts: Facts
     _most: int
-    _prices: dict[object, object] = field(factory=dict[object, object], repr=False)
-    _lattices: dict[int, tuple[LinearForm, float]] = field(
-        factory=dict[int, tuple[LinearForm, float]], repr=False
-    )
-    _moves: dict[int, Sensitivity] = field(factory=dict[int, Sensitivity], repr=False)
+    _known: dict[object, object] = field(factory=dict[object, object], repr=False)
+    _lattices: dict[object, object] = field(factory=dict[object, object], repr=False)
 
-    def once(self, key: object, work: Callable[[], V]) -> V:
+    def once(self, key: object, work: Callable[[], V], *, of_lattices: bool = False) -> V:
         """Return the result of some work, done once for each key as long as there is room."""
-        known = self._prices.get(key)
+        results = self._lattices if of_lattices else self._known
+        known = results.get(key)
         if known is None:
-            if len(self._prices) >= self._most:
-                self._prices.clear()
-            known = self._prices[key] = work()
+            if len(results) >= self._most:
+                results.clear()
+            known = results[key] = work()
         return cast("V", known)
 
     def sensitivity(self, power: int) -> Sensitivity:
@@ -71,19 +69,13 @@ class PreparedForm:
 
         In the norm of that power, which alone is searched for.
         """
-        known = self._moves.get(power)
-        if known is None:
-            known = self._moves[power] = sensitivity_of(self.form, self.facts, power=power)
-        return known
+        return self.once(
+            ("sensitivity", power), lambda: sensitivity_of(self.form, self.facts, power=power)
+        )
 
     def lattice(self, bits: int) -> tuple[LinearForm, float]:
         """The form in integer units of 2**-bits, and the largest change of a weight."""
-        known = self._lattices.get(bits)
-        if known is None:
-            if len(self._lattices) >= self._most:
-                self._lattices.clear()
-            known = self._lattices[bits] = self.form.rounded(bits)
-        return known
+        return self.once(bits, lambda: self.form.rounded(bits), of_lattices=True)
 
     def reaches(self, lattice: LinearForm) -> float:
         """The largest number on the way to an answer over 2**53; at 1, sums may round off.

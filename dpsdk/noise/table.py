@@ -32,8 +32,6 @@ __all__ = [
     "Table",
     "gaussian_sampler",
     "gaussian_survival",
-    "geometric_survival",
-    "half_gaussian_survival",
     "laplace_sampler",
     "laplace_survival",
     "shift_for",
@@ -230,21 +228,16 @@ class Lattice:
         return joined
 
 
-def geometric_survival(scale: Fraction, precision: int) -> Iterator[Bracket]:
-    """Brackets of q^(k+1), q = exp(-1 / scale), for k = 0, 1, 2, ...
+def laplace_survival(scale: Fraction, precision: int, sides: int = 2) -> Iterator[Bracket]:
+    """Brackets of P(|Z| > k) for the two-sided law, for k = 0, 1, 2, ...: 2 q^(k+1) / (1 + q).
 
-    This is P(K > k) for P(k) proportional to q^k.
+    On one side, of P(K > k) for P(k) proportional to q^k: q^(k+1). There q = exp(-1 / scale).
     """
-    ratio = exp_bracket(1 / scale, precision)
-    return _powers(ratio, ratio, precision)
-
-
-def laplace_survival(scale: Fraction, precision: int) -> Iterator[Bracket]:
-    """Brackets of 2 q^(k+1) / (1 + q): P(|Z| > k) for the two-sided law."""
     one = 1 << precision
-    ratio = low, high = exp_bracket(1 / scale, precision)
-    # 2q / (1 + q) grows with q.
-    first = (2 * low << precision) // (one + low), -(-(2 * high << precision) // (one + high))
+    first = ratio = low, high = exp_bracket(1 / scale, precision)
+    if sides == 2:
+        # 2q / (1 + q) grows with q.
+        first = (2 * low << precision) // (one + low), -(-(2 * high << precision) // (one + high))
     return _powers(first, ratio, precision)
 
 
@@ -264,9 +257,9 @@ def laplace_sampler(scale: Fraction, *, two_sided: bool) -> Table | Lattice:
     """The table or lattice of one scale."""
     shift = shift_for(int(scale))
     if shift == 0:
-        if two_sided:
-            return Table(lambda p: laplace_survival(scale, p), Sign.MIRROR)
-        return Table(lambda p: geometric_survival(scale, p), Sign.NONE)
+        sides = 1 + two_sided
+        sign = Sign.MIRROR if two_sided else Sign.NONE
+        return Table(lambda p: laplace_survival(scale, p, sides), sign)
     coarse = scale / (1 << shift)
     inverse = float(1 / scale)
 
@@ -275,7 +268,7 @@ def laplace_sampler(scale: Fraction, *, two_sided: bool) -> Table | Lattice:
 
     sign = Sign.FOLD if two_sided else Sign.NONE
     return Lattice(
-        table=Table(lambda p: geometric_survival(coarse, p), sign),
+        table=Table(lambda p: laplace_survival(coarse, p, sides=1), sign),
         shift=shift,
         # The exponent is at most 1 / coarse in every cell.
         base=-(-256 // LEAST_SCALE),
@@ -285,25 +278,14 @@ def laplace_sampler(scale: Fraction, *, two_sided: bool) -> Table | Lattice:
     )
 
 
-def gaussian_survival(variance: Fraction, precision: int) -> list[Bracket]:
-    """Brackets of P(|Z| > k) for the law on all integers, for k = 0, 1, 2, ..."""
+def gaussian_survival(variance: Fraction, precision: int, sides: int = 2) -> list[Bracket]:
+    """Brackets of P(|Z| > k) for the law on all integers, for k = 0, 1, 2, ...
+
+    On one side, of P(K > k) for P(k) proportional to exp(-k² / (2 variance)) on 0, 1, 2, ...
+    """
     tails = _weight_tails(variance, precision)
-    one = 1 << precision
-    low, high = tails[0]
-    # All integers weigh 1 + 2 T(0), and |z| > k weighs 2 T(k), with T(k) the weight beyond k.
-    return _shares(tails, precision, (one + 2 * low, one + 2 * high), 2)
-
-
-def half_gaussian_survival(variance: Fraction, precision: int) -> list[Bracket]:
-    """Brackets of P(K > k) for P(k) proportional to exp(-k² / (2 variance)) on 0, 1, 2, ..."""
-    tails = _weight_tails(variance, precision)
-    one = 1 << precision
-    low, high = tails[0]
-    return _shares(tails, precision, (one + low, one + high), 1)
-
-
-def _shares(tails: list[Bracket], precision: int, total: Bracket, sides: int) -> list[Bracket]:
-    least, most = total
+    # All integers weigh 1 + sides · T(0), and |z| > k weighs sides · T(k), the weight beyond k.
+    least, most = ((1 << precision) + sides * end for end in tails[0])
     return [
         ((sides * low << precision) // most, -(-(sides * high << precision) // least))
         for low, high in tails
@@ -351,7 +333,7 @@ def gaussian_sampler(variance: Fraction) -> Table | Lattice:
     # The exponent is at most (M + 1/2) / coarse in cell M.
     slope = (int(coarse) >> 8).bit_length() - 1
     return Lattice(
-        table=Table(lambda p: half_gaussian_survival(coarse, p), Sign.FOLD),
+        table=Table(lambda p: gaussian_survival(coarse, p, sides=1), Sign.FOLD),
         shift=shift,
         base=1 if slope >= 0 else 256,
         slope=max(0, slope),

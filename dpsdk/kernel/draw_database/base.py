@@ -30,7 +30,7 @@ from dpsdk.kernel.draw_database.bounds import Coverage, DrawBound, Family
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = ["DrawTerms", "Effort", "Sampler", "Work", "estimate"]
+__all__ = ["Aim", "DrawTerms", "Effort", "Sampler", "Work", "estimate"]
 
 _LOG2_E = math.nextafter(math.log2(math.e), 2.0)
 
@@ -141,6 +141,27 @@ class Sampler(ABC):
         if self.family.log_candidates(self.terms.size) < _MOST_BITS / 2:
             return self._work()
         return Work(math.inf, _MOST_BITS)
+
+
+@frozen
+class Aim:
+    """The aim of small databases, in numbers: a private table of so many rows."""
+
+    rows: int
+    size: int
+    ordered: bool
+
+    def least(self, count: int, level: int) -> int:
+        """The fewest records that come within `level` rows of a count; maybe below 0."""
+        return -(self.size * (level - count) // self.rows) if self.rows else 0
+
+    def most(self, count: int, level: int) -> int:
+        """The most records that come within `level` rows of a count; maybe more than there are."""
+        return self.size * (count + level) // self.rows if self.rows else self.size
+
+    def score(self, gap: int) -> int:
+        """The rows, rounded up, of a gap |size·F - rows·G|."""
+        return -(-gap // self.size)
 
 
 _STEP, _PRODUCT, _BIT = 2e-5, 1e-7, 1e-10

@@ -10,15 +10,14 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import Effort
+from dpsdk.kernel.draw_database.base import Aim, Effort
 from dpsdk.kernel.draw_database.bounds import CellCoverage, Coverage
-from dpsdk.kernel.draw_database.structured import Aim, Part, Profile
 from dpsdk.kernel.draw_database.thresholds import Axis
 from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, choose, combine, split
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Bools, Ints
 
-__all__ = ["Cells", "Side"]
+__all__ = ["NearCells", "Cells", "Side"]
 
 
 @frozen(eq=False)
@@ -65,7 +64,7 @@ class Side:
 
 
 @frozen(eq=False)
-class Cells(Part):
+class Cells:
     """How many records lie in each cell of a table: one atom for each combination of pieces.
 
     What lies outside the chosen pieces of a side is spare, and the last atom.
@@ -92,7 +91,7 @@ class Cells(Part):
     def coverage(self, atoms: int) -> Coverage:
         return CellCoverage(atoms)
 
-    def profile(self, histogram: Counts, aim: Aim) -> Profile:
+    def profile(self, histogram: Counts, aim: Aim) -> NearCells:
         codes, weights = histogram.records(self.names)
         where = np.zeros(len(weights), dtype=np.int64)
         kept: Bools = weights > 0
@@ -102,7 +101,7 @@ class Cells(Part):
         occupied, inverse = np.unique(where[kept], return_inverse=True)
         counts = np.zeros(len(occupied), dtype=np.int64)
         np.add.at(counts, inverse, weights[kept].astype(np.int64))
-        return _Near(aim, occupied, counts, self._asked, self.spare)
+        return NearCells(aim, occupied, counts, self._asked, self.spare)
 
     def effort(self, aim: Aim, width: int) -> Effort:
         # Cells that may hold equally much are one kind, and there are few bounds on what they may.
@@ -172,7 +171,9 @@ class _Kind:
 
 
 @frozen(eq=False)
-class _Near(Profile):
+class NearCells:
+    """A private table as these functions see it, and the small databases near it."""
+
     aim: Aim
     occupied: Ints
     counts: Ints

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from dpsdk._records import field, frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import DrawTerms, Work
+from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Work
 from dpsdk.kernel.draw_database.bounds import Coverage, IntervalCoverage
-from dpsdk.kernel.draw_database.structured import COUNTS, Aim, Candidate, Levels, Structured
+from dpsdk.kernel.draw_database.structured import COUNTS, Candidate, Levels, Structured
 from dpsdk.kernel.draw_database.thresholds import Axis, Chain, Course, Thresholds
 from dpsdk.kernel.draw_database.ways import Ways, choose, multiset
 from dpsdk.noise import NoiseSource
@@ -80,13 +80,8 @@ class Intervals(Structured):
         return _Near(course, self.grain, self.candidates, self.outside)
 
 
-@frozen
-class _Window:
-    """Bounds on size·F - rows·G: `below` to `above`; `inner` keeps away from `below`."""
-
-    below: int
-    inner: int
-    above: int
+_Window: TypeAlias = tuple[int, int, int]
+"""Bounds on size·F - rows·G, the first to the last; the second keeps away from the first."""
 
 
 @frozen(eq=False)
@@ -112,7 +107,7 @@ class _Near(Levels):
         size, grain = self.course.aim.size, self.grain
         for start in range(-level, 1):
             below, inner = -(-size * start // grain), -(-size * (start + 1) // grain)
-            yield _Window(below, inner, size * (start + level) // grain)
+            yield below, inner, size * (start + level) // grain
 
     def _totals(self, below: int, above: int) -> range:
         """The numbers of records in the domain that keep the gap at the end within bounds."""
@@ -136,8 +131,9 @@ class _Near(Levels):
         return known
 
     def _touching(self, window: _Window) -> int:
-        wide = self._within(window.below, window.above)
-        return wide - self._within(window.inner, window.above) if wide else 0
+        below, inner, above = window
+        wide = self._within(below, above)
+        return wide - self._within(inner, above) if wide else 0
 
     def count(self, level: int) -> int:
         if level >= self.worst:
@@ -150,8 +146,7 @@ class _Near(Levels):
             found = multiset(course.atoms + self.outside, course.aim.size, noise)
             return (tuple(atom for atom in found if atom < course.atoms),)
         windows = list(self._windows(level))
-        window = windows[choose(list(map(self._touching, windows)), noise)]
-        below, inner, above = window.below, window.inner, window.above
+        below, inner, above = windows[choose(list(map(self._touching, windows)), noise)]
         checks = np.union1d(course.checks(below, above), course.checks(inner, above))
         wide = course.chain(below, above, checks)
         if inner > 0:
@@ -160,32 +155,32 @@ class _Near(Levels):
             records = totals[choose([wide.ways.of(n) for n in totals], noise)]
             return (tuple(wide.sample(records, noise)),)
         narrow = course.chain(inner, above, checks)
-        return (tuple(self._draw_touching(window, wide, narrow, noise)),)
-
-    def _draw_touching(
-        self, window: _Window, wide: Chain, narrow: Chain, noise: NoiseSource
-    ) -> list[int]:
-        """A uniform one of those in the wide chain that are not in the narrow one, too."""
-        totals = self._totals(window.below, window.above)
-        inner = self._totals(window.inner, window.above)
-        counts = [wide.ways.of(n) - (narrow.ways.of(n) if n in inner else 0) for n in totals]
-        records = totals[choose(counts, noise)]
-        number = len(wide.steps)
-        if records not in inner:
-            return wide.sample(records, noise)
-        found: list[int] = []
-        # Backwards, until a gap is met in the first part; what lies before it is free.
-        while records <= narrow.steps[number - 1].high:
-            number -= 1
-            before = _less(wide.tables[number], narrow.tables[number])
-            records, moved = wide.step_back(number, before, records, noise)
-            found += moved
-        return sorted(found + wide.sample(records, noise, number))
+        totals, within = self._totals(below, above), self._totals(inner, above)
+        return (tuple(_draw_touching(wide, narrow, totals, within, noise)),)
 
     def level(self, candidate: Candidate) -> int:
         low, high = self.course.extremes(candidate[0], last=True)
         size, grain = self.course.aim.size, self.grain
         return -(-grain * high // size) - grain * low // size
+
+
+def _draw_touching(
+    wide: Chain, narrow: Chain, totals: range, inner: range, noise: NoiseSource
+) -> list[int]:
+    """A uniform one of those in the wide chain that are not in the narrow one, too."""
+    counts = [wide.ways.of(n) - (narrow.ways.of(n) if n in inner else 0) for n in totals]
+    records = totals[choose(counts, noise)]
+    number = len(wide.steps)
+    if records not in inner:
+        return wide.sample(records, noise)
+    found: list[int] = []
+    # Backwards, until a gap is met in the first part; what lies before it is free.
+    while records <= narrow.steps[number - 1].high:
+        number -= 1
+        before = _less(wide.tables[number], narrow.tables[number])
+        records, moved = wide.step_back(number, before, records, noise)
+        found += moved
+    return sorted(found + wide.sample(records, noise, number))
 
 
 def _less(wide: Ways, narrow: Ways) -> Ways:

@@ -21,24 +21,15 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import DrawTerms, Effort, Sampler, Work, estimate
+from dpsdk.kernel.draw_database.base import Aim, DrawTerms, Sampler, Work, estimate
 from dpsdk.kernel.draw_database.bounds import Coverage, MarginalCoverage
-from dpsdk.kernel.draw_database.ways import Ways, choose, shuffled
+from dpsdk.kernel.draw_database.cells import Cells, NearCells
+from dpsdk.kernel.draw_database.thresholds import NearThresholds, Thresholds
+from dpsdk.kernel.draw_database.ways import choose, shuffled
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = [
-    "Aim",
-    "COUNTS",
-    "Candidate",
-    "Levels",
-    "Part",
-    "Profile",
-    "Structured",
-    "attempt",
-    "draw",
-    "segmented",
-]
+__all__ = ["COUNTS", "Candidate", "Levels", "Part", "Structured", "attempt", "draw", "segmented"]
 
 Candidate: TypeAlias = tuple[tuple[int, ...], ...]
 """For each part of a workload the atoms of the records, in order; those outside are left out."""
@@ -174,80 +165,15 @@ COUNTS = 40
 """About how often the small databases up to some level are counted for one draw, at the most."""
 
 
-@frozen
-class Aim:
-    """The aim of small databases, in numbers: a private table of so many rows."""
+Part: TypeAlias = Thresholds | Cells
+"""Functions of the attributes `names`, 0 outside the domain, which do not tell `atoms` apart.
 
-    rows: int
-    size: int
-    ordered: bool
-
-    def least(self, count: int, level: int) -> int:
-        """The fewest records that come within `level` rows of a count; maybe below 0."""
-        return -(self.size * (level - count) // self.rows) if self.rows else 0
-
-    def most(self, count: int, level: int) -> int:
-        """The most records that come within `level` rows of a count; maybe more than there are."""
-        return self.size * (count + level) // self.rows if self.rows else self.size
-
-    def score(self, gap: int) -> int:
-        """The rows, rounded up, of a gap |size·F - rows·G|."""
-        return -(-gap // self.size)
-
-
-class Profile(ABC):
-    """A private table as a part sees it, and the small databases near it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def ways(self, level: int) -> Ways:
-        """The ways to put records into atoms with an error of at most `level` rows."""
-
-    @abstractmethod
-    def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
-        """The atoms, in order, of a uniform one of these ways for so many records."""
-
-    @abstractmethod
-    def score(self, atoms: Sequence[int]) -> int:
-        """The error, in rows and rounded up, of records in these atoms in order."""
-
-
-class Part(ABC):
-    """Functions of the attributes `names`, which are 0 outside the domain."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The attributes."""
-
-    @property
-    @abstractmethod
-    def atoms(self) -> int:
-        """The number of atoms among the cells of these attributes."""
-
-    @property
-    @abstractmethod
-    def spare(self) -> bool:
-        """True if all functions are 0 on one of the atoms."""
-
-    @abstractmethod
-    def coverage(self, atoms: int) -> Coverage:
-        """The proven coverage of these functions, over so many atoms."""
-
-    @abstractmethod
-    def profile(self, histogram: Counts, aim: Aim) -> Profile:
-        """The numbers of a private table that this part sees."""
-
-    @abstractmethod
-    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
-        """A uniform cell of an atom, one number for each name."""
-
-    @abstractmethod
-    def effort(self, aim: Aim, width: int) -> Effort:
-        """The effort of counting once, where running counts may differ by `width` records."""
+One of the atoms is `spare` if all functions are 0 on it. `profile` has the numbers of a private
+table that a part sees: the `ways` to put records into atoms with an error of at most so many rows,
+a uniform `sample` of these, in order, and the `score` of records in atoms, in rows and rounded up.
+`effort` is that of counting once, where running counts may differ by so many records, and `fill` a
+uniform cell of an atom, one number for each name.
+"""
 
 
 @frozen(eq=False)
@@ -314,7 +240,7 @@ class Structured(Sampler):
     def levels(self, histogram: Counts) -> Levels:
         """The small databases by their score for a private table, in parts of a row."""
         aim = Aim(histogram.rows, self.terms.size, self.ordered)
-        profiles = tuple(part.profile(histogram, aim) for part in self.parts)
+        profiles = tuple([part.profile(histogram, aim) for part in self.parts])
         inside = int(histogram.records(())[1].sum()) if self.whole else None
         return _Near(aim, profiles, self.outside, inside)
 
@@ -338,7 +264,7 @@ class _Near(Levels):
     """Small databases by their score."""
 
     aim: Aim
-    profiles: tuple[Profile, ...]
+    profiles: tuple[NearThresholds | NearCells, ...]
     outside: bool
     inside: int | None
     """How many rows lie in the domain, where that is asked for."""

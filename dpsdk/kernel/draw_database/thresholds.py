@@ -11,14 +11,13 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
-from dpsdk.kernel.draw_database.base import Effort
+from dpsdk.kernel.draw_database.base import Aim, Effort
 from dpsdk.kernel.draw_database.bounds import Coverage, ThresholdCoverage
-from dpsdk.kernel.draw_database.structured import Aim, Part, Profile
 from dpsdk.kernel.draw_database.ways import EMPTY, NOTHING, Ways, combine, free, split, spread
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = ["Axis", "Chain", "Course", "Step", "Thresholds"]
+__all__ = ["NearThresholds", "Axis", "Chain", "Course", "Step", "Thresholds"]
 
 
 @frozen(eq=False)
@@ -207,7 +206,7 @@ class Course:
 
 
 @frozen(eq=False)
-class Thresholds(Part):
+class Thresholds:
     """How many records lie at or before the end of each piece of an axis, but for the last."""
 
     axis: Axis
@@ -225,8 +224,8 @@ class Thresholds(Part):
         del atoms
         return ThresholdCoverage()
 
-    def profile(self, histogram: Counts, aim: Aim) -> Profile:
-        return _Near(Course.of(self.axis, histogram, aim))
+    def profile(self, histogram: Counts, aim: Aim) -> NearThresholds:
+        return NearThresholds(Course.of(self.axis, histogram, aim))
 
     def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
         return (self.axis.fill(atom, noise),)
@@ -237,7 +236,9 @@ class Thresholds(Part):
 
 
 @frozen(eq=False)
-class _Near(Profile):
+class NearThresholds:
+    """A private table as these functions see it, and the small databases near it."""
+
     course: Course
 
     def _chain(self, level: int) -> Chain:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -15,8 +16,6 @@ from dpsdk.noise.table import (
     Survival,
     Table,
     gaussian_survival,
-    geometric_survival,
-    half_gaussian_survival,
     laplace_survival,
     shift_for,
 )
@@ -46,10 +45,10 @@ def truths(kind: str, parameter: Fraction, rows: int) -> list[mp.mpf]:
 
 
 SURVIVALS: dict[str, Callable[[Fraction, int], object]] = {
-    "geometric": geometric_survival,
+    "geometric": partial(laplace_survival, sides=1),
     "laplace": laplace_survival,
     "gaussian": gaussian_survival,
-    "half gaussian": half_gaussian_survival,
+    "half gaussian": partial(gaussian_survival, sides=1),
 }
 CASES = [
     ("laplace", Fraction(1, 3)),

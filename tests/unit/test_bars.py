@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import math
 import os
 import sys
 import threading
@@ -51,37 +52,62 @@ class Terminal(io.StringIO):
 
 
 class World:
-    """A board whose clock and stream are a test's."""
+    """A clock and a stream of a test's, and no thread: each drawing is a step of the test."""
 
-    def __init__(self, stream=None):
-        self.stream = Terminal() if stream is None else stream
+    def __init__(self):
+        self.stream = Terminal()
         self.now = 100.0
         self.woken = 0
-        get = lambda: self.stream  # noqa: E731
-        self.drawer = progress._Drawer(get, lambda: self.now)
-        self.drawer._wake = SimpleNamespace(set=self._wake)
-        self.bars = Bars(lambda: self.drawer)
+        self.bars = Bars()
+        self.shown = []
 
-    def _wake(self):
-        self.woken += 1
+    def thread(self, target, args, **_):
+        """Return what stands for a thread that shows a piece of work."""
+        del target
+        reference, over = args
+        drawings = progress._drawings(reference)
+        entry = SimpleNamespace(over=over, drawings=drawings, due=math.inf)
+
+        def start():
+            self.woken += 1
+            entry.due = self.now + next(drawings)
+            self.shown.append(entry)
+
+        def join(_):
+            self.after(0)
+
+        return SimpleNamespace(start=start, join=join, is_alive=lambda: True)
 
     def after(self, seconds):
         self.now += seconds
-        return self.drawer.draw()
+        before, sys.stderr = sys.stderr, self.stream
+        try:
+            for entry in list(self.shown):
+                if entry.over.is_set():
+                    entry.drawings.close()
+                    self.shown.remove(entry)
+                elif self.now >= entry.due:
+                    step = next(entry.drawings, None)
+                    entry.due = math.inf if step is None else self.now + step
+                    if step is None and entry.drawings.gi_frame is None:
+                        self.shown.remove(entry)
+        finally:
+            sys.stderr = before
+        return bool(self.shown)
 
     @property
     def over(self):
         """Whether nobody is at work, and what was drawn was wiped out."""
         text = self.stream.getvalue()
         wiped = text.rstrip("\r").rpartition("\r")[2].replace("\x1b[A", "").strip()
-        return not self.drawer.draw() and not wiped and text[-1:] in {"", "\r"}
+        return not self.after(0) and not wiped and text[-1:] in {"", "\r"}
 
 
 @pytest.fixture
 def world(monkeypatch):
     pytest.importorskip("tqdm")
     made = World()
-    monkeypatch.setattr(progress, "_drawer", made.drawer)
+    monkeypatch.setattr(progress, "Thread", made.thread)
     return made
 
 
@@ -124,7 +150,7 @@ def test_it_is_drawn_ten_times_a_second_and_rarely_where_all_of_it_is_kept(world
 
 
 def test_work_within_work_has_no_bar_of_its_own(world):
-    inner = Bars(lambda: world.drawer)
+    inner = Bars()
     with world.bars.working("outer"):
         world.after(1)
         with inner.working("inner"), world.bars.working("innermost"):
@@ -215,21 +241,20 @@ def test_it_goes_whatever_ends_the_work(world, kind):
 
 
 def test_an_interrupt_while_it_ends_leaves_nothing(world, monkeypatch):
-    ended = world.drawer.remove
-
-    def interrupt(work):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     def work():
         with world.bars.working("a question"):
             world.after(1)
-            monkeypatch.setattr(world.drawer, "remove", interrupt)
 
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    monkeypatch.setattr(world.drawer, "remove", ended)
+    with monkeypatch.context() as patched:
+        patched.setattr(progress._Work, "__exit__", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            work()
     gc.collect()
-    assert world.drawer.current is None
+    assert progress._current_work() is None
+    world.after(1)
     assert world.over
 
 
@@ -247,10 +272,9 @@ class Full(Terminal):
 def test_a_stream_that_takes_nothing_costs_no_answer(world, stream):
     world.stream = stream
     with world.bars.working("a question"):
-        assert world.after(1)
-        assert world.after(1)
-    gc.collect()
-    assert not world.drawer.draw()
+        world.after(1)
+        world.after(1)
+    assert not world.after(1)
 
 
 def test_a_stream_that_is_closed_meanwhile_costs_no_answer(world):
@@ -262,8 +286,7 @@ def test_a_stream_that_is_closed_meanwhile_costs_no_answer(world):
         world.after(1)
         world.stream.close()
         world.after(1)
-    gc.collect()
-    assert not world.drawer.draw()
+    assert not world.after(1)
 
 
 class Halted(Terminal):
@@ -280,36 +303,29 @@ class Halted(Terminal):
 
 
 @pytest.mark.parametrize("alive", [True, False])
-def test_a_stream_that_takes_nothing_for_now_keeps_nobody_from_working(world, monkeypatch, alive):
-    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
-    world.stream = stream = Halted()
+def test_a_stream_that_takes_nothing_for_now_keeps_nobody_from_working(monkeypatch, alive):
+    pytest.importorskip("tqdm")
+    stream, ends = Halted(), threading.Event()
     stream.alive = alive
-    started, ends, stops = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
 
     def work():
-        with world.bars.working("a question"):
-            started.set()
+        with Bars().working("a question"):
             stream.begun.wait(60)
-        for _ in range(100):
-            with world.bars.working("another"):
+        for _ in range(20):
+            with Bars().working("another"):
                 pass
         ends.set()
-        world.drawer.stop()
-        stops.set()
 
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
-    assert started.wait(60)
-    drawer = threading.Thread(target=world.after, args=(1,), daemon=True)
-    drawer.start()
     try:
         assert ends.wait(20)
-        assert stops.wait(20)
     finally:
         stream.goes_on.set()
-        drawer.join()
     worker.join()
-    assert not world.drawer.draw()
 
 
 def test_without_a_stream_there_is_no_bar_until_there_is_one(world):
@@ -323,57 +339,37 @@ def test_without_a_stream_there_is_no_bar_until_there_is_one(world):
 
 
 @forks
-def test_a_forked_process_draws_nothing_of_its_parents_and_has_its_own(monkeypatch):
-    pytest.importorskip("tqdm")
+def test_a_forked_process_draws_nothing_of_its_parents_and_has_its_own(world):
     if not hasattr(os, "fork"):
         pytest.skip("needs a fork")
-    monkeypatch.setattr(progress, "_drawer", None)
-    monkeypatch.setattr(progress.threading.Thread, "start", lambda self: None)
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
-    bars = Bars()
-    with bars.working("the parent's"):
-        mine = progress._drawer
-        [work] = [one() for one in mine._works.values()]
-        work.due = 0
-        mine.draw()
-        before = stream.getvalue()
+    with world.bars.working("the parent's") as mine:
+        assert world.after(1)
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                own = progress._process_drawer()
-                assert own is not mine
-                assert not mine.draw()
-                with bars.working("the child's"):
-                    [inner] = [one() for one in own._works.values()]
-                    inner.due = 0
-                    assert own.draw()
-                mine.remove(work)
-                told = stream.getvalue()[len(before) :]
-                assert "parent" not in told
-                assert "the child's" in told
+                assert progress._current_work() is None
+                assert not progress._bar_classes
+                with world.bars.working("the child's") as own:
+                    assert own is not mine
+                    assert progress._current_work() is own
                 status = 0
             finally:
                 os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert progress._drawer is mine
-        work.due = 0
-        assert mine.draw()
-    assert stream.getvalue().count("the parent's") == 2
+        assert progress._current_work() is mine
+    assert world.over
 
 
 def test_where_no_thread_can_be_made_there_is_no_bar(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(progress, "_drawer", None)
-    monkeypatch.setattr(progress.threading.Thread, "start", refuse)
+    monkeypatch.setattr(progress.Thread, "start", refuse)
     bars = Bars()
     with bars.working("a question"):
         bars.told(1, 2, "steps")
-    assert progress._drawer is None
+    assert progress._current_work() is None
 
 
 def test_its_own_thread_draws_it(monkeypatch):
@@ -388,12 +384,10 @@ def test_its_own_thread_draws_it(monkeypatch):
     stream = Told()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "_DELAY", 0.0)
-    monkeypatch.setattr(progress, "_drawer", None)
     for _ in range(2):
         drawn.clear()
         with Bars().working("a question"):
             assert drawn.wait(60)
-    progress._drawer.stop()
     assert stream.seen[0].startswith("a question [00:00]")
     assert not stream.getvalue().rstrip("\r").rpartition("\r")[2].strip()
 
@@ -413,8 +407,7 @@ class Told(Bars):
 
     __slots__ = ("all",)
 
-    def __init__(self, board):
-        super().__init__(board)
+    def __init__(self):
         self.all = []
 
     def working(self, what):
@@ -450,7 +443,7 @@ def test_a_session_shows_what_lasts(world):
 
 
 def test_progress_is_shown_without_an_observer(world, monkeypatch):
-    bars = Told(lambda: world.drawer)
+    bars = Told()
     monkeypatch.setattr(Bars, "of", classmethod(lambda cls, progress: bars))
     session().open(LEARNT)
     assert "opening MWEM(" in "".join(one for one in bars.all if isinstance(one, str))
@@ -460,7 +453,7 @@ def test_progress_is_shown_without_an_observer(world, monkeypatch):
 def test_neighbours_have_the_same_bars(world, monkeypatch):
     told = []
     for table in (TABLE, OTHER):
-        bars = Told(lambda: world.drawer)
+        bars = Told()
         monkeypatch.setattr(Bars, "of", classmethod(lambda cls, progress, bars=bars: bars))
         own = session(table)
         own.open(LEARNT).answer(Count())
@@ -512,7 +505,7 @@ def rows_in(path, count):
 
 
 def loaded(world, monkeypatch, path, **given):
-    bars = Told(lambda: world.drawer)
+    bars = Told()
     monkeypatch.setattr(Bars, "of", classmethod(lambda cls, progress: bars))
     try:
         PrivateData.from_csv(path, DOMAIN, name="t", progress=True, **given)

@@ -34,22 +34,10 @@ def calibrate(
 ) -> Fraction:
     """The largest scale at which a whole list of runs fits, to nine digits and rounded down.
 
-    Raises `UnsupportedGuarantee` if no theorem prices one of the runs.
-
-    Parameters
-    ----------
-    composition
-        The filter in force.
-    state
-        What is already spent.
-    runs
-        The runs at a positive scale, in their order; each must cost more at a larger scale, as with
-        ``lambda x: [PureGuarantee(0.9 * x), PureGuarantee(0.1 * x)]`` in Fractions.
-
-    Returns
-    -------
-    Fraction
-        A scale at which they were seen to fit, or 0 where none was found.
+    `runs` gives the runs at a positive scale, in order; each must cost more at a larger scale,
+    as with ``lambda x: [PureGuarantee(0.9 * x), PureGuarantee(0.1 * x)]`` in Fractions. They were
+    seen to fit at what is found; that is 0 where none was. Raises `UnsupportedGuarantee` if no
+    theorem prices one of them.
     """
     return largest(lambda scale: fits_all(composition, state, runs(scale)), Fraction(1))
 
@@ -77,15 +65,6 @@ def max_epsilon_for(composition: Composition, state: State, count: int) -> Fract
     """The largest ε such that `count` runs of pure ε fit, to nine digits and rounded down.
 
     Raises `InvalidArgument` if the count is not a positive integer.
-
-    Parameters
-    ----------
-    composition
-        The filter in force.
-    state
-        What is already spent.
-    count
-        At least 1.
     """
     runs = to_integer("count", count, "a positive integer")
     if runs < 1:

@@ -66,20 +66,10 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
     command, if dp-accounting is not installed, and `UnsupportedGuarantee` if a discrete Gaussian is
     too narrow.
 
-    Parameters
-    ----------
-    declared
-        The runs, all fixed beforehand.
-    delta
-        Strictly between 0 and 1, leaks included.
-    step
-        The grid of losses; a finer one is sharper and takes longer.
-
-    Returns
-    -------
-    float
-        Infinity where the leaks alone exceed δ. Worked out in floats by dp-accounting, which
-        rounds losses up but does not bound the rounding of floats: not for δ of 1e-12 and less.
+    δ includes leaks, and is strictly between 0 and 1; `step` is the grid of losses: a finer
+    one is sharper and takes longer. The answer is infinite where the leaks alone exceed δ. It is
+    worked out in floats by dp-accounting, which rounds losses up but does not bound the rounding of
+    floats: not for δ of 1e-12 and less.
 
     Notes
     -----

@@ -73,18 +73,9 @@ def advanced_epsilon(epsilon: Real, count: int, delta: Real, form: Form = "tight
 
     √(2 T ln(1/δ)) ε plus 2 T ε² (loose), T ε (e^ε - 1) (middle) or T ε tanh(ε/2) (tight).
 
-    Raises `InvalidArgument`, which names the parameter that is out of range.
-
-    Parameters
-    ----------
-    epsilon
-        The pure ε of each run, positive; at most 1.2564 in the loose form, which is false beyond.
-    count
-        The number of runs T, fixed beforehand.
-    delta
-        Strictly between 0 and 1; leaks of the runs come on top.
-    form
-        Which of the three.
+    ε is positive, and at most 1.2564 in the loose form, which is false beyond; the number of runs
+    T is fixed beforehand; δ is strictly between 0 and 1, and leaks of the runs come on top.
+    `InvalidArgument` names the parameter that is out of range.
 
     Notes
     -----
@@ -125,14 +116,8 @@ def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
     With S the sum of ε tanh(ε/2) and W the sum of ε², the least of the sum of ε,
     S + √(2 W ln(e + √W/δ)) and S + √(2 W ln(1/δ)).
 
-    Raises `InvalidArgument`, which names the parameter that is out of range.
-
-    Parameters
-    ----------
-    epsilons
-        The pure ε of each run, all fixed beforehand, none negative.
-    delta
-        Strictly between 0 and 1; leaks of the runs come on top.
+    The runs are all fixed beforehand, none negative; δ is strictly between 0 and 1, and leaks
+    of the runs come on top. `InvalidArgument` names the parameter that is out of range.
 
     Notes
     -----
@@ -204,24 +189,10 @@ def _left_by_leaks(delta: Fraction, leaks: Fraction, count: int) -> Fraction:
 def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real = 0) -> float:
     """The smallest ε of `count` runs of the same (ε, leak): no theorem can give less.
 
-    Raises `InvalidArgument`, which names the parameter that is out of range.
-
-    Parameters
-    ----------
-    epsilon
-        The pure ε of each run, positive.
-    count
-        The number of runs, fixed beforehand.
-    delta
-        Strictly between 0 and 1, the leaks included.
-    leak_each
-        The δ of each run.
-
-    Returns
-    -------
-    float
-        To nine digits, eight beyond a million runs, and rounded up; 0 or the plain sum where that
-        is below 1e-290. Infinity where the leaks alone exceed δ.
+    ε is positive, `count` fixed beforehand, and δ, which includes the leaks, strictly between 0 and
+    1; each run may leak with the probability `leak_each`. The answer has nine digits, eight beyond
+    a million runs, and is rounded up; it is 0 or the plain sum where that is below 1e-290, and
+    infinite where the leaks alone exceed δ. `InvalidArgument` names what is out of range.
 
     Notes
     -----
@@ -276,14 +247,9 @@ class Declared:
     def bounds(self, delta: Real) -> dict[str, float]:
         """Every theorem's ε at this δ, by its name; those that do not apply are left out.
 
-        So is the optimum of more than ten million runs, which takes time in proportion.
-
-        Raises `UnsupportedGuarantee` if no theorem prices one of the runs.
-
-        Parameters
-        ----------
-        delta
-            Strictly between 0 and 1, leaks included.
+        So is the optimum of more than ten million runs, which takes time in proportion. δ includes
+        leaks, and is strictly between 0 and 1. Raises `UnsupportedGuarantee` if no theorem prices
+        one of the runs.
         """
         priced = [(prices_of(run), count) for run, count in self.runs]
         leaks = sum(one.leak_steps * count for one, count in priced)
@@ -314,13 +280,7 @@ class Declared:
 
 
 def declare(runs: Iterable[Guarantee]) -> Declared:
-    """Declare runs before the first of them.
-
-    Parameters
-    ----------
-    runs
-        What is proven of each; the order does not matter.
-    """
+    """Declare runs before the first of them, by what is proven of each, in whichever order."""
     counts: dict[Guarantee, int] = {}
     for run in map(check_guarantee, runs):
         counts[run] = counts.get(run, 0) + 1

@@ -71,21 +71,14 @@ class Ledger(Protocol):
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all, with no other in between, and give it back.
 
-        Parameters
-        ----------
-        decide
-            Called with the books as they are, `Books()` in an empty ledger. It may be called more
-            than once if the ledger has to begin again; what it raises passes, and then nothing has
-            changed. It asks the ledger for nothing.
-        request_id
-            Names the request. If charges that name it were taken before, `decide` does not count:
-            the ledger gives the books as they are and those charges, as `repeated`. A decision that
-            was refused, or charged nothing, is not remembered.
+        `decide` is called with the books as they are, `Books()` in an empty ledger, perhaps
+        more than once if the ledger has to begin again; what it raises passes, and nothing has
+        changed. It asks the ledger for nothing. What is given back would survive whatever the
+        ledger is made to survive.
 
-        Returns
-        -------
-        Decision
-            What was taken, once it would survive whatever the ledger is made to survive.
+        If charges that name `request_id` were taken before, `decide` does not count: the ledger
+        gives the books as they are and those charges, as `repeated`. A decision that was refused,
+        or charged nothing, is not remembered.
         """
         ...
 

@@ -6,7 +6,7 @@ docs/explanation/proofs/composition-envelope.md proves each charge.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -178,17 +178,15 @@ def _gaussian_price(guarantee: DiscreteGaussianGuarantee, place: int) -> Price |
     return cost, -(-cost * share.denominator // (share.denominator - share.numerator))
 
 
-def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
-    """The charges of a discrete Gaussian, from the largest v down."""
-    prices: list[Price] = []
+def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> Iterator[Price]:
+    """The charges of a discrete Gaussian, from the largest v down, each when it is asked for."""
     for place in range(len(_RESERVES)):
         price = _gaussian_price(guarantee, place)
+        if price is None and not place:
+            raise _too_narrow(guarantee)
         if price is None:
-            break
-        prices.append(price)
-    if not prices:
-        raise _too_narrow(guarantee)
-    return tuple(prices)
+            return
+        yield price
 
 
 def least_price(guarantee: DiscreteGaussianGuarantee) -> int:
@@ -202,13 +200,10 @@ def set_aside_for(guarantee: DiscreteGaussianGuarantee) -> int | None:
 
     The least v that some charge of it holds from. None where nothing is proven.
     """
-    floors: list[int] = []
-    for place in range(len(_RESERVES)):
-        price = _gaussian_price(guarantee, place)
-        if price is None:
-            break
-        floors.append(price[1])
-    return min(floors, default=None)
+    try:
+        return min(floor for _, floor in _gaussian_prices(guarantee))
+    except UnsupportedGuarantee:
+        return None
 
 
 def widest_share(square: Fraction) -> Fraction:
@@ -219,12 +214,7 @@ def widest_share(square: Fraction) -> Fraction:
 
 def _gaussian_price_at(guarantee: DiscreteGaussianGuarantee, v: int) -> Price | None:
     """The first charge of the table that v allows; None where none does."""
-    for place in range(len(_RESERVES)):
-        price = _gaussian_price(guarantee, place)
-        if price is None:
-            if place == 0:
-                raise _too_narrow(guarantee)
-            return None
+    for price in _gaussian_prices(guarantee):
         if price[1] <= v:
             return price
         if price[0] > v:
@@ -246,7 +236,7 @@ def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> 
     Where every w stays at or above a share t of v, the sum of the charges at t over 1 - t is such a
     v: what is left at the end, t v, only adds to what is told.
     """
-    tables = [(_gaussian_prices(run), count) for run, count in runs]
+    tables = [(list(_gaussian_prices(run)), count) for run, count in runs]
     shares = min((len(prices) for prices, _ in tables), default=0)
     sums = [
         sum((from_steps(prices[place][0]) * count for prices, count in tables), Fraction(0))

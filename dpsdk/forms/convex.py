@@ -72,14 +72,10 @@ class ConvexForm(Form):
 
     Parameters
     ----------
-    domain
-        The universe.
     coordinates
         Of the feature vector, in the order of θ. An intercept is one that depends on nothing.
-    label
-        The attribute to predict; no coordinate depends on it.
-    targets
-        The number y of each of its labels.
+    label, targets
+        The attribute to predict, on which no coordinate depends, and the number y of each label.
     loss
         φ, a value of dpsdk.losses; checked on the margins and labels of the universe.
     over

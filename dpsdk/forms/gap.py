@@ -156,10 +156,8 @@ class ProximalGapForm(Gap):
     gradient
         One function a coefficient: g_x, the gradient at θ of what a row x costs. Rows outside the
         domain cost nothing.
-    theta
-        The coefficients, public, in the set.
-    over
-        The set: a `Ball`, `Box` or `Simplex`.
+    theta, over
+        The coefficients, public, in the set: a `Ball`, `Box` or `Simplex`.
     strength
         From 0, by default, to 1e100.
     shift

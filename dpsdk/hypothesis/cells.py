@@ -365,8 +365,7 @@ def _sum_over(view: Floats, axes: tuple[int, ...]) -> Floats:
             view = np.add.reduce(folded, axis=len(merged) - 2)
             merged[-2] = joint
     result: Floats = np.add.reduce(view.reshape(merged), axis=reduced)
-    whole: Floats = np.asarray(result).reshape(kept)
-    return whole
+    return np.asarray(result).reshape(kept)
 
 
 def _log_of_chosen(logs: Floats, chosen: Bytes) -> float:

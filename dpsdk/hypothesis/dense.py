@@ -167,8 +167,7 @@ class DenseHypothesis(Hypothesis):
     def table(self, names: tuple[str, ...]) -> Floats:
         for name in names:
             self.domain.position(name)
-        result: Floats = self._marginals.table(names, self._cells) / self._cells.total
-        return result
+        return self._marginals.table(names, self._cells) / self._cells.total
 
     @override
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:

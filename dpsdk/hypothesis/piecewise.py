@@ -329,8 +329,7 @@ class PiecewiseHypothesis(Hypothesis):
     def _at(self, cells: Ints) -> Floats:
         """The probability of single cells."""
         pieces = np.searchsorted(self._starts, cells, side="right") - 1
-        result: Floats = np.exp(self._logs - self._total)[pieces]
-        return result
+        return np.exp(self._logs - self._total)[pieces]
 
     def _below(self, cells: Ints) -> Floats:
         """The probability of all cells below each of these."""
@@ -338,8 +337,7 @@ class PiecewiseHypothesis(Hypothesis):
         pieces = np.searchsorted(self._starts, cells, side="right") - 1
         lengths = _lengths(self._starts, self.domain.size)
         parts = (cells - self._starts[pieces]) / lengths[pieces]
-        result: Floats = ends[pieces] + self._masses[pieces] * parts
-        return result
+        return ends[pieces] + self._masses[pieces] * parts
 
     def _between(self, start: int, stop: int) -> float:
         """The probability of a range, as precise where it is small as where it is large."""

@@ -18,6 +18,7 @@ from dpsdk._checks import require, shown, to_array, to_count
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.hypothesis import Mixture, Streams
+from dpsdk.hypothesis.distribution import check_domain
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["fit_mixture"]
@@ -66,6 +67,9 @@ def fit_mixture(
     Raises `InvalidArgument` if a table does not fit the domain or is not finite, or a number is out
     of range. Raises `TooLarge` for more labels.
 
+    The mixture makes the tables likely: a local optimum, which says nothing of how far off it may
+    be.
+
     Parameters
     ----------
     domain
@@ -73,18 +77,10 @@ def fit_mixture(
     tables
         For names of one or two attributes a table with one axis a name, of finite numbers. Tables
         without anything positive say nothing; of attributes in no table all cells are alike.
-    components
-        How many products are mixed, up to 2^10: a public constant.
-    iterations
-        How many steps are taken: a public constant, too.
+    components, iterations
+        How many products are mixed, up to 2^10, and steps taken: public constants.
     outside_mass, rows
         As for `Mixture`, which keeps them.
-
-    Returns
-    -------
-    Mixture
-        One that makes the tables likely. It is a local optimum, and says nothing of how far off it
-        may be.
 
     >>> from dpsdk import Boolean, Domain
     >>> from dpsdk.learning import fit_mixture
@@ -93,7 +89,7 @@ def fit_mixture(
     >>> fitted.table(("a", "b")).round(3).tolist()
     [[0.4, 0.1], [0.1, 0.4]]
     """
-    require(isinstance(domain, Domain), "domain", "a domain", domain)
+    check_domain(domain)
     many = _to_count("components", components, _COMPONENTS)
     steps = _to_count("iterations", iterations, _ITERATIONS)
     labels = sum(domain.shape)

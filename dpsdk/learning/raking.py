@@ -62,8 +62,7 @@ def onto_simplex(values: Floats, total: float) -> Floats:
     falling = np.sort(values)[::-1]
     shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
     shift = shifts[np.flatnonzero(falling > shifts)[-1]] if total > 0 else np.inf
-    nearest: Floats = np.maximum(values - shift, 0.0)
-    return nearest
+    return np.maximum(values - shift, 0.0)
 
 
 _STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
@@ -89,8 +88,7 @@ class Cap:
 
     def passed(self, tables: Floats, chosen: Ints) -> Bools:
         """The chosen tables that are farther away."""
-        far: Bools = sums(np.abs(tables - self.reference[chosen])) > self.distances[chosen]
-        return far
+        return sums(np.abs(tables - self.reference[chosen])) > self.distances[chosen]
 
 
 def shrink(
@@ -193,5 +191,4 @@ def _freedom(tables: Floats, scales: Floats) -> Floats:
         above, below = squares.sum(axis=axis), slopes.sum(axis=axis)
         part = np.divide(above, below, out=np.zeros_like(above), where=below > _LEAST)
         free -= sums(part) if part.ndim > 1 else part
-    least: Floats = np.maximum(free, 0.0)
-    return least
+    return np.maximum(free, 0.0)

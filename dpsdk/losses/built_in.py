@@ -325,8 +325,7 @@ def _log_normal(z: Floats) -> Floats:
     """The logarithm of the normal law's distribution function."""
     from scipy.special import log_ndtr  # noqa: PLC0415  # slow to import
 
-    result: Floats = log_ndtr(z)
-    return result
+    return log_ndtr(z)
 
 
 def _mills(z: Floats) -> Floats:

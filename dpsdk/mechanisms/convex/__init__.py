@@ -1,17 +1,15 @@
 """Convex minimisation over a private table: one model, or a guarded stream of them."""
 
 from dpsdk.mechanisms.convex.corrected import Corrected
-from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.correction import Moments, PredictedExcess
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.excess import CertifiedExcess, batches, certified, shares
-from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
+from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer, SufficientStatistics
 from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.pmw import ConvexPMW, TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
-from dpsdk.mechanisms.convex.start import Moments
-from dpsdk.mechanisms.convex.sufficient import SufficientStatistics
 
 __all__ = [
     "CertifiedExcess",

@@ -20,13 +20,18 @@ from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Kernel, Measure, Terms
 from dpsdk.mechanisms.arguments import COUNT, MAYBE
 from dpsdk.mechanisms.convex.correction import (
+    Moments,
     PredictedExcess,
     asked_gradient,
     cap_excess,
     constant_model,
     correct,
+    fit_start,
+    label_form,
+    public_shares,
     remaining_excess,
     smooth,
+    start_form,
     start_harm,
 )
 from dpsdk.mechanisms.convex.moments import least_squares
@@ -42,7 +47,6 @@ from dpsdk.mechanisms.convex.oracle import (
     divisor,
     to_certify,
 )
-from dpsdk.mechanisms.convex.start import Moments, fit_start, label_form, public_shares, start_form
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
 from dpsdk.typing import Floats
 

@@ -1,48 +1,213 @@
-"""One step from the best model of a public distribution towards that of the table.
+"""The public distribution that an oracle corrects, and one step from its best model to the table's.
 
-The step needs one gradient, measured at a public θ̂. What it says beyond the distribution's own
-gradient is shrunk where noise explains it, and added to the loss of the distribution as a linear
-term. With the curvature of the table and no noise the step is Newton's; and where it finds nothing
-to correct, the distribution's θ̂ is a minimum of the table. All of it is post-processing, and what
-it predicts of an excess, from a public distribution, is no bound.
+A start is measured and fitted. The step needs one gradient, measured at a public θ̂. What it says
+beyond the distribution's own gradient is shrunk where noise explains it, and added to the loss of
+the distribution as a linear term. With the curvature of the table and no noise the step is
+Newton's; and where it finds nothing to correct, the distribution's θ̂ is a minimum of the table.
+All of it is post-processing, and what it predicts of an excess, from a public distribution, is no
+bound.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from fractions import Fraction
+from itertools import chain, combinations
 from operator import attrgetter
 
 import numpy as np
 
+from dpsdk._checks import to_array, to_probability
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import ScalarAccuracy, Standing
-from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import Box, ConvexForm, Dense, LinearForm, Simplex
+from dpsdk.codec import AMOUNT, written
+from dpsdk.domain import Domain
+from dpsdk.errors import DpsdkError, InvalidArgument, TooLarge
+from dpsdk.forms import Box, ConvexForm, Dense, Facts, Identity, Kronecker, LinearForm, Simplex
 from dpsdk.forms.convex import Tables
 from dpsdk.forms.design import Coordinates
-from dpsdk.hypothesis import Pairs
+from dpsdk.hypothesis import Distribution, Pairs
+from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.kernel import GaussianNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.convex.moments import CoefficientSet
-from dpsdk.mechanisms.convex.start import Moments
-from dpsdk.typing import Floats, Ints
+from dpsdk.mechanisms.convex.oracle import Measured
+from dpsdk.typing import Floats, Real
 
 __all__ = [
     "AskedGradient",
     "Correction",
+    "Moments",
     "PredictedExcess",
     "asked_gradient",
     "cap_excess",
     "constant_model",
     "correct",
-    "excess_metric",
+    "fit_start",
+    "label_form",
     "marginal_products",
     "noise_harm",
+    "public_shares",
     "remaining_excess",
     "smooth",
+    "start_form",
     "start_harm",
 ]
+
+
+_SHARE = Fraction(3, 10)
+
+_PASSES = 40
+_STEPS = 100
+_PRIOR = 0.0
+_HOLD = 5.0
+"""Passes are small, since they end where the residuals are what noise makes them."""
+
+_LEAST_PART = 0.1
+_NOISY = 30.0
+"""Of what a distribution can fit, the residuals keep so much of the noise: a tenth where that is
+below 0.3 % of the rows, all of it from 3 % on. Measured on Adult, wine and ionosphere."""
+
+_LEAST_DEVIATION = 0.01
+"""In rows. Numbers without noise, which no row changes, are fitted as if they had so much."""
+
+
+def _to_share(value: Real) -> Fraction:
+    return to_probability("share", value)
+
+
+@written("start.moments", {"share": AMOUNT})
+@frozen(repr=False)
+class Moments:
+    """The distribution of most entropy with noisy second moments of features and label.
+
+    They are few, and all that the squared loss depends on. Of a distribution with the right moments
+    every model of that loss is right; for other losses and fine labels `Pairs` knows more.
+
+    Parameters
+    ----------
+    share
+        What part of the budget the moments take where gradients are measured too, strictly between
+        0 and 1. Without any they take all.
+    """
+
+    share: Fraction = field(default=_SHARE, converter=_to_share)
+
+    def __repr__(self) -> str:
+        return f"Moments(share={float(self.share):g})"
+
+
+@frozen(eq=False)
+class Shares:
+    """A table of public weights, and with it all of its margins."""
+
+    names: tuple[str, ...]
+    weights: Floats
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """The weights on the cells of some of the attributes, one axis a name."""
+        summed = tuple([axis for axis, name in enumerate(self.names) if name not in names])
+        left = [name for name in self.names if name in names]
+        margin: Floats = self.weights.sum(axis=summed)
+        return margin.transpose([left.index(name) for name in names])
+
+
+def public_shares(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares:
+    """A distribution as shares of the rows that a loss is the average of."""
+    shape = tuple([form.domain[name].size for name in form.names])
+    expected = f"a distribution with a table of shape {shape}, of finite numbers from 0"
+    weights = np.array(to_array("start", distribution.table(form.names), expected))
+    if weights.shape != shape or not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InvalidArgument("start", expected, "another table")
+    if facts.rows is None:
+        inside = float(weights.sum())
+        if not inside > 0.0:
+            expected = "a distribution with some probability inside the domain"
+            raise InvalidArgument("start", expected, "one without")
+        weights /= inside
+    return Shares(form.names, weights)
+
+
+def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:
+    """The form that a start measures, on the attributes that a model depends on."""
+    domain, names = form.domain, form.names
+    if isinstance(start, Moments):
+        moments, _ = form.distinct_moments()
+        for block in moments.blocks:
+            EntropicFit.check(block)
+        return moments
+    sizes = [domain[name].size for name in names]
+    width = min(start.width, len(names))
+    cells = sum([math.prod(taken) for taken in combinations(sizes, width)])
+    if cells > FIT_LIMIT:
+        advice = "use fewer features, or start from Moments()"
+        raise TooLarge("a fit", cells, FIT_LIMIT, "cells of marginals", advice)
+    return LinearForm(
+        domain,
+        [
+            Kronecker.of(domain, {name: Identity(domain[name].size) for name in taken})
+            for taken in combinations(names, width)
+        ],
+    )
+
+
+def label_form(form: ConvexForm) -> LinearForm:
+    """The marginal of the label alone."""
+    size = form.domain[form.label].size
+    return LinearForm(form.domain, [Kronecker.of(form.domain, {form.label: Identity(size)})])
+
+
+def fit_start(
+    batches: Sequence[Measured],
+    form: ConvexForm,
+    rows: float,
+    *,
+    outside: bool,
+    start: Pairs | Moments,
+    label: Measured | None = None,
+) -> Distribution:
+    """The distribution of most entropy that fits what was measured about as well as noise lets it.
+
+    Where the label was measured by itself, its marginal is fitted first, so that noisier numbers
+    are not found good enough before it is.
+    Passes go on until the residuals are what noise makes them: for all numbers that no distribution
+    can fit, and for a part of the others that grows with the noise.
+    """
+    domain = Domain(*[form.domain[name] for name in form.names])
+    fit = EntropicFit(domain, outside=outside, prior=_PRIOR, hold=_HOLD)
+
+    def add(one: Measured) -> float:
+        deviation = max(_LEAST_DEVIATION, one.deviation) / rows
+        fit.add_all(one.form, one.values / rows, deviation)
+        return deviation
+
+    def run(numbers: int, free: int, deviation: float) -> None:
+        enough = numbers - free + min(1.0, max(_LEAST_PART, _NOISY * deviation)) * free
+        for _ in range(_PASSES):
+            if not fit.run(_STEPS) or 2.0 * fit.loss <= enough:
+                break
+
+    alone = 0
+    if label is not None:
+        alone = label.form.rows
+        run(alone, alone, add(label))
+    if batches:
+        deviation = min([add(one) for one in batches])
+        numbers = alone + sum([one.form.rows for one in batches])
+        run(numbers, _rank(start, domain, batches[0].form), deviation)
+    return fit.hypothesis()
+
+
+def _rank(start: Pairs | Moments, domain: Domain, form: LinearForm) -> int:
+    """How many numbers of a form a distribution can choose."""
+    if isinstance(start, Moments):
+        return form.rows
+    sizes = [size - 1 for size in domain.shape]
+    width = min(start.width, len(sizes))
+    return sum(
+        [math.prod(taken) for count in range(1, width + 1) for taken in combinations(sizes, count)]
+    )
+
 
 _FLAT = 1e-10
 """A direction with less than this part of the largest curvature has none."""
@@ -157,14 +322,18 @@ class AskedGradient:
 
     def read(self, numbers: Floats) -> Floats:
         """The gradient that measured numbers stand for."""
-        gradient: Floats = numbers if self.back is None else self.back @ numbers
-        return gradient
+        return numbers if self.back is None else self.back @ numbers
 
 
 def asked_gradient(
     form: ConvexForm, tables: Tables, theta: Floats, noise: Noise, terms: Terms, rows: float
 ) -> AskedGradient:
-    """How the gradient of a table at θ is best asked for, by what is public."""
+    """How the gradient of a table at θ is best asked for, by what is public.
+
+    Noise does harm by the inverse of the curvature: numbers that stretch flat directions, and
+    shrink the others, have less noise there. With moves as long in every direction it would be
+    least with the curvatures to the power −¼ for Gaussian noise, and −⅓ for Laplace noise.
+    """
     gradient = form.gradient(theta)
     _, hessian = form.expand(tables, theta)
 
@@ -291,7 +460,8 @@ def marginal_products(form: ConvexForm, theta: Floats, width: int) -> Floats:
     """
     shape = tuple([form.domain[name].size for name in form.names])
     (block,) = form.gradient(theta).blocks
-    weights = np.asarray(block.columns(_codes(shape))).reshape(form.dimension, *shape)
+    codes = list(np.indices(shape).reshape(len(shape), -1))
+    weights = np.asarray(block.columns(codes)).reshape(form.dimension, *shape)
     axes, most = range(len(shape)), min(width, len(shape))
     means: dict[tuple[int, ...], Floats] = {}
     for chosen in combinations(axes, most):
@@ -307,22 +477,14 @@ def marginal_products(form: ConvexForm, theta: Floats, width: int) -> Floats:
     for count in range(most + 1):
         for chosen in combinations(axes, count):
             effect = means[chosen].copy()
-            for fewer in range(count):
-                for inner in combinations(chosen, fewer):
-                    effect = effect - effects[inner]
+            for inner in chain.from_iterable(combinations(chosen, fewer) for fewer in range(count)):
+                effect = effect - effects[inner]
             effects[chosen] = effect
             sizes = [shape[axis] for axis in axes if axis not in chosen]
             read = sum([1.0 / math.prod(taken) for taken in combinations(sizes, most - count)])
             flat = effect.reshape(form.dimension, -1)
             products += flat @ flat.T / read
     return products
-
-
-def _codes(shape: Sequence[int]) -> list[Ints]:
-    return [
-        np.asarray(code, dtype=np.int64)
-        for code in np.unravel_index(np.arange(math.prod(shape)), shape)
-    ]
 
 
 def _moment_products(form: ConvexForm, tables: Tables, theta: Floats, hessian: Floats) -> Floats:
@@ -333,5 +495,4 @@ def _moment_products(form: ConvexForm, tables: Tables, theta: Floats, hessian: F
         lengths += float((np.square(one.values).sum(axis=0) * table).sum())
     bend = float(np.trace(hessian)) / lengths if lengths > 0.0 else 0.0
     slope = float(np.abs(form.loss.derivative(np.zeros_like(form.targets), form.targets)).max())
-    square: Floats = (bend**2 * float(theta @ theta) + slope**2) * np.eye(form.dimension)
-    return square
+    return (bend**2 * float(theta @ theta) + slope**2) * np.eye(form.dimension)

@@ -144,20 +144,20 @@ class NoisyDescent(Oracle):
         return self._beta is not None
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
-        plan = self._plan(form, terms, total)
-        check_gradient(form, plan.runs, terms)
-        return Quote(Cost(), plan.runs.cost, plan.accuracy)
+        runs, descent = self._plan(form, terms, total)
+        check_gradient(form, runs, terms)
+        return Quote(Cost(), runs.cost, self._accuracy(descent))
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """As of `Oracle`. No solver runs and certifies a gap, which is infinite."""
-        plan = self._plan(form, kernel.terms, total)
+        runs, descent = self._plan(form, kernel.terms, total)
         theta, accuracy = descend(
             form,
-            plan.descent or (lambda rows: self._practical(form, plan.runs, kernel.facts, rows, 1)),
-            plan.runs,
+            descent or (lambda rows: self._practical(form, runs, kernel.facts, rows, 1)),
+            runs,
             kernel,
-            plan.accuracy,
-            late=plan.late,
+            self._accuracy(descent),
+            late=not self.promises,
         )
         return Measurement(np.append(theta, math.inf), accuracy)
 
@@ -166,10 +166,8 @@ class NoisyDescent(Oracle):
     ) -> float:
         """α₀: with probability 1 - beta, the loss with its ridge is within so much of its least.
 
-        Public, and free: what `textbook` promises of any query with such constants.
-
-        The ridge is that of the oracle where a query is given in place of the constants. The number
-        of rows must be public.
+        Public, and free: what `textbook` promises of any query with such constants, or with those
+        of a query and the ridge of the oracle. The number of rows must be public.
         """
         known = Problem.of(problem, self.ridge) if isinstance(problem, ConvexForm) else problem
         _, descent = _planned(known, terms, total, self.steps or _TEXTBOOK, to_beta(beta))
@@ -179,25 +177,24 @@ class NoisyDescent(Oracle):
         """The price and steps of `textbook` for a query with such constants."""
         return _planned(problem, terms, total, self.steps or _TEXTBOOK, self._beta or 0.05)
 
-    def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+    def _accuracy(self, descent: Descent | None) -> Accuracy:
+        return DescentAccuracy(descent) if self.promises and descent is not None else _UNPROMISED
+
+    def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> tuple[Runs, Descent | None]:
+        """The price and the steps; those of a table of unknown size come later."""
         if not isinstance(form, ConvexForm):
             reason = "asks for no model; NoisyDescent answers ConvexMinimization only"
             raise QueryError("", reason)
-        facts = terms.facts
-        if self._beta is not None:
-            problem = Problem.of(form, self.ridge)
-            runs, descent = self.planned(problem, terms, total)
-            return _Plan(runs, descent, DescentAccuracy(descent), late=False)
+        facts, steps = terms.facts, self.steps
+        if self.promises:
+            return self.planned(Problem.of(form, self.ridge), terms, total)
         if facts.rows is None:
-            runs = runs_within(terms, total, 1 + (self.steps or _UNCOUNTED))
-            return _Plan(runs, None, _UNPROMISED, late=True)
-        steps = self.steps
+            return runs_within(terms, total, 1 + (steps or _UNCOUNTED)), None
         if steps is None:
             runs = runs_within(terms, total, _MOST)
             steps = _practical_steps(form, runs, facts.rows / facts.unit_rows)
         runs = runs_within(terms, total, steps)
-        descent = self._practical(form, runs, facts, facts.rows)
-        return _Plan(runs, descent, _UNPROMISED, late=True)
+        return runs, self._practical(form, runs, facts, facts.rows)
 
     def _practical(
         self, form: ConvexForm, runs: Runs, facts: Facts, rows: float, others: int = 0
@@ -214,17 +211,6 @@ class NoisyDescent(Oracle):
         if self._beta is None:
             return f"NoisyDescent({', '.join(given)})"
         return f"NoisyDescent.textbook({', '.join([f'beta={self._beta:g}', *given])})"
-
-
-@frozen
-class _Plan:
-    """The price and the steps; those of a table of unknown size come later."""
-
-    runs: Runs
-    descent: Descent | None
-    accuracy: Accuracy
-    late: bool
-    """True if later points weigh more in the answer, of which nothing is proven then."""
 
 
 def _planned(

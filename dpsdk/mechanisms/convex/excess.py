@@ -259,9 +259,9 @@ def certified(
     Parameters
     ----------
     theta
-        Of the set, and final: the bound is of this θ.
+        Of the set, and final.
     noises
-        One for each of `batches`, in their order: that of the gradient, and that of the curvature.
+        One for each of `batches`, in their order.
     rows
         The number of rows as it was released before. If left out, the public number of the table,
         and where there is none it is measured together with the gradient.

@@ -1,22 +1,40 @@
-"""`PrivateMinimizer`: one model, for a total."""
+"""`PrivateMinimizer`: one model, for a total; and `SufficientStatistics`, its simplest oracle."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+
+import numpy as np
 
 from dpsdk._checks import described, require
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Budget
-from dpsdk.codec import AMOUNT, Nested
+from dpsdk.codec import AMOUNT, Nested, written
+from dpsdk.errors import QueryError
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms.arguments import ZERO, check_convex, to_epsilon, to_zero_delta
+from dpsdk.mechanisms.arguments import MAYBE, ZERO, check_convex, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
-from dpsdk.mechanisms.convex.oracle import Oracle
-from dpsdk.release import Measurement, Quote
+from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_moments
+from dpsdk.mechanisms.convex.oracle import (
+    Measured,
+    Oracle,
+    Paid,
+    Part,
+    Spending,
+    Total,
+    certificate_parts,
+    coefficients_of,
+    divisor,
+    to_certify,
+)
+from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
+from dpsdk.typing import Floats
 
-__all__ = ["PrivateMinimizer"]
+__all__ = ["PrivateMinimizer", "SufficientStatistics"]
 
 
 def _oracle(_: object, __: object, value: Oracle) -> None:
@@ -100,3 +118,89 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     @property
     def _total(self) -> Budget:
         return Budget(self.epsilon, self.delta)
+
+
+_BETA = 0.05
+"""The ridge is large enough for the noise but for this probability."""
+
+_LEAST = 1e-12
+
+_LATER = NoAccuracy(
+    "what is to be expected follows from the moments that are measured",
+    "read bound(beta).predicted of the release",
+)
+_NOTHING = NoAccuracy("the moments could not be measured", "use a larger budget")
+_KIND = "noise of the moments and the ridge against it, by the measured curvature"
+
+
+@written("oracle.sufficient-statistics", {"certify": MAYBE})
+@frozen(repr=False)
+class SufficientStatistics(Oracle):
+    """Least squares from noisy second moments, with a ridge against their noise.
+
+    All distinct moments are measured by one run, and the normal equations are solved over the set.
+    The ridge is what the smallest eigenvalue of the measured matrix lacks to what noise may have
+    taken from it (as in AdaSSP, Wang 2018, which spends a third of its budget to learn that
+    eigenvalue; here it is read off the same numbers). `Corrected(start=Moments(), gradients=0)`
+    spends the same on a distribution that has such moments: where there are many rows and few
+    features both miss as much, elsewhere it misses several times less. This one takes moments as
+    they are, for models whose attributes have too many cells together to be fitted.
+
+    Raises `QueryError` when it is asked for a model of another loss, before anything is paid.
+
+    Parameters
+    ----------
+    certify
+        What part of the whole goes to a certificate: then the release has a proven bound of its
+        excess, at any confidence. Strictly between 0 and 1.
+    """
+
+    certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
+
+    def __repr__(self) -> str:
+        share = "" if self.certify is None else f"certify={float(self.certify):g}"
+        return f"SufficientStatistics({share})"
+
+    def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
+        return Quote(Cost(), self._spending(form, terms, total).cost, _LATER)
+
+    def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
+        paid = Paid(self._spending(form, kernel.terms, total), kernel)
+        moments = paid.measure("moments")
+        if moments is None:
+            centre = form.over.centre(form.dimension)
+            return Measurement(np.append(centre, math.inf), _NOTHING, "measured")
+        theta, gap, predicted = _solve(form, moments, divisor(paid.rows))
+        proven = paid.certify(form, theta, moments)
+        accuracy = proven or PredictedExcess(predicted, _KIND, coefficients_of(form, moments))
+        return Measurement(np.append(theta, gap), accuracy, "measured")
+
+    def _spending(self, form: ConvexForm, terms: Terms, total: Total) -> Spending:
+        if not least_squares(form):
+            reason = "second moments tell all of the squared loss alone; use Corrected()"
+            raise QueryError(described(form.loss), reason)
+        part = Part(1 - (self.certify or Fraction(0)), 1, form.distinct_moments()[0])
+        parts = {"moments": part} | certificate_parts(form, self.certify, moments=True)
+        return Spending.within(parts, total, terms)
+
+
+def _solve(form: ConvexForm, moments: Measured, rows: float) -> tuple[Floats, float, float]:
+    """θ, the certified gap of the quadratic, and the mean excess to expect."""
+    pattern, places, shares, _ = read_moments(form)
+    matrix = MeasuredMatrix.of(pattern, moments.numbers, fresh=False)
+    there = np.flatnonzero(places >= 0)
+    vector = np.zeros(form.dimension)
+    vector[there] = moments.values[places[there]] * shares[there]
+    values, vectors = np.linalg.eigh(matrix.matrix)
+    ridge = max(0.0, matrix.excess(_BETA) - max(float(values[0]), 0.0), _LEAST * float(values[-1]))
+    ridge = max(ridge, _LEAST)
+    hessian: Floats = (vectors * (np.maximum(values, 0.0) + ridge)) @ vectors.T
+    hessian, vector = hessian / rows, vector / rows
+    theta = form.over.quadratic_minimiser(hessian, -vector, form.over.centre(form.dimension))
+    gap = max(form.over.gap(theta, hessian @ theta - vector), 0.0)
+    # By how much each measured number moves the normal equations.
+    pull = pattern.pull(theta, moments.form.rows)
+    np.add.at(pull, (there, places[there]), -shares[there])
+    noise = (moments.deviation / rows) ** 2 * float((pull * np.linalg.solve(hessian, pull)).sum())
+    held = (ridge / rows) ** 2 * float(theta @ np.linalg.solve(hessian, theta))
+    return theta, gap, 0.5 * (noise + held)

@@ -274,9 +274,8 @@ class CoefficientSet(Lasting):
     def of(cls, form: ConvexForm, measured: Measurement[NoiseAccuracy]) -> CoefficientSet:
         """From the measured numbers of `form.distinct_moments()`.
 
-        Raises `QueryError` if the loss of the form is not the squared one. Raises `InvalidArgument`
-        if the numbers are not those of its moments. Raises `TooLarge` if the set would take more
-        than 2^24 numbers.
+        Raises `QueryError` if the loss is not the squared one, `InvalidArgument` if the numbers are
+        not those of its moments, and `TooLarge` if the set would take more than 2^24 numbers.
         """
         if not least_squares(form):
             raise QueryError(described(form.loss), "only least squares has such a set")
@@ -312,8 +311,7 @@ class CoefficientSet(Lasting):
         if solved is None:
             return np.full(self.pattern.dimension, np.nan)
         basis = self.span.basis
-        result: Floats = basis @ (solved @ (basis.T @ self._vector))
-        return result
+        return basis @ (solved @ (basis.T @ self._vector))
 
     def half_widths(self, beta: float = 0.05) -> Floats:
         """A box about the centre that has the whole set in it, and so all coefficients at once.
@@ -333,8 +331,7 @@ class CoefficientSet(Lasting):
 
         def near(ways: Floats) -> Floats:
             """How far the noise at the centre reaches along linear functions of θ."""
-            back = basis @ (solved @ ways)
-            along: Floats = np.linalg.norm(at_centre.T @ back, axis=0)
+            along = np.linalg.norm(at_centre.T @ (basis @ (solved @ ways)), axis=0)
             slack = math.sqrt(_FLOOR) * np.linalg.norm(solved @ ways, axis=0)
             return np.asarray(along + slack, dtype=np.float64)
 
@@ -354,8 +351,7 @@ class CoefficientSet(Lasting):
         ways, farther = basis.T, radius / (1.0 - radius * growth)
         widths = radius * (near(ways) + farther * more(ways, reach))
         outside = np.linalg.norm(np.eye(size) - basis @ basis.T, axis=0) > _OUTSIDE
-        result: Floats = np.where(outside, math.inf, widths * (1.0 + 1e-6))
-        return result
+        return np.where(outside, math.inf, widths * (1.0 + 1e-6))
 
     def _radius(self, beta: float) -> float:
         """The bound of the noise, mapped to have length at most its own."""

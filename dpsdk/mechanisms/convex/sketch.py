@@ -318,25 +318,17 @@ def _normal(count: int, key: bytes) -> Floats:
 class SketchedProblem:
     """The public constants of models over a ball, each of which is asked about on a sketch.
 
-    A Gaussian Φ of so many rows, drawn anew for each model, turns features x into Φx; a θ of the
-    sketch answers as Φᵀθ. So nothing depends on the number of features. Φᵀθ may lie outside the
-    ball: its predictions are what is bounded, not its length. For far more features than
-    coordinates of a sketch only.
+    Sketches are as for `Sketch`, so that nothing depends on the number of features.
 
     Parameters
     ----------
-    size
-        The number of rows of Φ.
-    vectors
-        No model has more different feature vectors.
-    slope
-        The loss moves no faster with the margin, for margins up to 1.5 times radius times norm.
-    bend
-        How fast that slope moves with the margin.
-    norm
-        No feature vector is longer.
-    radius
-        Of the ball, around 0.
+    size, vectors
+        The number of rows of Φ, and of different feature vectors at the most.
+    slope, bend
+        The loss moves no faster with the margin, for margins up to 1.5 times radius times norm, and
+        that slope no faster either.
+    norm, radius
+        No feature vector is longer; and the radius of the ball, around 0.
     range
         By how much the loss of one record varies over these margins.
     """

@@ -33,12 +33,14 @@ from dpsdk.mechanisms import (
 from dpsdk.mechanisms.convex.corrected import _Plan
 from dpsdk.mechanisms.convex.correction import (
     asked_gradient,
+    fit_start,
+    label_form,
     marginal_products,
     noise_harm,
+    start_form,
     start_harm,
 )
 from dpsdk.mechanisms.convex.oracle import Measured, Part, Spending
-from dpsdk.mechanisms.convex.start import fit_start, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
 from worlds import crossed, facts

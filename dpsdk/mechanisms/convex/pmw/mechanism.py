@@ -159,20 +159,16 @@ class ConvexPMW(ModelsMechanism):
             The promise, alpha in the unit of the average loss.
         problem
             Constants that no model exceeds, such as `Problem.of(query.lower(domain))` of the
-            largest. Losses with kinks are refused, since their subgradients may say nothing of
-            the table: smooth them, as in `SVMLoss(smoothing=0.1)`. With a ridge λ, as in
-            `Problem.of(form, ridge=0.1)`, ½λ‖θ‖² is added to the average loss of every model, and
-            the excess is of that sum (Theorem 4.6). A `SketchedProblem` has each model asked about
-            on a sketch of its own, for very many features (Theorem 4.4): half of beta and a part of
+            largest. Losses with kinks are refused, since their subgradients may say nothing of the
+            table. With a ridge λ, ½λ‖θ‖² is added to the average loss of every model, and the
+            excess is of that sum (Theorem 4.6). A `SketchedProblem` has each model asked about on a
+            sketch of its own, for very many features (Theorem 4.4): half of beta and a part of
             alpha are for sketches, and a θ may lie outside its ball.
         oracle
-            A′, which answers where the hypothesis does not: `NoisyDescent.textbook()`, or another
-            of these, with the ridge of `problem`. Its steps are planned for that, once for all
-            models.
-        start
-            As for the class; one that measures nothing.
-        when_spent
-            As for the class.
+            A′, which answers where the hypothesis does not: a `NoisyDescent.textbook()` with the
+            ridge of `problem`. Its steps are planned for that, once for all models.
+        start, when_spent
+            As for the class; a start that measures nothing.
         """
         ridge = problem.ridge if isinstance(problem, Problem) else 0.0
         return TextbookConvexPMW(
@@ -244,9 +240,7 @@ class ConvexPMW(ModelsMechanism):
         return Pairs() if kind_for(facts.domain) is DenseHypothesis else Uniform()
 
     def __repr__(self) -> str:
-        given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
-        for name in ("updates", "queries", "threshold"):
-            value = getattr(self, name)
-            if value is not None:
-                given.append(f"{name}={value}")
-        return f"ConvexPMW({', '.join(given)})"
+        amounts = f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
+        given = {name: getattr(self, name) for name in ("updates", "queries", "threshold")}
+        others = [f", {name}={value}" for name, value in given.items() if value is not None]
+        return f"ConvexPMW({amounts}{''.join(others)})"

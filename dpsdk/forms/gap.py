@@ -114,7 +114,7 @@ class GapForm(Gap):
         return cls(form, rates, np.zeros(form.rows))
 
 
-_GAPS = b"dpsdk proximal gap form 1\0"
+_PROXIMAL = b"dpsdk proximal gap form 1\0"
 
 _LARGEST_STRENGTH = 1e100
 
@@ -210,7 +210,7 @@ class ProximalGapForm(Gap):
     @property
     def identity(self) -> bytes:
         """The same for the same gap, and for no other; see `LinearForm`."""
-        digest = sha256(_GAPS + self.gradient.identity + self.theta.astype("<f8").tobytes())
+        digest = sha256(_PROXIMAL + self.gradient.identity + self.theta.astype("<f8").tobytes())
         digest.update(repr((self.over, self.strength)).encode())
         if self.shift is not None:
             digest.update(b"shift" + self.shift.astype("<f8").tobytes())

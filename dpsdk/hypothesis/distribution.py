@@ -30,7 +30,6 @@ __all__ = [
     "Distribution",
     "Hypothesis",
     "check_domain",
-    "check_parts",
     "labels_of",
     "nowhere",
     "reached",
@@ -382,15 +381,3 @@ def to_weight(weight: float) -> float:
     """A number in [0, 1]."""
     require(0.0 <= weight <= 1.0, "weight", "a number in [0, 1]", weight)
     return float(weight)
-
-
-def check_parts(
-    flags: Mapping[str, object], arrays: files.Arrays, names: Sequence[str], dtype: type
-) -> None:
-    """Refuse parts of a file that are not arrays of these names and of this type alone."""
-    if set(arrays) != set(names) or flags:
-        raise InvalidArgument("its parts", f"{', '.join(names[:-1])} and {names[-1]}", "others")
-    if any(array.dtype != dtype for array in arrays.values()):
-        raise InvalidArgument("its parts", f"rows of {dtype.__name__}", "others")
-    if len(arrays["outside"]) > 1:
-        raise InvalidArgument("its parts", "at most one mass outside", "others")

@@ -102,7 +102,6 @@ _DOT = 2**13
 _BOX_COST = 2**12
 """The cost of summing one box by itself, in cells."""
 
-_KEPT_SHARE = 4
 _KEPT_CELLS = 2**22
 _STACKED_WEIGHTS = 2**22
 

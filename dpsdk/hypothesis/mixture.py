@@ -17,13 +17,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Block, Kronecker, LinearForm
 from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.products import Products
-from dpsdk.hypothesis.distribution import (
-    Distribution,
-    check_domain,
-    check_parts,
-    reached,
-    to_outside,
-)
+from dpsdk.hypothesis.distribution import Distribution, check_domain, reached, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.hypothesis.synthetic import SyntheticData
@@ -245,7 +239,8 @@ class Mixture(Distribution):
         Expected counts, no whole numbers, with one axis a name, in the order given; that of all
         records inside the domain without names.
         """
-        return self.table(names) * self._known_rows()
+        result: Floats = self.table(names) * self._known_rows()
+        return result
 
     def synthesize(self, size: int | None = None, seed: Seed | None = None) -> SyntheticData:
         """Independent random records, as a public table.
@@ -305,11 +300,14 @@ class Mixture(Distribution):
     @classmethod
     @override
     def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
-        names = "weights", "tables", "outside", "rows"
-        check_parts(flags, arrays, names, np.float64)
-        weights, tables, outside, rows = (arrays[name] for name in names)
-        if len(rows) > 1 or not len(weights):
-            raise InvalidArgument("its parts", "weights, and at most one number of rows", "others")
+        if set(arrays) != {"weights", "tables", "outside", "rows"} or flags:
+            raise InvalidArgument("its parts", "weights, tables, outside and rows", "others")
+        if any(array.dtype != np.float64 for array in arrays.values()):
+            raise InvalidArgument("its parts", "rows of float64", "others")
+        weights, tables = arrays["weights"], arrays["tables"]
+        outside, rows = arrays["outside"], arrays["rows"]
+        if len(outside) > 1 or len(rows) > 1 or not len(weights):
+            raise InvalidArgument("its parts", "at most one mass and one number of rows", "others")
         _check_size(domain, len(weights))
         width = sum(domain.shape)
         if len(tables) != len(weights) * width:
@@ -328,7 +326,7 @@ class Mixture(Distribution):
 
     def __reduce__(self) -> tuple[object, ...]:
         # What is read back is checked and made unchangeable again.
-        return type(self).from_parts, (self.domain, {}, self.parts()[1])
+        return type(self).from_parts, (self.domain, *self.parts())
 
     def __repr__(self) -> str:
         many = f"{len(self.domain.names):,} attributes"

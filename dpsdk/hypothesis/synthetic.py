@@ -20,13 +20,7 @@ from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, MissingExtra, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.forms.blocks import numbered, tally
-from dpsdk.hypothesis.distribution import (
-    Distribution,
-    check_domain,
-    check_parts,
-    labels_of,
-    nowhere,
-)
+from dpsdk.hypothesis.distribution import Distribution, check_domain, labels_of, nowhere
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.typing import Array, Floats, Ints, Label
@@ -188,11 +182,13 @@ class SyntheticData(Distribution):
     def answers(self, form: LinearForm) -> Floats:
         self._check(form)
         # Counts are exact, and are divided once.
-        return form.evaluate(self._counted) / self.rows
+        result: Floats = form.evaluate(self._counted) / self.rows
+        return result
 
     @override
     def table(self, names: tuple[str, ...]) -> Floats:
-        return self._counted.table(names) / self.rows
+        result: Floats = self._counted.table(names) / self.rows
+        return result
 
     @override
     def records(self, names: tuple[str, ...] | None = None) -> tuple[Sequence[Ints], Floats]:
@@ -268,11 +264,13 @@ class SyntheticData(Distribution):
     @classmethod
     @override
     def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
-        names = "codes", "counts", "outside"
-        check_parts(flags, arrays, names, np.int64)
-        codes, counts, outside = (arrays[name] for name in names)
+        if set(arrays) != {"codes", "counts", "outside"} or flags:
+            raise InvalidArgument("its parts", "codes, counts and outside", "others")
+        codes, counts, outside = arrays["codes"], arrays["counts"], arrays["outside"]
         width = len(domain.attributes)
-        if len(codes) != width * len(counts):
+        if any(array.dtype != np.int64 for array in arrays.values()):
+            raise InvalidArgument("its parts", "rows of int64", "others")
+        if len(codes) != width * len(counts) or len(outside) > 1:
             raise InvalidArgument("its codes", "one for each record and attribute", "others")
         beyond = int(outside[0]) if len(outside) else None
         return cls(domain, codes.reshape(width, -1).T, counts, outside_count=beyond)

@@ -76,7 +76,7 @@ _STEPS = 2
 _LAST_SWEEPS = 3
 _STEP_CLOSE = 1e-4
 _SWEEP_CLOSE = 5e-4
-_LEAST = 1e-12
+_NOTHING = 1e-12
 
 
 @frozen(eq=False)
@@ -144,7 +144,7 @@ def _penalised(
     scale = scales.reshape(shape)
     with np.errstate(divide="ignore"):
         base = target / scale + np.log(prior / scale)
-    rows = np.maximum(sums(margins[0]), _LEAST)
+    rows = np.maximum(sums(margins[0]), _NOTHING)
     # x + s ln(x / prior) = y + potentials of the margins, so that x is s times Wright's omega
     # function; the potentials are found by Newton's method, a margin at a time.
     fitted = np.empty_like(target)
@@ -167,7 +167,7 @@ def _penalised(
                 if step == 0:
                     np.maximum(worst, off, out=worst)
                 slope = (omega / (omega + 1.0)).sum(axis=axis, keepdims=True) * step_scale
-                there = (slope > _LEAST * step_scale) & (wanted > 0)
+                there = (slope > _NOTHING * step_scale) & (wanted > 0)
                 move = np.divide(gap, slope, out=np.zeros_like(gap), where=there)
                 shifts[axis - 1] = shifts[axis - 1] - np.clip(move, -reach, reach)
                 if (off < _STEP_CLOSE * rows[left]).all():
@@ -186,9 +186,9 @@ def _freedom(tables: Floats, scales: Floats) -> Floats:
     slopes = tables / (tables + scales.reshape(-1, *[1] * (tables.ndim - 1)))
     squares = slopes**2
     trace = sums(slopes)
-    free = trace + (tables.ndim - 2) * sums(squares) / np.maximum(trace, _LEAST)
+    free = trace + (tables.ndim - 2) * sums(squares) / np.maximum(trace, _NOTHING)
     for axis in range(1, tables.ndim):
         above, below = squares.sum(axis=axis), slopes.sum(axis=axis)
-        part = np.divide(above, below, out=np.zeros_like(above), where=below > _LEAST)
+        part = np.divide(above, below, out=np.zeros_like(above), where=below > _NOTHING)
         free -= sums(part) if part.ndim > 1 else part
     return np.maximum(free, 0.0)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsdk._checks import to_probability
-from dpsdk._records import evolve, field, frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers import truncated
 from dpsdk.accounting.prices.covering import covers
@@ -186,29 +186,18 @@ def divisor(rows: Rows) -> float:
     return float(max(rows or 1, 1))
 
 
-@frozen(eq=False)
 class Paid:
     """The runs of a spending, all of them paid when this is made, and made one by one."""
 
-    spending: Spending
-    kernel: Kernel
-    allowance: Allowance | None = field(init=False)
-    rows: Rows = field(init=False)
-    """The number of rows that a loss is the average of: the public one, or that of the rows inside
-    the domain, measured where that is paid for."""
-
-    @allowance.default
-    def _pay(self) -> Allowance | None:
-        cost = self.spending.cost.guarantees
-        return self.kernel.allowance(cost) if self.spending.parts else None
-
-    @rows.default
-    def _count(self) -> Rows:
-        known = self.kernel.facts.rows
-        if known is not None or "rows" not in self.spending.parts:
-            return known
-        counted = self.measure("rows")
-        return None if counted is None else counted.numbers
+    def __init__(self, spending: Spending, kernel: Kernel) -> None:
+        self.spending, self.kernel = spending, kernel
+        cost = spending.cost.guarantees
+        self.allowance: Allowance | None = kernel.allowance(cost) if spending.parts else None
+        self.rows: Rows = kernel.facts.rows
+        """The number of rows that a loss is the average of: the public one, or that of the rows
+        inside the domain, measured where that is paid for."""
+        if self.rows is None and (counted := self.measure("rows")):
+            self.rows = counted.numbers
 
     def measure(self, name: str, form: LinearForm | None = None) -> Measured | None:
         """Measure the form of a part, or another, with the noise of that part.

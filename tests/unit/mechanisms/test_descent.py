@@ -422,9 +422,7 @@ def test_steps_are_as_many_as_for_one_row_of_each_person(delta: str) -> None:
     form = query(LogisticLoss()).lower(DOMAIN)
     total = Budget("0.02" if delta == "0" else "0.002", delta)
     counts = [
-        NoisyDescent()
-        ._plan(form, Terms(facts(DOMAIN, rows=rows, unit_rows=each)), total)
-        .runs.count
+        NoisyDescent()._plan(form, Terms(facts(DOMAIN, rows=rows, unit_rows=each)), total)[0].count
         for rows, each in ((10_000, 1), (50_000, 5), (50_000, 1))
     ]
     assert counts[0] == counts[1] < counts[2]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from typing_extensions import override
 
 from dpsdk import Neighbors
-from dpsdk._records import frozen
 from dpsdk.cli.declare import Declared
 from dpsdk.cli.report import installed_version
 from dpsdk.cli.words import called, complain
@@ -93,7 +92,10 @@ def parser() -> argparse.ArgumentParser:
         "and labels are declared, from public knowledge; of a table only the first line is read, "
         "which names its columns.",
     )
-    _add(domain.add_argument, [*_DECLARATIONS, *_DOMAIN, *_TEXT])
+    for words, what in _DECLARATIONS.items():
+        count = "+" if words.startswith(("--binned", "--date", "--categorical")) else None
+        _add(domain.add_argument, words, what, action=_Declare, dest="declared", nargs=count)
+    _add_all(domain.add_argument, _DOMAIN | _TEXT)
     release = command(
         "release",
         "write tables of a file, for one budget or for one error",
@@ -104,9 +106,9 @@ def parser() -> argparse.ArgumentParser:
         "all of them or none. Without --ledger nothing is remembered between runs: each run spends "
         "a budget of its own.",
     )
-    _add(release.add_argument, _RELEASE)
+    _add_all(release.add_argument, _RELEASE, required=("--domain", "--out"))
     for title, options in _GROUPS.items():
-        _add(release.add_argument_group(title).add_argument, options)
+        _add_all(release.add_argument_group(title).add_argument, options)
     ledger = command(
         "ledger",
         "show what a ledger holds, or verify it",
@@ -115,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
-    _add(ledger.add_argument, _LEDGER)
+    _add_all(ledger.add_argument, _LEDGER)
     command(
         "plugins",
         "list what other distributions offer",
@@ -125,212 +127,141 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@frozen
-class _Option:
-    """An option, or an argument, and what argparse should know of it."""
+def _add_all(
+    add: Callable[..., object], options: Mapping[str, str], required: Sequence[str] = ()
+) -> None:
+    for words, what in options.items():
+        name = words.partition(" ")[0]
+        more = {"required": True} if name in required else {}
+        _add(add, words, what, **more, **_MORE.get(name, {}))
 
-    name: str
-    what: str
-    more: dict[str, Any]
 
-
-def _option(words: str, what: str, **more: Any) -> _Option:
-    """Describe an option by its name and metavars; without these and choices it is a switch."""
+def _add(add: Callable[..., object], words: str, what: str, **more: Any) -> None:
+    """Add an option by its name and metavars; without these and choices it is a switch."""
     name, *metavars = words.split()
     if metavars:
         more["metavar"] = metavars[0] if len(metavars) == 1 else tuple(metavars)
+        if more.get("dest") == "declared":
+            more["nargs"] = more["nargs"] or len(metavars)
     elif "choices" not in more:
         more["action"] = "store_true"
-    return _Option(name, what, more)
+    add(name, help=what.replace("PROGRAM", called()), **more)
 
 
-def _declaration(words: str, what: str, nargs: int | str) -> _Option:
-    return _option(words, what, action=_Declare, dest="declared", nargs=nargs)
+_PATHS = ("table", "--out", "--domain", "--check", "--table", "--about", "--key", "--anchor")
 
+_MORE: dict[str, dict[str, Any]] = {
+    **{name: {"type": _path} for name in _PATHS},
+    **{name: {"nargs": "+"} for name in ("--attributes", "--tables")},
+    "--delta": {"default": "0"},
+    "--beta": {"default": "0.05"},
+    "--unit-rows": {"default": "1"},
+    "--decimal": {"default": "."},
+    "--method": {"choices": ["auto", "local", "independent"], "default": "auto"},
+    "--neighbors": {"choices": [relation.value for relation in Neighbors]},
+    "--outside": {"choices": ["cell", "clip"], "default": "cell"},
+    "--format": {"choices": ["csv", "parquet"], "default": "csv"},
+    "--digits": {"choices": ["noise", "full"], "default": "noise"},
+}
+"""What argparse should know beside the words of an option."""
 
-def _add(add: Callable[..., object], options: Iterable[_Option]) -> None:
-    for option in options:
-        what = option.what.replace("PROGRAM", called())
-        add(option.name, help=what, **option.more)
+_LEDGER = {
+    "--key KEY": "a file that holds the ledger's key, and no more",
+    "--anchor ANCHOR": "the file of the ledger's anchor",
+    "--allow-network": "take a ledger on a network file system, whose locks cannot be relied on",
+    "--schema SCHEMA": "where a ledger on a server is (default dpsdk)",
+}  # fmt: skip
 
+_TEXT = {
+    "--encoding ENCODING": "how the table's text is encoded (default utf-8)",
+    "--delimiter DELIMITER": "the character between two columns; tab and space by name (default a "
+    "comma)",
+    "--strip": "drop white space around names and values",
+}  # fmt: skip
 
-_LEDGER = [
-    _option("--key KEY", "a file that holds the ledger's key, and no more", type=_path),
-    _option("--anchor ANCHOR", "the file of the ledger's anchor", type=_path),
-    _option(
-        "--allow-network", "take a ledger on a network file system, whose locks cannot be relied on"
-    ),
-    _option("--schema SCHEMA", "where a ledger on a server is (default dpsdk)"),
-]
+_DECLARATIONS = {
+    "--boolean NAME": "an attribute that is true or false",
+    "--integer NAME LOW HIGH": "whole numbers, both ends included",
+    "--binned NAME EDGE": "reals, cut into bins at these edges",
+    "--date NAME WORD": "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a "
+    "zone, if wanted",
+    "--categorical NAME LABEL": "one of these labels; one that begins with a dash in double "
+    "quotes, as '\"-x\"'",
+    "--other LABEL": "what all other values of the categorical before it become",
+}  # fmt: skip
 
-_TEXT = [
-    _option("--encoding ENCODING", "how the table's text is encoded (default utf-8)"),
-    _option(
-        "--delimiter DELIMITER",
-        "the character between two columns; tab and space by name (default a comma)",
-    ),
-    _option("--strip", "drop white space around names and values"),
-]
-
-_DECLARATIONS = [
-    _declaration("--boolean NAME", "an attribute that is true or false", 1),
-    _declaration("--integer NAME LOW HIGH", "whole numbers, both ends included", 3),
-    _declaration("--binned NAME EDGE", "reals, cut into bins at these edges", "+"),
-    _declaration(
-        "--date NAME WORD",
-        "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
-        "+",
-    ),
-    _declaration(
-        "--categorical NAME LABEL",
-        "one of these labels; one that begins with a dash in double quotes, as '\"-x\"'",
-        "+",
-    ),
-    _declaration("--other LABEL", "what all other values of the categorical before it become", 1),
-]
-
-_DOMAIN = [
-    _option("--out DOMAIN.json", "a new file to write", type=_path),
-    _option("--check DOMAIN.json", "a file to check", type=_path),
-    _option("--table TABLE.csv", "a table whose column names to check", type=_path),
-]
+_DOMAIN = {
+    "--out DOMAIN.json": "a new file to write",
+    "--check DOMAIN.json": "a file to check",
+    "--table TABLE.csv": "a table whose column names to check",
+}  # fmt: skip
 
 # All numbers are read as text, so that each is the decimal that was typed.
-_RELEASE = [
-    _option(
-        "table TABLE",
-        "the private table: a text file, unpacked if its name ends with .gz; or Parquet, if "
-        "its name ends with .parquet or it is a directory of such files",
-        type=_path,
-    ),
-    _option(
-        "--domain DOMAIN.json",
-        "the file of its domain, as PROGRAM domain makes it",
-        type=_path,
-        required=True,
-    ),
-    _option("--out DIR", "a new or empty directory", type=_path, required=True),
-    _option("--force", "write into DIR although it holds files"),
-    _option(
-        "--dry-run",
-        "say what would be released, at which price and how far off; read no row, charge "
-        "nothing and write nothing",
-    ),
-    _option("--rows N", "with --dry-run: how many rows the table has"),
-]
+_RELEASE = {
+    "table TABLE": "the private table: a text file, unpacked if its name ends with .gz; or "
+    "Parquet, if its name ends with .parquet or it is a directory of such files",
+    "--domain DOMAIN.json": "the file of its domain, as PROGRAM domain makes it",
+    "--out DIR": "a new or empty directory",
+    "--force": "write into DIR although it holds files",
+    "--dry-run": "say what would be released, at which price and how far off; read no row, charge "
+    "nothing and write nothing",
+    "--rows N": "with --dry-run: how many rows the table has",
+}  # fmt: skip
 
-_GROUPS = {
-    "which tables": [
-        _option("--marginals K", "attributes per table (default 2, or 1 where there is only one)"),
-        _option(
-            "--attributes NAME",
-            "tables of these attributes only (default all of the domain)",
-            nargs="+",
-        ),
-        _option(
-            "--tables NAME,NAME",
-            "these tables and no others, each by its attributes between commas; a name that has "
-            "a comma in double quotes",
-            nargs="+",
-        ),
-        _option("--counts", "counts of rows, not shares of them"),
-    ],
-    "error and price": [
-        _option(
-            "--error E",
-            "spend no more than it takes to have no entry off by more than this, such as 0.01 of "
-            "the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by "
-            "--epsilon",
-        ),
-        _option(
-            "--epsilon EPSILON", "the budget's epsilon; with --error what it may be at the most"
-        ),
-        _option("--delta DELTA", "the budget's delta (default 0)", default="0"),
-        _option(
-            "--beta BETA",
-            "the error bound may fail with this probability (default 0.05)",
-            default="0.05",
-        ),
-        _option(
-            "--method",
-            "fit tables one by one with a certificate (local), or add independent noise to each "
-            "(independent); auto, the default, fits them where their attributes have more than "
-            "2,097,152 cells together and delta is above 0, unless --error is given",
-            choices=["auto", "local", "independent"],
-            default="auto",
-        ),
-    ],
-    "whom the table protects": [
-        _option(
-            "--neighbors",
-            "which tables must look alike (default replace-one: the number of rows is public; "
-            "with --unit add-remove)",
-            choices=[relation.value for relation in Neighbors],
-        ),
-        _option("--unit-rows K", "no person has more rows (default 1)", default="1"),
-        _option("--max-rows N", "the table has no more rows than this"),
-        _option("--unit COLUMN", "protect persons, whose identifiers are in this column"),
-        _option("--max-rows-per-person M", "with --unit: keep at most M rows of a person"),
-        _option("--distinct", "with --unit: rows of a person that are alike count once"),
-    ],
-    "how the table is read": [
-        _option(
-            "--outside",
-            "values outside the domain: count nowhere (cell, the default), or move to the "
-            "nearest bound (clip)",
-            choices=["cell", "clip"],
-            default="cell",
-        ),
-        *_TEXT,
-        _option(
-            "--no-header",
-            "the first line is a row; the columns are the attributes of the domain, in order, or "
-            "what --columns says",
-        ),
-        _option("--columns NAME,NAME", "with --no-header: the names of all columns"),
-        _option("--dates FORM", "how dates are written, as %%d.%%m.%%Y (default ISO 8601)"),
-        _option(
-            "--decimal DECIMAL", "what stands before decimals, . or , (default .)", default="."
-        ),
-        _option(
-            "--thousands CHARACTER",
-            "what may stand between groups of three digits, as in 1,000 (default nothing)",
-        ),
-    ],
-    "how tables are written": [
-        _option(
-            "--format",
-            "how tables are written (default csv; parquet needs pyarrow)",
-            choices=["csv", "parquet"],
-            default="csv",
-        ),
-        _option(
-            "--digits",
-            "numbers in tables are rounded to what the noise leaves of them (noise, the default), "
-            "or have all their digits (full); release.json always has all",
-            choices=["noise", "full"],
-            default="noise",
-        ),
-        _option(
-            "--about FILE.toml",
-            "what only you know of the tables, such as who publishes them and under which "
-            "licence, for the files that describe them",
-            type=_path,
-        ),
-    ],
-    "what is remembered": [
-        _option("--name NAME", "what to call the table (default: its file name)"),
-        _option(
-            "--ledger FILE",
-            f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
-            "earlier ones left of it, or what --cap says",
-        ),
-        _option(
-            "--cap EPSILON",
-            "the budget that the ledger has for the table in all; this run then spends --epsilon "
-            "and --delta of it, or is refused",
-        ),
-        _option("--cap-delta DELTA", "the delta of --cap (default that of --delta)"),
-        *_LEDGER,
-    ],
-}
+_GROUPS: dict[str, dict[str, str]] = {
+    "which tables": {
+        "--marginals K": "attributes per table (default 2, or 1 where there is only one)",
+        "--attributes NAME": "tables of these attributes only (default all of the domain)",
+        "--tables NAME,NAME": "these tables and no others, each by its attributes between commas; "
+        "a name that has a comma in double quotes",
+        "--counts": "counts of rows, not shares of them",
+    },
+    "error and price": {
+        "--error E": "spend no more than it takes to have no entry off by more than this, such as "
+        "0.01 of the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by "
+        "--epsilon",
+        "--epsilon EPSILON": "the budget's epsilon; with --error what it may be at the most",
+        "--delta DELTA": "the budget's delta (default 0)",
+        "--beta BETA": "the error bound may fail with this probability (default 0.05)",
+        "--method": "fit tables one by one with a certificate (local), or add independent noise "
+        "to each (independent); auto, the default, fits them where their attributes have more "
+        "than 2,097,152 cells together and delta is above 0, unless --error is given",
+    },
+    "whom the table protects": {
+        "--neighbors": "which tables must look alike (default replace-one: the number of rows is "
+        "public; with --unit add-remove)",
+        "--unit-rows K": "no person has more rows (default 1)",
+        "--max-rows N": "the table has no more rows than this",
+        "--unit COLUMN": "protect persons, whose identifiers are in this column",
+        "--max-rows-per-person M": "with --unit: keep at most M rows of a person",
+        "--distinct": "with --unit: rows of a person that are alike count once",
+    },
+    "how the table is read": {
+        "--outside": "values outside the domain: count nowhere (cell, the default), or move to "
+        "the nearest bound (clip)",
+        **_TEXT,
+        "--no-header": "the first line is a row; the columns are the attributes of the domain, in "
+        "order, or what --columns says",
+        "--columns NAME,NAME": "with --no-header: the names of all columns",
+        "--dates FORM": "how dates are written, as %%d.%%m.%%Y (default ISO 8601)",
+        "--decimal DECIMAL": "what stands before decimals, . or , (default .)",
+        "--thousands CHARACTER": "what may stand between groups of three digits, as in 1,000 "
+        "(default nothing)",
+    },
+    "how tables are written": {
+        "--format": "how tables are written (default csv; parquet needs pyarrow)",
+        "--digits": "numbers in tables are rounded to what the noise leaves of them (noise, the "
+        "default), or have all their digits (full); release.json always has all",
+        "--about FILE.toml": "what only you know of the tables, such as who publishes them and "
+        "under which licence, for the files that describe them",
+    },
+    "what is remembered": {
+        "--name NAME": "what to call the table (default: its file name)",
+        "--ledger FILE": f"{_PLACE} that remembers the budget of the table called --name: this run "
+        "spends what earlier ones left of it, or what --cap says",
+        "--cap EPSILON": "the budget that the ledger has for the table in all; this run then "
+        "spends --epsilon and --delta of it, or is refused",
+        "--cap-delta DELTA": "the delta of --cap (default that of --delta)",
+        **_LEDGER,
+    },
+}  # fmt: skip

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import count
 from typing import SupportsIndex, overload
 
-from dpsdk._frames import Column, FrameLibrary, to_frame
+from dpsdk._frames import Column, Framed
 from dpsdk._html import html_of, page, table
 from dpsdk._lifetime import Lifetime
 from dpsdk._records import field, frozen
@@ -72,8 +72,12 @@ def _rounded(amount: Fraction) -> float:
         return math.inf
 
 
-class Receipts(tuple[Receipt, ...]):
-    """The costs of questions, in order of asking: a tuple of receipts that can be made a frame."""
+class Receipts(Framed, tuple[Receipt, ...]):
+    """The costs of questions, in order of asking: a tuple of receipts that can be made a frame.
+
+    Its columns are `query`, `mechanism`, `scope`, `request_id`, `cost` in words, `epsilon`, empty
+    where a run has no pure ε, `rho`, `answered` and `at`, in UTC.
+    """
 
     __slots__ = ()
 
@@ -86,21 +90,9 @@ class Receipts(tuple[Receipt, ...]):
             return Receipts(super().__getitem__(index))
         return super().__getitem__(index)
 
-    def to_frame(self, backend: FrameLibrary = "polars") -> object:
-        """The receipts as a data frame of a library of your choice, one a row, through narwhals.
-
-        Columns are `query`, `mechanism`, `scope`, `request_id`, `cost` in words, `epsilon`, empty
-        where a run has no pure ε, `rho`, `answered` and `at`, in UTC.
-
-        Raises
-        ------
-        InvalidArgument
-            If the library is another.
-        MissingExtra
-            If narwhals, which the extra `frames` installs, or that library itself is missing.
-        """
+    def _columns(self) -> dict[str, Column]:
         pure = [receipt.cost.epsilon for receipt in self]
-        columns = {
+        return {
             "query": Column([receipt.query for receipt in self], "text"),
             "mechanism": Column([receipt.mechanism for receipt in self], "text"),
             "scope": Column([receipt.scope for receipt in self], "text"),
@@ -111,7 +103,6 @@ class Receipts(tuple[Receipt, ...]):
             "answered": Column([receipt.answered for receipt in self], "truth"),
             "at": Column([receipt.at for receipt in self], "moment"),
         }
-        return to_frame(columns, backend)
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows: the newest."""

@@ -16,7 +16,6 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
-    Payment,
     Spent,
     Trusted,
 )
@@ -313,9 +312,10 @@ class ReleaseRecord:
         query = _settled(given, Query, facts, catalogue)
         asked = cast("Query[object, Form] | None", query.value)
         paid = release.payment
-        by = _Settled()
+        by = rules = _Settled()
         if paid is not None:
             by = _settled(paid.by, Mechanism, facts, catalogue, _LONGEST_MECHANISM)
+            rules = _settled(paid.composition, Composition, facts, catalogue)
         noise = ReleasedNoise.of(release.accuracy)
         return cls(
             query=release.query,
@@ -343,7 +343,7 @@ class ReleaseRecord:
             rho=release.cost.rho,
             joint=release.bound(beta),
             each=_each(release, beta),
-            composition=None if paid is None else _composition(paid, catalogue),
+            composition=cast("Composition | None", rules.value),
             budget=None if paid is None else paid.budget,
             before=None if paid is None else paid.before,
             after=None if paid is None else paid.after,
@@ -383,15 +383,6 @@ def _settled(
         return _Settled(kind.read(written, "$", codebook), digest)
     except (WireError, RecursionError):
         return _Settled(None, digest)
-
-
-def _composition(paid: Payment, catalogue: Catalogue) -> Composition | None:
-    """The composition of a payment, if it has a written form."""
-    try:
-        catalogue.kind_of(paid.composition, "$").write(paid.composition, "$", Codebook(catalogue))
-    except (WireError, RecursionError):
-        return None
-    return paid.composition
 
 
 def _moved(

@@ -18,24 +18,7 @@ __all__ = ["SAFE", "Column", "Kind", "array_column", "is_large", "kind_of_array"
 def require_columns(
     source: str, held: Sequence[str], wanted: Iterable[str], where: str = "", advice: str = ""
 ) -> None:
-    """Check that a table has exactly one column of each name that will be read.
-
-    Parameters
-    ----------
-    source, held
-        The table, and the names of its columns.
-    wanted
-        The names that are asked for. Other columns are of any name, and may share one.
-    where
-        Where the names stand, to say it in a refusal.
-    advice
-        What is said where a name lacks but is there with spaces around it.
-
-    Raises
-    ------
-    DataError
-        If a column lacks, or two have one name.
-    """
+    """Check that a table has exactly one column of each name that will be read."""
     for name in wanted:
         count = held.count(name)
         if count > 1:

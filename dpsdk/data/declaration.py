@@ -8,7 +8,7 @@ from dpsdk._checks import shown, to_count, to_name
 from dpsdk._records import field, frozen
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.matcher import Matcher
-from dpsdk.data.matching import matcher_of, require_known
+from dpsdk.data.matching import make_matcher, require_known
 from dpsdk.data.persons import PersonMatcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.unit import PrivacyUnit
@@ -177,7 +177,7 @@ class Declaration:
     def matchers(self) -> list[Matcher]:
         """Return what reads the column of each attribute, in order."""
         clip = self.outside == "clip"
-        return [matcher_of(one, self.texts, clip=clip) for one in self.domain.attributes]
+        return [make_matcher(one, self.texts, clip=clip) for one in self.domain.attributes]
 
     def person(self) -> PersonMatcher | None:
         """Return what reads the column of identifiers, if there is one."""
@@ -192,13 +192,7 @@ class Declaration:
             self.bars.told(rows, None, "rows")
 
     def facts(self, rows: int) -> Facts:
-        """Return what is public of a table of so many rows.
-
-        Raises
-        ------
-        InvalidArgument
-            If one person might have more rows than the table has, where that number is public.
-        """
+        """Return what is public of a table of so many rows."""
         public = self.has_public_rows
         # Whoever asked for an error on any row outside has none; all others may have some.
         limit = rows if public or self.limit is None else self.limit

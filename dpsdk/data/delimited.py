@@ -89,25 +89,7 @@ def read_delimited(
     complete: int = 0,
     tell: Callable[[int], object] = lambda _: None,
 ) -> list[Ints]:
-    """Return what each matcher makes of its column, line by line; -1 is outside, or nobody.
-
-    Parameters
-    ----------
-    path, wanted, matchers
-        The file, how it is cut, and what reads its columns.
-    limit
-        The most rows that are taken in.
-    complete
-        In the columns of so many matchers, from the first one on, every row must have a cell.
-    tell
-        Called with each number of rows that is a multiple of 2^16, once they were read. In between
-        it is not: how many rows a block holds depends on what is in them.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or it lacks a column, or has too many rows, or a row outside.
-    """
+    """Return what each matcher makes of its column, line by line; -1 is outside, or nobody."""
     try:
         with _opened(path) as file:
             return _Table(path, file, wanted, matchers).read(limit, complete, tell)

@@ -36,13 +36,7 @@ _ENOUGH = 32
 
 
 def require_narwhals() -> None:
-    """Import narwhals, here and not before.
-
-    Raises
-    ------
-    MissingExtra
-        If it is not installed.
-    """
+    """Import narwhals, here and not before."""
     try:
         import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
     except ImportError:

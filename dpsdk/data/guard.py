@@ -53,15 +53,7 @@ def _replaced(source: str, why: Callable[[Exception], str]) -> Generator[None]:
 
 
 def hidden(source: str) -> AbstractContextManager[None]:
-    """Replace errors of other authors while rows are read: their text may quote a value.
-
-    Raises
-    ------
-    MissingExtra
-        If a package is missing.
-    DataError
-        In place of any other error that is not of this package.
-    """
+    """Replace errors of other authors while rows are read: their text may quote a value."""
     return _replaced(source, lambda _: UNREADABLE)
 
 
@@ -69,13 +61,6 @@ def explained(source: str) -> AbstractContextManager[None]:
     """Give the reason of what fails before a row is read: names, types and queries are public.
 
     Errors of classes that are not known to be of that kind are hidden.
-
-    Raises
-    ------
-    MissingExtra
-        If a package is missing.
-    DataError
-        In place of any other error that is not of this package.
     """
     return _replaced(source, _reason)
 

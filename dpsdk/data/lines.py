@@ -35,13 +35,7 @@ _BYTEWISE = ("utf-8", "ascii", "iso8859-", "cp125")
 
 
 def to_encoding(encoding: str) -> str:
-    """Return the name of an encoding in whose bytes the line feed can be found.
-
-    Raises
-    ------
-    InvalidArgument
-        If there is none of this name, or not such a one.
-    """
+    """Return the name of an encoding in whose bytes the line feed can be found."""
     expected = "an encoding of text in which a line feed is the byte 10, or UTF-16"
     try:
         name = codecs.lookup(encoding).name

@@ -28,7 +28,7 @@ from dpsdk.domain.zones import offsets as offsets_of
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Array, Ints
 
-__all__ = ["DateMatcher", "matcher_of", "require_known"]
+__all__ = ["DateMatcher", "make_matcher", "require_known"]
 
 
 class _LabelMatcher(Matcher):
@@ -201,16 +201,11 @@ class DateMatcher(Matcher):
         return known
 
 
-def matcher_of(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matcher:
+def make_matcher(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matcher:
     """Return what finds the cells of an attribute.
 
     `clip` moves numbers, dates and times beyond the bounds to the nearest cell; what is neither
     stays outside.
-
-    Raises
-    ------
-    InvalidArgument
-        If the attribute is of a class of another author, whose methods would see values.
     """
     require_known(attribute)
     match attribute:
@@ -227,13 +222,7 @@ def matcher_of(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matche
 
 
 def require_known(attribute: Attribute) -> None:
-    """Check that an attribute is of a class of this package.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is of another one, also of one below these.
-    """
+    """Check that an attribute is of a class of this package."""
     kind = type(attribute)
     if kind not in (Boolean, Categorical, Integer, Binned, Date):
         expected = "made of Boolean, Categorical, Integer, Binned and Date"

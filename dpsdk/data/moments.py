@@ -82,11 +82,6 @@ def moment_reader(form: str) -> Callable[[str], Moment | None]:
 
     A form has %d, %m and %Y or %y, at most once each, and may have %H, %M, %S, %f and %z; zeros in
     front may be left out but for those of years and offsets. Nothing depends on a locale.
-
-    Raises
-    ------
-    InvalidArgument
-        If it is no such form.
     """
     parts: list[str] = []
     if isinstance(form, str):

@@ -22,13 +22,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def parquet_files(path: str) -> list[str]:
-    """Return the files that a path stands for, none of which is opened.
-
-    Raises
-    ------
-    DataError
-        If there are none.
-    """
+    """Return the files that a path stands for, none of which is opened."""
     if "://" in path:
         return [path]
     found = [path]
@@ -47,21 +41,6 @@ def parquet_frame(path: str, names: Sequence[str]) -> object:
 
     Folders such as "s=1" give their files a column s of texts. Integers of several widths are read
     in the widest.
-
-    Parameters
-    ----------
-    path
-        Of a file, of a directory, which is searched with all those inside it, or a pattern. An
-        address with a scheme, such as s3://, is given to the library as it is.
-    names
-        The columns that will be read. Others are of any type, and may lack in some files.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or a file lacks a column, or its type is another.
-    MissingExtra
-        If neither Polars nor DuckDB nor pyarrow is installed.
     """
     files, scan = parquet_files(path), _scanner(names, address="://" in path)
     parts: dict[tuple[object, ...], list[str]] = {}

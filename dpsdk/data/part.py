@@ -23,15 +23,7 @@ class Parts:
 
     @classmethod
     def by(cls, data: PrivateData, attribute: str) -> Parts:
-        """Return the parts of a table by an attribute.
-
-        Raises
-        ------
-        UnknownAttribute
-            If the table does not have it.
-        InvalidArgument
-            If a person may have several rows, since these may lie in several parts.
-        """
+        """Return the parts of a table by an attribute."""
         declared, setting = data.domain[attribute], public_facts(data)
         if setting.unit_rows > 1:
             expected = "1 in a table that is divided, as rows of one person may lie in many parts"
@@ -52,13 +44,7 @@ class Parts:
         return self.attribute.size
 
     def cell(self, label: Label) -> int:
-        """Return the number of the part with a label.
-
-        Raises
-        ------
-        UnknownLabel
-            If there is none.
-        """
+        """Return the number of the part with a label."""
         return self.attribute.index(label)
 
     def table(self, cell: int) -> PrivateData:

@@ -32,7 +32,7 @@ from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars, working
 from dpsdk.typing import Array
 
-__all__ = ["Collect", "Outside", "PrivateData", "table_of", "title_of"]
+__all__ = ["Collect", "Outside", "PrivateData", "table_of", "display_name"]
 
 
 @shows_half_made
@@ -526,14 +526,14 @@ collect, progress
         return True
 
 
-def title_of(data: PrivateData) -> str:
+def display_name(data: PrivateData) -> str:
     """The name of a table as it is shown: without the folder of the file that it is called by."""
     return data._title  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
 def table_of(counts: Counts, facts: Facts, whole: PrivateData, label: str) -> PrivateData:
     """Return some rows of a table as one of its own, whose name ends with a label."""
-    name, title = f"{whole.name}{label}", f"{title_of(whole)}{label}"
+    name, title = f"{whole.name}{label}", f"{display_name(whole)}{label}"
     return PrivateData._of_counts(counts, facts, name, title)  # pyright: ignore[reportPrivateUsage]
 
 

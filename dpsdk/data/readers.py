@@ -5,7 +5,7 @@ All of it may raise while values are at hand, so it is called through `attempt`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias, cast
 
@@ -25,14 +25,14 @@ from dpsdk.data.frames import (
 from dpsdk.data.guard import explained, hidden
 from dpsdk.data.histogram import Histogram, narrow
 from dpsdk.data.matcher import Matcher
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.moments import moment_column
 from dpsdk.data.parquet import parquet_frame
 from dpsdk.data.persons import kept_codes
 from dpsdk.data.texts import TextFormat, plain
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array, Bools, Floats, Ints
 
 __all__ = [
     "Parameters",
@@ -56,13 +56,19 @@ def read_columns(
     matchers, person = declared.matchers(), declared.person()
     every: list[Matcher] = matchers if person is None else [*matchers, person]
     found = _matched(source, columns, every)
-    codes = {one.name: one.encode(column) for one, column in zip(matchers, found, strict=False)}
-    for name, code in codes.items():
-        if declared.complete and (code < 0).any():
-            raise DataError(source, f"a value of {name!r} is outside the domain")
-    if person is not None and declared.unit is not None:
-        codes = kept_codes(codes, person, person.encode(found[-1]), declared.unit)
-    return _histogram(declared, codes)
+    pairs = zip(matchers, found, strict=False)
+    codes = ((one.name, _required(declared, source, one, column)) for one, column in pairs)
+    if person is None or declared.unit is None:
+        return _histogram(declared, codes)
+    whose = person.encode(found[-1])
+    return _histogram(declared, kept_codes(dict(codes), person, whose, declared.unit).items())
+
+
+def _required(declared: Declaration, source: str, matcher: Matcher, column: Column) -> Ints:
+    code = matcher.encode(column)
+    if declared.complete and (code < 0).any():
+        raise DataError(source, f"a value of {matcher.name!r} is outside the domain")
+    return code
 
 
 def read_file(declared: Declaration, source: str) -> Counts:
@@ -80,7 +86,7 @@ def read_file(declared: Declaration, source: str) -> Counts:
     named = {matcher.name: code for matcher, code in zip(matchers, codes, strict=False)}
     if person is not None and declared.unit is not None:
         named = kept_codes(named, person, codes[-1], declared.unit)
-    return _histogram(declared, named)
+    return _histogram(declared, named.items())
 
 
 def read_parquet(declared: Declaration, source: str) -> Counts:
@@ -107,26 +113,26 @@ def read_query(
 def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
     """Read the columns of a frame, in its engine where it has one."""
     require_narwhals()
-    from dpsdk.data.engine.keys import keys_of  # noqa: PLC0415  # needs narwhals
-    from dpsdk.data.engine.pushed import pushed_of_codes  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.keys import group_keys  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.pushed import count_in_engine  # noqa: PLC0415  # needs narwhals
     from dpsdk.data.engine.rows import all_rows, kept_rows  # noqa: PLC0415  # needs narwhals
-    from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
+    from dpsdk.data.engine.table import open_table  # noqa: PLC0415  # needs narwhals
 
     matchers, person = declared.matchers(), declared.person()
     with explained(source):
-        table = opened(frame, declared.columns, source)
+        table = open_table(frame, declared.columns, source, whole=person is not None)
         if person is not None:
             kind = kind_of_dtype(table.schema[person.name])
             if kind is not None and (problem := person.mismatch(kind)):
                 raise DataError(source, problem)
-        keys = keys_of(table, matchers)
+        keys = group_keys(table, matchers)
     with hidden(source):
         if person is None or declared.unit is None:
             rows = all_rows(table, keys)
         else:
             rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
         if declared.collect == "marginals":
-            pushed = pushed_of_codes(rows.table(), matchers)
+            pushed = count_in_engine(rows.table(), matchers)
             if declared.complete and pushed.outside:
                 raise DataError(source, "a row is outside the domain")
             return pushed
@@ -134,7 +140,7 @@ def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
     for name, code in codes.items():
         if declared.complete and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
-    return _histogram(declared, codes, counts)
+    return _histogram(declared, codes.items(), counts)
 
 
 def read_counts(
@@ -169,33 +175,18 @@ def read_counts(
 
 
 def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, Ints]:
-    """Return the cell numbers of public values along some attributes, -1 for those outside.
-
-    Parameters
-    ----------
-    columns
-        A mapping of names to arrays or lists, or a data frame; columns of other names are not read.
-    attributes
-        At least one. Values are read as a loader reads those of a table that is not clipped.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, of a type that nothing can be read from, or of another length.
-    MissingExtra
-        For a frame, if narwhals is not installed.
-    """
-    matchers = [matcher_of(attribute, TextFormat(), clip=False) for attribute in attributes]
+    """Return the cell numbers of public values along some attributes, -1 for those outside."""
+    matchers = [make_matcher(attribute, TextFormat(), clip=False) for attribute in attributes]
     if isinstance(columns, Mapping):
         named = cast("Mapping[str, Array | list[object]]", columns)
         found = _matched("the columns", named, matchers)
     else:
         require_narwhals()
-        from dpsdk.data.engine.table import opened  # noqa: PLC0415  # needs narwhals
+        from dpsdk.data.engine.table import open_table  # noqa: PLC0415  # needs narwhals
 
         with hidden("the frame"):
             names = [matcher.name for matcher in matchers]
-            frame = opened(columns, names).frame.collect()
+            frame = open_table(columns, names).frame.collect()
             found = [series_as_column(frame.get_column(name)) for name in names]
         _check("the frame", found, matchers)
     return {one.name: one.encode(column) for one, column in zip(matchers, found, strict=True)}
@@ -258,14 +249,19 @@ def _check(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) 
 
 
 def _histogram(
-    declared: Declaration, codes: Mapping[str, Ints], counts: Floats | None = None
+    declared: Declaration, codes: Iterable[tuple[str, Ints]], counts: Floats | None = None
 ) -> Histogram:
     domain = declared.domain
-    out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
-    for code in codes.values():
-        out |= code < 0
+    outside: list[Bools] = []
+    inside: dict[str, Array] = {}
+    # One after another, so that no two columns of wide numbers are held.
+    for name, code in codes:
+        outside.append(code < 0)
+        inside[name] = narrow(code, domain[name].size)
+        del code
+    out = np.logical_or.reduce(outside)
     places = np.flatnonzero(~out)
-    inside = {name: narrow(code, domain[name].size).take(places) for name, code in codes.items()}
+    inside = {name: code.take(places) for name, code in inside.items()}
     if counts is None:
         return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places))
     return Histogram(domain, inside, counts[places], int(counts[out].sum()))

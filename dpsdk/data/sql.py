@@ -25,14 +25,6 @@ def query_frame(connection: object, query: str, parameters: Parameters | None) -
     """Open a lazy frame over the rows of a query; it runs when they are counted.
 
     Afterwards the transaction, the settings and the time zone of the connection are what they were.
-
-    Raises
-    ------
-    InvalidArgument
-        If the connection is of no known kind, the query is no text, or a kind of connection that
-        takes no parameters got some.
-    MissingExtra
-        If the connection needs Ibis, and that is not installed.
     """
     if not isinstance(query, str):
         raise InvalidArgument("query", "a text in SQL", shown(query))

@@ -39,13 +39,7 @@ def in_engine(owner: object) -> bool:
 
 
 def public_facts(owner: object) -> Facts:
-    """The public facts about the counts of an owner, as they were when these were stored.
-
-    Raises
-    ------
-    Closed
-        If another process asks for what only one can read: before a charge, not after it.
-    """
+    """The public facts about the counts of an owner, as they were when these were stored."""
     counts, facts = _found(owner)
     if counts.process is not None and counts.process != os.getpid():
         raise Closed("a table of an engine in a forked process")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from dpsdk._checks import shown
-from dpsdk.data.private_data import title_of
+from dpsdk.data.private_data import display_name
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.session import Session
 
@@ -69,4 +69,4 @@ def to_items(x: object, expected: str) -> list[object]:
 def session_facts(session: Session) -> tuple[str, bool]:
     """Return the name of the table of a session, and whether its noise is private."""
     context = session._context  # pyright: ignore[reportPrivateUsage]  # of the package
-    return title_of(context.data), context.noise.private
+    return display_name(context.data), context.noise.private

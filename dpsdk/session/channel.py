@@ -13,7 +13,7 @@ from dpsdk._lifetime import Closable
 from dpsdk._records import shows_half_made
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.spent import Around
-from dpsdk.data.private_data import title_of
+from dpsdk.data.private_data import display_name
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import Form, LinearForm
 from dpsdk.kernel import Kernel
@@ -130,7 +130,7 @@ class Channel(Closable, Generic[F_contra]):
     ) -> Release[A]:
         context, measurement, paid = self._context, given.measurement, given.paid()
         trusted = self._trusted(paid.trusted)
-        table, by = title_of(context.data), context.by
+        table, by = display_name(context.data), context.by
         return Release(
             given.value,
             given.label,

@@ -10,7 +10,7 @@ import pytest
 from registry import CASES, OF_TWO_ROWS, Case
 
 from dpsdk import Neighbors, PrivacyUnit, PrivateData
-from dpsdk.data.engine.pushed import Pushed
+from dpsdk.data.engine.pushed import EngineCounts
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import Closed, PublicSizeRequired
 from dpsdk.testing import seeded
@@ -54,7 +54,7 @@ def test_a_release_is_the_same_by_either_mode(case, neighbors):
     frame = pl.DataFrame(columns_of(case))
     memory = PrivateData.from_frame(frame, case.domain, **given)
     engine = PrivateData.from_frame(frame, case.domain, collect="marginals", **given)
-    assert type(open_histogram(engine)) is Pushed
+    assert type(open_histogram(engine)) is EngineCounts
     assert outcome(case, memory) == outcome(case, engine)
 
 
@@ -76,5 +76,5 @@ def test_a_release_about_people_is_the_same_by_either_mode(case, distinct):
         PrivateData.from_frame(one, case.domain, collect=collect, unit=unit, max_rows=ROWS)
         for one, collect in ((frame.to_arrow(), "histogram"), (frame.lazy(), "marginals"))
     )
-    assert type(open_histogram(engine)) is Pushed
+    assert type(open_histogram(engine)) is EngineCounts
     assert outcome(case, memory) == outcome(case, engine)

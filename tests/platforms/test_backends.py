@@ -28,11 +28,11 @@ from dpsdk import (
     Neighbors,
     PrivateData,
 )
-from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.keys import group_keys
 from dpsdk.data.engine.rows import coded
-from dpsdk.data.engine.table import opened
+from dpsdk.data.engine.table import open_table
 from dpsdk.data.frames import series_as_column
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.sql import query_frame
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument
@@ -159,14 +159,14 @@ def asked(request, connection, query):
 def test_every_engine_gives_the_cells_of_every_other_door(engine):
     frame, expected, arrow = engine
     eager = nw.from_native(arrow)
-    opened_table = opened(frame, arrow.column_names)
+    opened_table = open_table(frame, arrow.column_names)
     wrong, pairs, tried = {}, [], 0
     for label, attribute in ATTRIBUTES.items():
         for column in expected:
             for clip in (False, True) if attribute.ordered else (False,):
-                matcher = matcher_of(evolve(attribute, name=column), TEXTS, clip=clip)
+                matcher = make_matcher(evolve(attribute, name=column), TEXTS, clip=clip)
                 with suppress(DataError):
-                    pairs.append((label, clip, matcher, keys_of(opened_table, [matcher])[0]))
+                    pairs.append((label, clip, matcher, group_keys(opened_table, [matcher])[0]))
     for start in range(0, len(pairs), 200):
         some = pairs[start : start + 200]
         made = [key.expression.alias(f"k{place}") for place, (*_, key) in enumerate(some)]
@@ -228,10 +228,10 @@ def test_odd_names_and_policies_are_the_same_in_every_engine(name, request, tmp_
         expected = cells(PrivateData.from_columns(columns, ODD, outside=outside))
         assert cells(PrivateData.from_frame(frames[0], ODD, outside=outside)) == expected
         matchers = [
-            matcher_of(attribute, TEXTS, clip=outside == "clip") for attribute in ODD.attributes
+            make_matcher(attribute, TEXTS, clip=outside == "clip") for attribute in ODD.attributes
         ]
-        lazy = opened(frames[0], list(ODD.names))
-        keys = keys_of(lazy, matchers)
+        lazy = open_table(frames[0], list(ODD.names))
+        keys = group_keys(lazy, matchers)
         found = coded(lazy, keys).collect()
         counted, counts, out = grouped(lazy, keys)
         assert counts.sum() + out == len(found) == 6
@@ -277,8 +277,8 @@ def test_enums_of_duckdb_are_texts(duckdb):
     )
     domain = Domain(Categorical("c", ["x", "y"]))
     assert cells(PrivateData.from_frame(relation, domain)) == ([2, 1], 1)
-    lazy = opened(relation, ["c"])
-    keys = keys_of(lazy, [matcher_of(domain["c"], TEXTS, clip=False)])
+    lazy = open_table(relation, ["c"])
+    keys = group_keys(lazy, [make_matcher(domain["c"], TEXTS, clip=False)])
     assert sorted(coded(lazy, keys).collect()["dpsdk_0"].to_list()) == [-1, 0, 0, 1]
 
 

@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 
 from dpsdk import Date, Domain, PrivateData
-from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.keys import group_keys
 from dpsdk.data.engine.rows import coded
-from dpsdk.data.engine.table import opened
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.engine.table import open_table
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError
@@ -78,9 +78,9 @@ def cell_of(attribute, value, clip):
 
 def found(frame, wanted):
     """The cells of every row of columns, by name, as an engine maps them in one scan."""
-    matchers = [matcher_of(attribute, TextFormat(), clip=clip) for attribute, clip in wanted]
-    table = opened(frame, ["row", *(matcher.name for matcher in matchers)])
-    keys = keys_of(table, matchers)
+    matchers = [make_matcher(attribute, TextFormat(), clip=clip) for attribute, clip in wanted]
+    table = open_table(frame, ["row", *(matcher.name for matcher in matchers)])
+    keys = group_keys(table, matchers)
     answer = coded(table, keys, keep=["row"]).collect().sort("row")
     codes = [answer.get_column(f"dpsdk_{place}").to_list() for place in range(len(keys))]
     grouped_codes, counts, outside = grouped(table, keys[:1])

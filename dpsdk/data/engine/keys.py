@@ -35,7 +35,7 @@ from dpsdk.data.texts import Number, TextFormat, printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
 
-__all__ = ["Key", "Values", "codes_of", "column_of_values", "keys_of"]
+__all__ = ["Key", "Values", "codes_of", "column_of_values", "group_keys"]
 
 Values: TypeAlias = "Sequence[object] | nw.Series[Any]"
 
@@ -46,6 +46,8 @@ class Key:
 
     name: str
     """Of the attribute, and of its column."""
+    size: int
+    """The number of cells."""
     expression: nw.Expr
     codes: Callable[[Values], Ints]
     """The cell numbers of values of the expression that came back; -1 is outside."""
@@ -55,14 +57,8 @@ class Key:
     """The cell of a value that is neither missing nor one of those that were listed."""
 
 
-def keys_of(table: Table, matchers: Sequence[Matcher]) -> list[Key]:
-    """Return the key of each matcher's column. No value is read.
-
-    Raises
-    ------
-    DataError
-        If a column is of a type that cannot match its attribute.
-    """
+def group_keys(table: Table, matchers: Sequence[Matcher]) -> list[Key]:
+    """Return the key of each matcher's column. No value is read."""
     for matcher in matchers:
         kind = kind_of_dtype(table.schema[matcher.name])
         if isinstance(table.schema[matcher.name], nw.Time) and table.in_engine:
@@ -147,7 +143,7 @@ def column_of_values(values: Values) -> Column:
 
 
 def _direct(matcher: Matcher, expression: nw.Expr) -> Key:
-    return Key(matcher.name, expression, codes_of, direct=True)
+    return Key(matcher.name, matcher.size, expression, codes_of, direct=True)
 
 
 def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
@@ -157,7 +153,7 @@ def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
             raise DataError(table.source, problem)
         return matcher.encode(held)
 
-    return Key(matcher.name, column, codes, direct=False, rest=matcher.rest)
+    return Key(matcher.name, matcher.size, column, codes, direct=False, rest=matcher.rest)
 
 
 def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
@@ -172,7 +168,7 @@ def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
         cells[missing] = -1
         return cells
 
-    return Key(matcher.name, moments.expression, codes, direct=False)
+    return Key(matcher.name, matcher.size, moments.expression, codes, direct=False)
 
 
 def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
@@ -182,7 +178,9 @@ def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
         texts = values.to_list() if isinstance(values, nw.Series) else values
         return matcher.encode(column_of_values([_number(text) for text in texts]))
 
-    return Key(matcher.name, column.cast(nw.String), codes, direct=False, rest=matcher.rest)
+    return Key(
+        matcher.name, matcher.size, column.cast(nw.String), codes, direct=False, rest=matcher.rest
+    )
 
 
 _SPELLING = TextFormat()

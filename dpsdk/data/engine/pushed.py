@@ -14,38 +14,24 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from dpsdk.data.counts import CachedCounts
-from dpsdk.data.engine.rows import code_name
+from dpsdk.data.engine.rows import code_name, packed, packed_runs
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
 from dpsdk.data.matcher import Matcher
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Pushed", "pushed_of_codes"]
+__all__ = ["EngineCounts", "count_in_engine"]
 
 _KEY, _COUNT = "dpsdk_key", "dpsdk_count"
 
-_KEY_LIMIT = 2**62
-"""Codes are packed into keys below this, so that engines compare few columns and return few."""
-
 
 @final
-class Pushed(CachedCounts):
+class EngineCounts(CachedCounts):
     """Counts of the rows of a snapshot, or of those in chosen cells of some attributes.
 
     What is asked of an engine follows from the names that are read, and from nothing private: one
     group-by a table, on these attributes alone. Tables are kept as those of a histogram in memory
     are. Records are asked for each time, since how many are there is private.
-
-    Parameters
-    ----------
-    sizes
-        The number of cells along each attribute, in the order of the domain.
-    snapshot
-        The codes of all rows.
-    counted
-        The number of rows and of those inside the domain, where these are known.
-    cells
-        The cells that rows must be in to be counted.
     """
 
     __slots__ = (
@@ -87,16 +73,16 @@ class Pushed(CachedCounts):
         """The number of rows outside the domain, or not in the chosen cells; private."""
         return self.rows - self._counted_inside()
 
-    def only(self, name: str, cell: int, *, keep_rows: bool) -> Pushed:
+    def only(self, name: str, cell: int, *, keep_rows: bool) -> EngineCounts:
         counted = (self._rows if keep_rows else None), None
-        part = Pushed(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
+        part = EngineCounts(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
         part._process = self._process
         return part
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         if not names:
             return [], np.array([float(self._counted_inside())])
-        runs = _runs([self._sizes[name] for name in names])
+        runs = packed_runs([self._sizes[name] for name in names])
         keys, counts = self._grouped(names, runs)
         # Engines return groups in any order.
         order = np.lexsort(keys[::-1])
@@ -123,11 +109,14 @@ class Pushed(CachedCounts):
         keys = [f"{_KEY}_{number}" for number in range(len(runs))]
 
         def plan(table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-            packed = [
-                self._packed(names[start:stop]).alias(key)
+            made = [
+                packed(
+                    [code_name(self._places[name]) for name in names[start:stop]],
+                    [self._sizes[name] for name in names[start:stop]],
+                ).alias(key)
                 for (start, stop), key in zip(runs, keys, strict=True)
             ]
-            chosen = self._chosen(table).select(*packed)
+            chosen = self._chosen(table).select(*made)
             return chosen.group_by(*keys).agg(nw.len().alias(_COUNT))
 
         found = self._ask(plan)
@@ -144,14 +133,6 @@ class Pushed(CachedCounts):
             self._inside = int(counts.sum())
         return self._inside
 
-    def _packed(self, names: Sequence[str]) -> nw.Expr:
-        key: nw.Expr | None = None
-        for name in names:
-            along = nw.col(code_name(self._places[name])).cast(nw.Int64)
-            key = along if key is None else key * self._sizes[name] + along
-        assert key is not None  # noqa: S101  # a run has a name
-        return key
-
     def _chosen(self, table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         for name, cell in self._cells:
             table = table.filter(nw.col(code_name(self._places[name])) == cell)
@@ -163,21 +144,15 @@ class Pushed(CachedCounts):
         return self._snapshot.ask(plan)
 
 
-def pushed_of_codes(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> Pushed:
-    """The counts of a frame of cell numbers, from one snapshot of it.
-
-    Raises
-    ------
-    InvalidArgument
-        If the engine of the frame can hold no snapshot.
-    """
+def count_in_engine(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> EngineCounts:
+    """The counts of a frame of cell numbers, from one snapshot of it."""
     sizes = {matcher.name: matcher.size for matcher in matchers}
     snapshot = snapshot_of(table, list(sizes.values()))
     if snapshot is None:
         engine = table.implementation.value
         expected = f'"histogram" for a frame of {engine}, of which no snapshot is taken'
         raise InvalidArgument("collect", expected, '"marginals"')
-    return Pushed(sizes, snapshot)
+    return EngineCounts(sizes, snapshot)
 
 
 def _whole(snapshot: Snapshot) -> tuple[int, int]:
@@ -188,16 +163,3 @@ def _whole(snapshot: Snapshot) -> tuple[int, int]:
     )
     counts = found[_COUNT].astype(np.int64)
     return int(counts.sum()), int(counts[found[_KEY].astype(bool)].sum())
-
-
-def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """The cuts of attributes into runs whose tables have so few cells that keys number them."""
-    runs: list[tuple[int, int]] = []
-    start, cells = 0, 1
-    for place, size in enumerate(sizes):
-        if cells * size > _KEY_LIMIT and place > start:
-            runs.append((start, place))
-            start, cells = place, 1
-        cells *= size
-    runs.append((start, len(sizes)))
-    return runs

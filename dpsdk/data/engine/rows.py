@@ -8,6 +8,7 @@ along an order, and single characters of texts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -38,11 +39,22 @@ from dpsdk.data.unit import PrivacyUnit
 from dpsdk.errors import DataError
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["Rows", "all_rows", "bounded", "code_name", "coded", "kept_rows"]
+__all__ = [
+    "Rows",
+    "all_rows",
+    "bounded",
+    "code_name",
+    "coded",
+    "kept_rows",
+    "packed",
+    "packed_runs",
+]
 
-_PERSON, _SALT, _REPEAT, _KEY, _PLACE, _COUNT = (
-    f"dpsdk_{name}" for name in ("person", "salt", "repeat", "key", "place", "rows")
+_PERSON, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
+    f"dpsdk_{name}" for name in ("person", "salt", "repeat", "key", "square", "place", "rows")
 )
+_PACK_LIMIT = 2**62
+"""Cells are packed into numbers below this, so that engines compare few columns."""
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
 """The characters that `strip` drops. Not every engine trims a text of more than blanks."""
 
@@ -119,11 +131,6 @@ def coded(table: Table, keys: Sequence[Key], keep: Sequence[str] = ()) -> nw.Laz
     For a key that is no cell number already, its distinct values are read and matched here, so a
     table is scanned twice. What a table that changes meanwhile holds in the second scan only
     is taken for a value that no attribute lists.
-
-    Raises
-    ------
-    DataError
-        If a column that is kept has a name that cell numbers have.
     """
     for name in keep:
         if name.casefold() in {code_name(place) for place in range(len(keys))}:
@@ -170,13 +177,7 @@ def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[Mapping[st
 def kept_rows(
     table: Table, keys: Sequence[Key], person: PersonMatcher, unit: PrivacyUnit, *, complete: bool
 ) -> Rows:
-    """Return the rows that are kept of persons.
-
-    Raises
-    ------
-    DataError
-        If the column of identifiers tells nobody apart, or a row lies outside that may not.
-    """
+    """Return the rows that are kept of persons."""
     known = table.frame.implementation
     # What Ibis has read comes as tables of pyarrow.
     backend = nw.Implementation.PYARROW if known.is_ibis() else known
@@ -196,13 +197,13 @@ def kept_rows(
     if not texts and not dtype.is_integer() and not (dtype.is_float() and known.is_polars()):
         held = "floats" if dtype.is_float() else "values of an unknown type"
         raise DataError(table.source, person.mismatch(held) or "")
-    columns = [code_name(place) for place in range(len(keys))]
+    columns, sizes = [code_name(place) for place in range(len(keys))], [key.size for key in keys]
     cells = coded(table, keys, [person.name])
     if complete:
         lowest = cells.select(*(nw.col(name).min() for name in columns)).collect()
         _check_inside(table, dict(zip(names, lowest.row(0), strict=True)))
     if table.compares_exactly:
-        kept = bounded(cells, columns, person.name, unit, strip=person.texts.strip)
+        kept = bounded(cells, columns, sizes, person.name, unit, strip=person.texts.strip)
         return Rows(names, kept, backend)
     if known.is_ibis() and dtype.is_integer() and not table.is_loose:
         # On its way through a frame, a column with a null would become one of floats.
@@ -224,6 +225,7 @@ def _check_inside(table: Table, least: Mapping[str, int | None]) -> None:
 def bounded(
     frame: nw.LazyFrame[Any],
     names: Sequence[str],
+    sizes: Sequence[int],
     column: str,
     unit: PrivacyUnit,
     *,
@@ -231,10 +233,14 @@ def bounded(
 ) -> nw.LazyFrame[Any]:
     """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1."""
     outside = nw.any_horizontal(*(nw.col(name) < 0 for name in names), ignore_nulls=False)
-    cells = [
-        nw.when(outside).then(nw.lit(-1)).otherwise(nw.col(name)).cast(nw.Int64).alias(name)
-        for name in names
-    ]
+    runs = packed_runs(sizes)
+    packs = [f"dpsdk_run_{number}" for number in range(len(runs))]
+    # A row outside has the number 0, whatever its cells.
+    numbers = [
+        nw.when(outside).then(nw.lit(0)).otherwise(packed(names[i:j], sizes[i:j]) + 1)
+        .cast(nw.Int64).alias(pack)
+        for (i, j), pack in zip(runs, packs, strict=True)
+    ]  # fmt: skip
     person = column_of(frame, column)
     if frame.collect_schema()[column].is_integer():
         there = ~person.is_null()
@@ -243,37 +249,76 @@ def bounded(
         person = person.str.replace_all(_AROUND, "") if strip else person
         # Before anything is made of it, as null is in no list.
         there = ~person.is_null() & ~person.is_in(sorted(MISSING))
-    rows = frame.filter(there).select(*cells, person.alias(_PERSON))
+    key = chosen(outside, _cell_part(names, outside=True), _cell_part(names)).alias(_KEY)
+    rows = frame.filter(there).select(*numbers, key, person.alias(_PERSON))
     # Nobody with so few rows can lose one, so there is nothing to choose.
     few = 1 if unit.distinct else unit.max_rows
     people = rows.group_by(_PERSON).agg(nw.len().alias(_COUNT))
     rows = rows.join(_salted(people, few), on=_PERSON)
-    repeat = nw.col(_PERSON).cum_count().over(_PERSON, *names, order_by=list(names))
+    repeat = nw.col(_PERSON).cum_count().over(_PERSON, *packs, order_by=packs)
     rows = rows.with_columns(repeat.cast(nw.Int64).alias(_REPEAT))
     if unit.distinct:
         rows = rows.filter(nw.col(_REPEAT) == 1)
-    rows = _keyed(rows, names)
-    place = nw.col(_PERSON).cum_count().over(_PERSON, order_by=[_KEY, *names, _REPEAT])
-    rows = rows.with_columns(place.cast(nw.Int64).alias(_PLACE))
-    return rows.filter(nw.col(_PLACE) <= unit.max_rows).select(*names)
-
-
-def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
-    powers = [pow(CELL_FACTOR, power, PRIME) for power in reversed(range(len(names) + 1))]
-    key = nw.lit(powers[0]).cast(nw.Int64) + _sum(
-        [
-            (nw.col(name) + 1) % PRIME * power % PRIME
-            for name, power in zip(names, powers[1:], strict=True)
-        ]
-    )
-    salt = nw.col(_SALT) * PERSON_FACTOR % PRIME
-    repeat = nw.col(_REPEAT) * REPEAT_FACTOR % PRIME
     # Step by step, since engines that are asked in SQL would write out each factor once a power.
-    rows = rows.with_columns(((key + salt + repeat) % PRIME).alias(_KEY))
-    square = "dpsdk_square"
-    rows = rows.with_columns((nw.col(_KEY) * nw.col(_KEY) % PRIME).alias(square))
-    fifth = nw.col(square) * nw.col(square) % PRIME * nw.col(_KEY) % PRIME
-    return rows.with_columns(fifth.alias(_KEY)).drop(square)
+    salt, again = nw.col(_SALT) * PERSON_FACTOR, nw.col(_REPEAT) * REPEAT_FACTOR
+    base = (nw.col(_KEY) + salt % PRIME + again % PRIME) % PRIME
+    rows = rows.with_columns(base.alias(_KEY))
+    rows = rows.with_columns((nw.col(_KEY) * nw.col(_KEY) % PRIME).alias(_SQUARE))
+    fifth = nw.col(_SQUARE) * nw.col(_SQUARE) % PRIME * nw.col(_KEY) % PRIME
+    # Of rows that are alike, any may come first.
+    place = nw.col(_PERSON).cum_count().over(_PERSON, order_by=[_KEY, *packs])
+    rows = rows.with_columns(fifth.alias(_KEY)).with_columns(place.cast(nw.Int64).alias(_PLACE))
+    kept = rows.filter(nw.col(_PLACE) <= unit.max_rows)
+    return kept.select(
+        *(
+            code.alias(name)
+            for (i, j), pack in zip(runs, packs, strict=True)
+            for name, code in zip(names[i:j], _unpacked(nw.col(pack), sizes[i:j]), strict=True)
+        )
+    )
+
+
+def packed_runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut attributes into runs of so few cells together that one number tells them apart."""
+    runs: list[tuple[int, int]] = []
+    start, cells = 0, 1
+    for place, size in enumerate(sizes):
+        if cells * size >= _PACK_LIMIT and place > start:
+            runs.append((start, place))
+            start, cells = place, 1
+        cells *= size
+    runs.append((start, len(sizes)))
+    return runs
+
+
+def packed(names: Sequence[str], sizes: Sequence[int]) -> nw.Expr:
+    """Return the number of a cell along some attributes, of columns with their cell numbers."""
+    number = nw.col(names[0]).cast(nw.Int64)
+    for name, size in zip(names[1:], sizes[1:], strict=True):
+        number = number * size + nw.col(name).cast(nw.Int64)
+    return number
+
+
+def _unpacked(number: nw.Expr, sizes: Sequence[int]) -> list[nw.Expr]:
+    """Return the cell numbers of a number from 1 on; of 0, each is -1."""
+    codes: list[nw.Expr] = []
+    stride = prod(sizes)
+    for size in sizes:
+        stride //= size
+        # No engine divides what is negative alike.
+        code = (number - 1) // stride % size if stride > 1 else (number - 1) % size
+        codes.append(nw.when(number > 0).then(code).otherwise(nw.lit(-1)).cast(nw.Int64))
+    return codes
+
+
+def _cell_part(names: Sequence[str], *, outside: bool = False) -> nw.Expr:
+    powers = [pow(CELL_FACTOR, power, PRIME) for power in reversed(range(len(names) + 1))]
+    terms = [
+        (nw.col(name).cast(nw.Int64) + 1) % PRIME * power % PRIME
+        for name, power in zip(names, powers[1:], strict=True)
+    ]
+    first = nw.lit(powers[0]).cast(nw.Int64)
+    return first if outside else first + _sum(terms)
 
 
 def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:

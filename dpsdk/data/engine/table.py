@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.data.columns import require_columns
 from dpsdk.data.sql import quoted
 from dpsdk.errors import DataError
 
-__all__ = ["Table", "column_of", "columns_read", "opened", "server_of"]
+__all__ = ["Table", "column_of", "columns_read", "open_table", "server_of"]
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
@@ -34,11 +34,14 @@ class Table:
         Those columns, in which texts are told apart by all their characters.
     schema
         Their types, resolved once.
+    whole
+        True if all rows of a frame of Polars are read, since some of each person are chosen here.
     """
 
     source: str
     frame: nw.LazyFrame[Any]
     schema: Mapping[str, nw.dtypes.DType]
+    whole: bool = False
 
     @property
     def in_engine(self) -> bool:
@@ -46,7 +49,9 @@ class Table:
         known = self.frame.implementation
         if known.is_polars():
             # It groups by no objects of Python.
-            return not any(isinstance(dtype, nw.Object) for dtype in self.schema.values())
+            return not self.whole and not any(
+                isinstance(dtype, nw.Object) for dtype in self.schema.values()
+            )
         return not (known.is_pandas_like() or known.is_pyarrow())
 
     @property
@@ -101,7 +106,14 @@ def columns_read(frame: nw.LazyFrame[Any]) -> Mapping[str, Sequence[object] | nw
     plain = native.select(
         **{f"c{place}": native[name] for place, name in enumerate(native.columns)}
     )
-    rows = cursor.execute(plain.compile()).fetchall()
+    connection = cursor.connection
+    factory = connection.text_factory
+    # What is no UTF-8 becomes a text that matches nothing, and lets no other row down.
+    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    try:
+        rows = cursor.execute(plain.compile()).fetchall()
+    finally:
+        connection.text_factory = factory
     return {name: [row[place] for row in rows] for place, name in enumerate(native.columns)}
 
 
@@ -123,15 +135,12 @@ def column_of(frame: nw.LazyFrame[Any], name: str) -> nw.Expr:
     return nw.col(name)
 
 
-def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Table:
+def open_table(
+    frame: object, names: Sequence[str], source: str = "the frame", *, whole: bool = False
+) -> Table:
     """Open the named columns of an eager or lazy frame, relation or table.
 
     Other columns may be of any type, and may repeat a name.
-
-    Raises
-    ------
-    DataError
-        If it is no frame, or lacks a column, or its engine takes two columns or texts for one.
     """
     native: Any = frame
     names = list(dict.fromkeys(names))
@@ -160,7 +169,7 @@ def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Ta
     require_columns(source, held, names)
     own = {name: schema[name] for name in names}
     chosen = lazy.select(*(column_of(lazy, name).alias(name) for name in names))
-    table = Table(source, chosen, own)
+    table = Table(source, chosen, own, whole)
     if table.in_engine and not lazy.implementation.is_polars():
         for name in names:
             # These engines read one of the two, and do not say which.
@@ -170,7 +179,7 @@ def opened(frame: object, names: Sequence[str], source: str = "the frame") -> Ta
                 raise DataError(source, f"columns {both} are one to its engine; rename them")
     loose = table.is_loose
     texts = [name for name, dtype in own.items() if loose or isinstance(dtype, nw.String)]
-    return Table(source, _without_collation(table, texts), own) if texts else table
+    return evolve(table, frame=_without_collation(table, texts)) if texts else table
 
 
 def _without_collation(table: Table, texts: Sequence[str]) -> nw.LazyFrame[Any]:

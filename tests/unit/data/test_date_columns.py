@@ -15,7 +15,7 @@ from tables_loaded import cells, from_bytes
 
 from dpsdk import Boolean, Categorical, Date, Domain, Integer, PrivateData
 from dpsdk.data.columns import Kind
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.moments import moment_of, read_moment
 from dpsdk.data.readers import read_codes
 from dpsdk.data.texts import TextFormat
@@ -203,7 +203,7 @@ def _matcher(unit, zone):
     if unit != "hour":
         low, high = low.date(), high.date()
     attribute = Date("c", low, high, unit=unit, zone=zone)
-    return attribute, matcher_of(attribute, TextFormat(), clip=False)
+    return attribute, make_matcher(attribute, TextFormat(), clip=False)
 
 
 @pytest.mark.thorough

@@ -20,10 +20,10 @@ from dpsdk import (
     PrivacyUnit,
     PrivateData,
 )
-from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.keys import group_keys
 from dpsdk.data.engine.rows import all_rows, coded
-from dpsdk.data.engine.table import opened
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.engine.table import open_table
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.readers import read_codes
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
@@ -49,9 +49,9 @@ def keys_over(frame, domain=DOMAIN, *, clip=False):
     names = frame.collect_schema().names() if isinstance(frame, pl.LazyFrame) else frame.columns
     names = getattr(frame, "column_names", names)
     beside = [name for name in ("row", "DPSDK_1") if name in names]
-    table = opened(frame, [*domain.names, *beside])
-    matchers = [matcher_of(each, TextFormat(), clip=clip) for each in domain.attributes]
-    return table, keys_of(table, matchers)
+    table = open_table(frame, [*domain.names, *beside])
+    matchers = [make_matcher(each, TextFormat(), clip=clip) for each in domain.attributes]
+    return table, group_keys(table, matchers)
 
 
 def test_a_lazy_table_is_scanned_once_and_only_counts_come_back():

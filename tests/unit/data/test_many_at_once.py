@@ -12,7 +12,7 @@ import dpsdk.data.lines as lines_module
 from dpsdk import Binned, Boolean, Categorical, Integer
 from dpsdk.data.columns import Column, Kind
 from dpsdk.data.delimited import FileFormat, read_delimited
-from dpsdk.data.matching import matcher_of
+from dpsdk.data.matching import make_matcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError
 from worlds import repeatable
@@ -50,7 +50,7 @@ def read(path, names, delimiter=",", encoding="utf-8", clip=False, **given):
     texts = TextFormat(**given)
     wanted = FileFormat(delimiter, encoding, strip=texts.strip)
     chosen = [one for one in ATTRIBUTES if one.name in names]
-    matchers = [matcher_of(one, texts, clip=clip) for one in chosen]
+    matchers = [make_matcher(one, texts, clip=clip) for one in chosen]
     try:
         found = read_delimited(str(path), wanted, matchers)
     except DataError as error:
@@ -108,7 +108,7 @@ TEXTS = ["F", "Male", "é", "\u0100", "\u2713", "\U0001f600", "", "a\0b", "ab", 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES, ids=repr)
 def test_arrays_of_texts_are_read_as_their_texts(attribute):
-    matcher = matcher_of(attribute, TextFormat(), clip=False)
+    matcher = make_matcher(attribute, TextFormat(), clip=False)
     for kept in (TEXTS, [text for text in TEXTS if len(text) < 20], ["F", "7"], [""], []):
         given = np.array(kept * 3, dtype=str)
         for array in (given, given[::-2], given.astype(given.dtype.newbyteorder())):

@@ -18,7 +18,7 @@ from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, Priv
 from dpsdk._locks import ExclusiveLock
 from dpsdk.data import counts as counts_module
 from dpsdk.data.engine import pushed
-from dpsdk.data.engine.pushed import Pushed
+from dpsdk.data.engine.pushed import EngineCounts
 from dpsdk.data.engine.snapshot import Snapshot, snapshot_of
 from dpsdk.data.vault import keep, open_histogram
 from dpsdk.errors import (
@@ -91,7 +91,7 @@ def same(one, other):
 def test_an_engine_counts_what_is_counted_in_memory(kind):
     memory = open_histogram(PrivateData.from_columns(COLUMNS, DOMAIN))
     engine = open_histogram(loaded(FRAMES[kind](COLUMNS)))
-    assert type(engine) is Pushed
+    assert type(engine) is EngineCounts
     same(memory, engine)
     assert memory.rows - memory.table(()) == engine.outside > 0
 
@@ -287,7 +287,7 @@ def test_a_connection_that_all_share_is_waited_for_and_refused_to_who_has_it():
     lock = ExclusiveLock("the connection of a table")
     snapshot = Snapshot(lambda: nw.from_native(frame.lazy()), lock)
     assert snapshot.ask(lambda table: table)["dpsdk_0"].tolist() == [0, 1, 1]
-    counts = Pushed({"age": 2}, snapshot, (3, 3))
+    counts = EngineCounts({"age": 2}, snapshot, (3, 3))
 
     def within():
         with pytest.raises(Exception, match="connection"):
@@ -324,7 +324,11 @@ def test_a_table_that_nobody_can_ask_is_freed_by_its_own_process_alone(monkeypat
     freed, frame = [], nw.from_native(pl.LazyFrame({"dpsdk_0": [0, 1]}))
     domain = Domain(Boolean("b"))
     data = PrivateData.from_columns({"b": [True, False]}, domain)
-    keep(data, Pushed({"b": 2}, Snapshot(lambda: frame, None, lambda: freed.append(1))), data.facts)
+    keep(
+        data,
+        EngineCounts({"b": 2}, Snapshot(lambda: frame, None, lambda: freed.append(1))),
+        data.facts,
+    )
     session = Session(data, Budget(1))
     part = session.partition("b")[True]
     del data, session
@@ -398,7 +402,7 @@ def test_records_come_in_one_order_whatever_an_engine_does():
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])
 def test_codes_that_are_missing_or_beyond_are_outside(kind):
     coded = {"dpsdk_0": [0, None, 5, -1, 1], "dpsdk_1": [1, 1, 1, 1, 0]}
-    counts = Pushed(
+    counts = EngineCounts(
         {"a": 5, "b": 2}, snapshot_of(nw.from_native(FRAMES[kind](coded)).lazy(), [5, 2])
     )
     assert counts.rows == 5
@@ -411,7 +415,7 @@ def test_a_mode_that_there_is_not_is_refused():
         with pytest.raises(InvalidArgument, match='"histogram" or "marginals"'):
             PrivateData.from_frame(pl.DataFrame(COLUMNS), DOMAIN, collect=mode)
     data = PrivateData.from_frame(pl.DataFrame(COLUMNS), DOMAIN, collect="marginals")
-    assert type(open_histogram(data)) is Pushed
+    assert type(open_histogram(data)) is EngineCounts
 
 
 def test_an_engine_without_snapshots_is_refused_by_the_other_mode(monkeypatch):

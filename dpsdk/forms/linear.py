@@ -117,6 +117,8 @@ class LinearForm(Form):
     @property
     def lattice_nbytes(self) -> int:
         """Roughly how many bytes it takes on a lattice, with products that are multiplied out."""
+        if self.integral:
+            return self.nbytes
         pairs = zip(self._joined, self.blocks, strict=True)
         return self.nbytes + sum([own.nbytes for (own, _), block in pairs if own is not block])
 

@@ -168,6 +168,12 @@ def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argumen
     return value if type(value) is bool else to_flag("normalized", value)
 
 
+_SHARE = (
+    "a share of the rows needs their number, which is private here; "
+    "ask for a count with normalized=False"
+)
+
+
 class CountingQuery(LinearQuery[A_co]):
     """A linear query that is a share of the rows, or, with `normalized=False`, a count of them.
 
@@ -180,18 +186,13 @@ class CountingQuery(LinearQuery[A_co]):
 
     def check(self, facts: Facts, /) -> None:
         if self.normalized and facts.rows is None:
-            raise PublicSizeRequired(
-                str(self),
-                "a share of the rows needs their number, which is private here; "
-                "ask for a count with normalized=False",
-            )
+            raise PublicSizeRequired(str(self), _SHARE)
 
     def scale(self, facts: Facts, /) -> float:
         if not self.normalized:
             return 1.0
         if facts.rows is None:
-            self.check(facts)  # which raises
-            return 1.0
+            raise PublicSizeRequired(str(self), _SHARE)
         return 1.0 / facts.rows
 
     def constrained(

@@ -223,7 +223,8 @@ class Workload(LinearQuery[Answers[A_co]]):
     queries: tuple[Query[A_co, LinearForm], ...]
     _parts: dict[Domain, tuple[int, ...]] = field(eq=False)
     _depth: int = field(eq=False)
-    _linear: bool = field(eq=False)
+    _lifted: tuple[LinearQuery[A_co], ...] = field(eq=False)
+    """The queries, each able to say what its raw numbers are worth."""
 
     def __init__(self, queries: Iterable[Query[A_co, LinearForm]]) -> None:
         if not isinstance(queries, Iterable):
@@ -231,10 +232,11 @@ class Workload(LinearQuery[Answers[A_co]]):
         kept = tuple(queries)
         if not kept:
             raise InvalidArgument("queries", "at least one query", "none")
-        depth = 1
+        depth, lifted = 1, list[LinearQuery[A_co]]()
         for query in kept:
             if not isinstance(query, Query):
                 raise InvalidArgument("queries", "queries", shown(query))
+            lifted.append(query if isinstance(query, LinearQuery) else OfRawNumbers(query))
             if isinstance(query, Workload):
                 depth = max(depth, 1 + cast("Workload[object]", query)._depth)
         if depth > _DEEPEST:
@@ -243,8 +245,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         object.__setattr__(self, "queries", kept)
         object.__setattr__(self, "_parts", {})
         object.__setattr__(self, "_depth", depth)
-        linear = all(isinstance(query, LinearQuery) for query in kept)
-        object.__setattr__(self, "_linear", linear)
+        object.__setattr__(self, "_lifted", tuple(lifted))
 
     @property
     def advice(self) -> str:
@@ -263,16 +264,6 @@ class Workload(LinearQuery[Answers[A_co]]):
             "a mean of few rows may be anything, and errors(beta) of a release bounds each by "
             f"itself; sums of all groups, with Sum(..., where=), and Marginal({groups.pop()!r}) "
             "have bounds beforehand, and one Workload of them costs one price"
-        )
-
-    @property
-    def _lifted(self) -> tuple[LinearQuery[A_co], ...]:
-        """The queries, each able to say what its raw numbers are worth."""
-        if self._linear:
-            return cast("tuple[LinearQuery[A_co], ...]", self.queries)
-        return tuple(
-            query if isinstance(query, LinearQuery) else OfRawNumbers(query)
-            for query in self.queries
         )
 
     def check(self, facts: Facts, /) -> None:

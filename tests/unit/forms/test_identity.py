@@ -292,6 +292,8 @@ def test_gaps_are_told_by_their_form_their_numbers_and_their_kind():
     above, numeric = Above(Count(), 0.5).lower(SMALL), NumericAbove(Count(), 0.5).lower(SMALL)
     assert above.identity != numeric.identity
     assert above.identity == Above(Threshold("age", 99), 0.5).lower(SMALL).identity
+    count = GapForm(LinearForm(Domain(Boolean("a")), [Kronecker((), ())]), [0.5], [0.0])
+    assert count.identity.hex().startswith("300f5fcd314e773b4aa47515addf6c0c")
 
 
 WRITTEN = "082f3b5c1ef564f7aa438cf46454ee77335cf89c559abec1d181871e0d4a85d2"

@@ -21,8 +21,8 @@ from dpsdk.data.texts import (
     nearest_float,
 )
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
+from dpsdk.domain.attributes import normal
 from dpsdk.domain.calendar import DAY, UNITS
-from dpsdk.domain.spelling import normal
 from dpsdk.domain.zones import Offsets
 from dpsdk.domain.zones import offsets as offsets_of
 from dpsdk.errors import InvalidArgument

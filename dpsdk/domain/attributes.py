@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,6 @@ from dpsdk.codec import (
     check_spread,
     written,
 )
-from dpsdk.domain.spelling import normal, printed, require_different, to_text
 from dpsdk.errors import DomainError, InvalidArgument, UnknownLabel
 from dpsdk.typing import Label
 
@@ -41,12 +41,54 @@ __all__ = [
     "Categorical",
     "Integer",
     "JSONValue",
+    "normal",
+    "require_different",
     "to_attribute_name",
 ]
 
 JSONValue: TypeAlias = (
     "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
 )
+
+
+def normal(text: str) -> str:
+    """A text in Unicode's normal form NFC, in which texts are compared."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def to_text(parameter: str, value: str, expected: str) -> str:
+    """A text of no other class; refused where no file could hold it, as half a surrogate pair."""
+    text = str.__str__(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidArgument(parameter, expected, ascii(text[:60])) from None
+    return text
+
+
+def printed(text: str) -> str:
+    """The text as a reader sees it: texts that agree in this look alike on a page."""
+    text = normal(text)
+    if not text.isprintable():
+        text = normal("".join(filter(_is_seen, text)))
+    return " ".join(text.split())
+
+
+def _is_seen(character: str) -> bool:
+    # The two joiners of scripts change how the letters beside them look.
+    seen = character.isspace() or character in "\u200c\u200d"
+    return seen or unicodedata.category(character) not in {"Cc", "Cf"}
+
+
+def require_different(parameter: str, texts: Iterable[str]) -> None:
+    """Refuse texts of which two look alike."""
+    known: dict[str, str] = {}
+    for text in texts:
+        look = printed(text)
+        if look in known:
+            both = f"{known[look][:40]!a} and {text[:40]!a}"
+            raise InvalidArgument(parameter, "texts that also look different", both)
+        known[look] = text
 
 
 def to_attribute_name(value: str) -> str:

@@ -27,8 +27,7 @@ from dpsdk.codec import (
     to_plain,
     written,
 )
-from dpsdk.domain.attributes import ATTRIBUTE, Attribute
-from dpsdk.domain.spelling import require_different
+from dpsdk.domain.attributes import ATTRIBUTE, Attribute, require_different
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
 from dpsdk.typing import Label, Record
 

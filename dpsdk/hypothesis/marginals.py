@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsdk._identity_map import IdentityMap
 from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm
-from dpsdk.forms.products import Products
+from dpsdk.forms.boxes import Products
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.layout import function_of
 from dpsdk.typing import Floats, Ints

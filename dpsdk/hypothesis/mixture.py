@@ -15,8 +15,7 @@ from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Block, Kronecker, LinearForm
-from dpsdk.forms.boxes import Boxes
-from dpsdk.forms.products import Products
+from dpsdk.forms.boxes import Boxes, Products
 from dpsdk.hypothesis.distribution import Distribution, check_domain, reached, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Seed, Streams, to_key

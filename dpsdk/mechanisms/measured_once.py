@@ -13,7 +13,7 @@ from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Block
-from dpsdk.forms.narrow import narrowed
+from dpsdk.forms.linear import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Request, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import HasTotal, check_linear

@@ -14,8 +14,8 @@ from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.forms import Boxes, Dense, FormBlock, Identity, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.blocks import Block, every_cell
+from dpsdk.forms.boxes import Products
 from dpsdk.forms.factors import Factor, to_weights
-from dpsdk.forms.products import Products
 from dpsdk.forms.ranges import Ranges
 from dpsdk.mechanisms.linear_accuracy import Combination
 from dpsdk.typing import Floats

@@ -14,7 +14,7 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
-from dpsdk.forms.narrow import narrowed
+from dpsdk.forms.linear import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace

@@ -15,7 +15,7 @@ from dpsdk.codec import NUMBER, Choice, ListOf, Member, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
-from dpsdk.forms.narrow import narrowed
+from dpsdk.forms.linear import narrowed
 from dpsdk.kernel import GaussianNoise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import NO, QUERY, TOTAL, forms_of, to_workload

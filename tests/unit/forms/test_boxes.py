@@ -10,9 +10,8 @@ import dpsdk.forms.corners as module
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, sensitivity
-from dpsdk.forms.boxes import Boxes, worth_boxing
+from dpsdk.forms.boxes import Boxes, Products, worth_boxing
 from dpsdk.forms.corners import Corners
-from dpsdk.forms.products import Products
 from worlds import Records, facts
 
 pytestmark = pytest.mark.thorough

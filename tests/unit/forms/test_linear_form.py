@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from random_forms import random_domain, random_form
 
+import dpsdk.forms.boxes as products_module
 import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
-import dpsdk.forms.products as products_module
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import (

@@ -17,7 +17,7 @@ from dpsdk.forms import (
     Toeplitz,
     Weights,
 )  # fmt: skip
-from dpsdk.forms.narrow import narrowed
+from dpsdk.forms.linear import narrowed
 
 DOMAIN = Domain(Integer("a", 0, 0), Integer("b", 0, 2), Integer("c", 0, 0))
 SINGLE = [Identity(1), Prefix(1), Range(1, 0, 1), Range(1, 0, 0), Groups(1, 1), Residual(1),

@@ -51,10 +51,7 @@ _FORKED = "a kernel in a forked process"
 
 @final
 class Access:
-    """The table, odometer and source of noise that the primitives of one kernel share.
-
-    It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
-    """
+    """What the primitives of one kernel share. A kernel does not hand it out."""
 
     question: Question | None = None
     """The question that is worked on, where there is one."""

@@ -65,10 +65,7 @@ class PreparedForm:
         return cast("V", known)
 
     def sensitivity(self, power: int) -> Sensitivity:
-        """How far the rows of one person can move the answers, before weights are on a lattice.
-
-        In the norm of that power, which alone is searched for.
-        """
+        """How far one person can move the answers, off the lattice, in the norm of that power."""
         return self.once(
             ("sensitivity", power), lambda: sensitivity_of(self.form, self.facts, power=power)
         )

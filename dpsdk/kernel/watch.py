@@ -196,10 +196,7 @@ def run_share(run: int, runs: int) -> float:
 
 @frozen
 class RunAccuracy(HalfWidths):
-    """How much larger than its threshold a gap called "below" in one run may be, in rows.
-
-    One bound for all of the run's gaps.
-    """
+    """How much larger than its threshold any gap called "below" in one run may be, in rows."""
 
     parameters: Watching
     facts: Facts

@@ -85,15 +85,14 @@ class Exponentials:
     def floor(self, word: int, numerator: int, denominator: int) -> int:
         """The integer below E · numerator / denominator, for the E of an unbounded word."""
         precision = self.precision
-        unit = denominator << precision
-        # Quotients moved up to one length take one time, which so says nothing of them.
-        whole, rest = divmod(word * numerator + (unit << _UP), unit)
-        while rest + numerator > unit:
+        while True:
+            unit = denominator << precision
+            # Quotients moved up to one length take one time, which so says nothing of them.
+            whole, rest = divmod(word * numerator + (unit << _UP), unit)
+            if rest + numerator <= unit:
+                return whole - (1 << _UP)
             word = self._longer(word, precision)
             precision += _MORE
-            unit <<= _MORE
-            whole, rest = divmod(word * numerator + (unit << _UP), unit)
-        return whole - (1 << _UP)
 
     def reaches(self, word: int, numerator: int, denominator: int) -> bool:
         """True if E >= numerator / denominator, for the E of an unbounded word."""
@@ -202,7 +201,7 @@ class _Coin:
     for wide laws three of four are kept, of others nearly half at least.
     """
 
-    __slots__ = ("_denominator", "_over", "_step", "scale", "variance")
+    __slots__ = ("_over", "_step", "scale", "variance")
 
     def __init__(self, numerator: int, denominator: int) -> None:
         self.variance = numerator, denominator

@@ -57,10 +57,7 @@ class Work:
 
 
 class Sampler(ABC):
-    """An exact sampler for one kind of workload over one domain, on the terms of one draw.
-
-    It is made of public facts only, and a frozen value; each call of `draw` draws anew.
-    """
+    """An exact sampler for one kind of workload on the terms of one draw, of public facts only."""
 
     __slots__ = ()
 
@@ -129,10 +126,7 @@ class Sampler(ABC):
 
     @property
     def bound(self) -> DrawBound:
-        """How far a count may be from its share of the database, scaled to the table.
-
-        Where the number of rows is private, it is that of the largest table.
-        """
+        """How far a count may be from its share of the database, scaled to the largest table."""
         rows = max(1, self.terms.setting.row_limit)
         return DrawBound(self.family, self.terms.size, self.rate, rows, self.unit, self.bias)
 

@@ -13,7 +13,6 @@ import numpy as np
 from dpsdk._checks import shown, to_count, to_finite
 from dpsdk._records import define, evolve, field, frozen
 from dpsdk.codec import INTEGER, NUMBER, written
-from dpsdk.domain import Domain
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix
 from dpsdk.kernel.draw_database.atoms import Atoms, Counting
@@ -30,7 +29,7 @@ from dpsdk.kernel.draw_database.enumeration import Enumeration
 from dpsdk.kernel.draw_database.intervals import Intervals
 from dpsdk.kernel.draw_database.structured import Part, Structured
 from dpsdk.kernel.draw_database.thresholds import Axis, Thresholds
-from dpsdk.typing import Real
+from dpsdk.typing import Ints, Real
 
 __all__ = [
     "Limits",
@@ -45,10 +44,11 @@ __all__ = [
 _READ_LIMIT = 2**22
 """Factors of more weights than this are not read through."""
 
-_Span: TypeAlias = tuple[str, int, tuple[int, int] | None]
-
 _GROUP_LIMIT = 2**18
 """More groups than this are not gone through."""
+
+_Ends: TypeAlias = tuple[int, int]
+_Span: TypeAlias = tuple[str, int, _Ends | None]
 
 
 def recognised(form: LinearForm, terms: DrawTerms) -> Sampler | None:
@@ -58,11 +58,43 @@ def recognised(form: LinearForm, terms: DrawTerms) -> Sampler | None:
     so they are drawn as these, unless they are thresholds or disjoint. None stands for any other
     workload.
     """
-    asked = _Asked(form.domain)
+    whole, tables, known = False, set[tuple[_Span, ...]](), dict[str, _Ranges]()
     for block in form.blocks:
-        if not isinstance(block, Kronecker) or not asked.take(block):
+        if not isinstance(block, Kronecker) or block.scale != 1.0:
             return None
-    return asked.sampler(terms)
+        factors = [factor.simplified() for factor in block.factors]
+        pairs = [
+            (name, factor)
+            for name, factor in zip(block.names, factors, strict=True)
+            if factor.span != slice(0, factor.size)
+        ]
+        if len(pairs) == 1:
+            ((name, factor),) = pairs
+            if not known.setdefault(name, _Ranges(form.domain[name].size)).take(factor):
+                return None
+        elif pairs:
+            spans = [span for name, factor in pairs if (span := _span(name, factor)) is not None]
+            if len(spans) < len(pairs):
+                return None
+            tables.add(tuple(spans))
+        whole |= not pairs
+    for asked in known.values():
+        whole |= asked.settle()
+    names, shape = form.domain.names, form.domain.shape
+    axes = {name: asked for name, asked in known.items() if asked.asks}
+    if tables and (axes or len(tables) > 1):
+        return None
+    parts: list[Part | None] = [Cells(tuple(_side(*span) for span in spans)) for spans in tables]
+    parts += [asked.part(name) for name, asked in axes.items()]
+    if len(parts) == 1 and parts[0] is None:
+        ((name, asked),) = axes.items()
+        return Intervals.of(names, shape, terms, asked.axis(name))
+    found = tuple(part for part in parts if part is not None)
+    if not found or len(found) < len(parts):
+        return None
+    kind = "thresholds" if isinstance(found[0], Thresholds) else "cells"
+    kind = "marginals" if len(found) > 1 else kind
+    return Structured(kind, names, shape, terms, found, whole)
 
 
 @define
@@ -72,33 +104,32 @@ class _Ranges:
     size: int
     every_cell: bool = False
     every_prefix: bool = False
-    some: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
+    some: set[_Ends] = field(factory=set[_Ends])
 
     def take(self, factor: Factor) -> bool:
-        """Add the functions of a factor; False if they are no ranges."""
+        """Add the functions of a factor; False if they are no ranges, or too many."""
         if factor == Identity(self.size):
             self.every_cell = True
         elif factor == Prefix(self.size):
             self.every_prefix = True
-        elif (ranges := factor.ranges) is None:
-            read = _read(factor)
-            self.some.update(read or ())
-            return read is not None
-        elif factor.rows > _GROUP_LIMIT:
-            return False
         else:
+            found = factor.ranges
+            many = found is not None and factor.rows > _GROUP_LIMIT
+            ranges = _read(factor) if found is None else found
+            if many or ranges is None:
+                return False
             self.some.update(zip(*[ends.tolist() for ends in ranges], strict=True))
         return True
 
     def settle(self) -> bool:
-        """Leave out what is empty or everything; whether everything was asked."""
+        """Leave out what is empty, everything, or asked already; whether everything was asked."""
         everything = (0, self.size) in self.some or self.every_prefix
         everything |= self.every_cell and self.size == 1
-        self.some = {(a, b) for a, b in self.some if a < b and (a, b) != (0, self.size)}
-        if self.every_cell:
-            self.some = {(a, b) for a, b in self.some if b > a + 1}
-        if self.every_prefix:
-            self.some = {(a, b) for a, b in self.some if a > 0}
+        self.some = {
+            (start, stop)
+            for start, stop in self.some - {(0, self.size)}
+            if stop > start + self.every_cell and (start > 0 or not self.every_prefix)
+        }
         if self.size == 1:
             self.every_cell = self.every_prefix = False
         return everything
@@ -116,69 +147,16 @@ class _Ranges:
 
     def part(self, name: str) -> Part | None:
         """The part of these functions, unless they cross."""
-        axis = self.axis(name)
-        if not self.every_cell and all(start == 0 for start, _ in self.some):
+        axis, ordered = self.axis(name), sorted(self.some)
+        if not self.every_cell and all(start == 0 for start, _ in ordered):
             return Thresholds(axis)
-        if self.every_prefix or (self.every_cell and self.some):
+        if self.every_prefix or (self.every_cell and ordered):
             return None
-        ordered = sorted(self.some)
         if any(stop > start for (_, stop), (start, _) in pairwise(ordered)):
             return None
         whole = self.every_cell or len(ordered) == axis.pieces
         starts = np.array([start for start, _ in ordered])
         return Cells((Side(axis, None if whole else axis.locate(starts)),))
-
-
-@define
-class _Asked:
-    """The questions that the blocks of a form ask."""
-
-    domain: Domain
-    whole: bool = False
-    table: tuple[_Span, ...] | None = None
-    ranges: dict[str, _Ranges] = field(factory=dict[str, _Ranges])
-
-    def take(self, block: Kronecker) -> bool:
-        """Add the functions of a block; False if they have no structure that is known here."""
-        factors = [factor.simplified() for factor in block.factors]
-        pairs = [
-            (name, factor)
-            for name, factor in zip(block.names, factors, strict=True)
-            if factor.span != slice(0, factor.size)
-        ]
-        if block.scale != 1.0:
-            return False
-        if not pairs:
-            self.whole = True
-            return True
-        if len(pairs) == 1:
-            ((name, factor),) = pairs
-            known = self.ranges.setdefault(name, _Ranges(self.domain[name].size))
-            return known.take(factor)
-        spans = tuple(_span(name, factor) for name, factor in pairs)
-        if None in spans or self.table not in (None, spans):
-            return False
-        self.table = cast("tuple[_Span, ...]", spans)
-        return True
-
-    def sampler(self, terms: DrawTerms) -> Sampler | None:
-        """The sampler that draws for all of it."""
-        names, shape = self.domain.names, self.domain.shape
-        for asked in self.ranges.values():
-            self.whole |= asked.settle()
-        ranges = {name: asked for name, asked in self.ranges.items() if asked.asks}
-        known = [asked.part(name) for name, asked in ranges.items()]
-        if self.table is not None:
-            known = [None] if ranges else [Cells(tuple(_side(*span) for span in self.table))]
-        elif len(known) == 1 and known[0] is None:
-            ((name, asked),) = ranges.items()
-            return Intervals.of(names, shape, terms, asked.axis(name))
-        parts = tuple(part for part in known if part is not None)
-        if not parts or len(parts) < len(known):
-            return None
-        kind = "thresholds" if isinstance(parts[0], Thresholds) else "cells"
-        kind = "marginals" if len(parts) > 1 else kind
-        return Structured(kind, names, shape, terms, parts, self.whole)
 
 
 def _span(name: str, factor: Factor) -> _Span | None:
@@ -194,20 +172,16 @@ def _side(name: str, size: int, ends: tuple[int, int] | None) -> Side:
     return Side(axis, axis.locate(np.array(ends[:1])) if ends else None)
 
 
-def _read(factor: Factor) -> list[tuple[int, int]] | None:
+def _read(factor: Factor) -> tuple[Ints, Ints] | None:
     """The ranges that the functions of a factor are indicators of; None if they are not."""
     if factor.rows * factor.size > _READ_LIMIT:
         return None
     weights = factor.matrix()
-    if not ((weights == 0) | (weights == 1)).all():
-        return None
     starts = weights.argmax(axis=1)
-    lengths = weights.sum(axis=1).astype(np.int64)
+    stops = starts + weights.sum(axis=1).astype(np.int64)
     cells = np.arange(factor.size)
-    inside = (cells >= starts[:, None]) & (cells < (starts + lengths)[:, None])
-    if not (inside == (weights == 1)).all():
-        return None
-    return list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True))
+    inside = (cells >= starts[:, None]) & (cells < stops[:, None])
+    return (starts, stops) if (inside == weights).all() else None
 
 
 _BETA = 0.05
@@ -271,10 +245,7 @@ def general(form: LinearForm, terms: DrawTerms) -> list[Sampler]:
 
 
 def choose(form: LinearForm, terms: DrawTerms, limits: Limits = _DEFAULT) -> Sampler:
-    """The sampler that is proven to err least, and of several such the quickest.
-
-    Samplers that need no structure are left out where one is known and there are many atoms.
-    """
+    """The sampler that is proven to err least, and of several such the quickest."""
     to_size(terms.size)
     found, widest = _applicable(form, terms)
     feasible = [one for one in found if limits.allow(one.work())]
@@ -305,10 +276,7 @@ def _at(sampler: Sampler, size: int) -> Sampler:
 
 
 def feasible_size(form: LinearForm, terms: DrawTerms, limits: Limits = _DEFAULT) -> int:
-    """The largest size for which some sampler is within the limits; 0 where there is none.
-
-    The size in the terms plays no part.
-    """
+    """The largest size for which some sampler is within the limits; 0 where there is none."""
     found, _ = _applicable(form, evolve(terms, size=1))
     return max((_largest(one, limits) for one in found), default=0)
 
@@ -319,7 +287,7 @@ def covering_size(
     """The fewest records with which some database is within alpha of every table; see `size_for`.
 
     By the best sampler that can draw so many within the limits; by any sampler if none can, so that
-    `choose` then refuses the size. The size in the terms plays no part.
+    `choose` then refuses the size.
     """
     found = _any_size(form, terms, limits)
     sizes = [size_for(alpha, one.coverage) for one in found]
@@ -329,10 +297,7 @@ def covering_size(
 
 
 def best_size(form: LinearForm, terms: DrawTerms, beta: float, limits: Limits = _DEFAULT) -> int:
-    """The size within the limits whose error is least at a confidence, for a public number of rows.
-
-    The size in the terms plays no part.
-    """
+    """The size within the limits whose error is least at a confidence, for public rows."""
     if terms.setting.rows is None:
         expected = "given, or alpha, where the number of rows is private"
         raise InvalidArgument("size", expected, "none")

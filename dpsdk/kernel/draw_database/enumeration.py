@@ -56,10 +56,7 @@ class Batch:
 
 @frozen(eq=False)
 class Multisets:
-    """The multisets of `size` atoms, of which functions have the given weights (functions, atoms).
-
-    Weights are integers of at least 0.
-    """
+    """The multisets of `size` atoms, of which functions have weights (functions, atoms) from 0."""
 
     weights: Ints
     size: int
@@ -183,11 +180,7 @@ _EACH_STEP, _EACH_SUM = 1.5e-5, 4e-6
 
 
 class Enumeration(AtomSampler):
-    """Databases over the atoms of any functions of a record, all of them looked at.
-
-    A function of wide range counts fully, and one that is narrower as much less as it is: scores
-    are in units of the widest range.
-    """
+    """Databases over the atoms of any functions, all looked at; scores are of the widest range."""
 
     kind = "any functions"
 

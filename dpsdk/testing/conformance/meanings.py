@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from typing import Literal, cast, get_args
 
@@ -81,7 +80,7 @@ def bounds_cover(bench: MechanismBench, tally: Tally) -> None:
     if not bench.thorough:
         scenes = tuple(scene for scene in scenes if scene.unit_rows == 1) or scenes[:1]
     for scene in scenes:
-        queries = [one for one in scene.queries if _linear(one, scene)]
+        queries = [one for one in scene.queries if isinstance(one.lower(scene.domain), LinearForm)]
         if queries:
             # The first one twice: that it was asked before makes no bound narrower.
             twice = (*queries, queries[0])
@@ -89,10 +88,6 @@ def bounds_cover(bench: MechanismBench, tally: Tally) -> None:
             stated |= _covers(bench, tally, asked)
     if not stated:
         tally.skip("it states no bounds of the numbers of a linear form")
-
-
-def _linear(query: AnyQuery, scene: Scene) -> bool:
-    return isinstance(query.lower(scene.domain), LinearForm)
 
 
 def _covers(bench: MechanismBench, tally: Tally, scene: Scene) -> bool:
@@ -143,14 +138,10 @@ def _widened(radii: Floats) -> Floats:
 
 
 def _unlikely(count: int, trials: int, beta: float) -> bool:
-    """True if so many misses or more are likelier than the alarm allows, where each has beta."""
-    if count <= trials * beta:
-        return False
-    tail = math.fsum(
-        math.comb(trials, k) * beta**k * (1 - beta) ** (trials - k)
-        for k in range(count, trials + 1)
-    )
-    return tail < _ALARM
+    """True if so many misses or more are less likely than the alarm allows, where each has beta."""
+    from scipy.special import betainc  # noqa: PLC0415  # slow to import
+
+    return count > 0 and float(betainc(count, trials - count + 1, beta)) < _ALARM
 
 
 def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:

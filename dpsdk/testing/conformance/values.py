@@ -108,11 +108,11 @@ def _changes(value: object) -> bool:
 
 def check_text(value: object, tally: Tally) -> None:
     """Fail unless its text is one short line that prints, the same each time and of a copy."""
-    for word in (str, repr):
+    for name, word in (("str", "{!s}"), ("repr", "{!r}")):
         tally.ran()
-        what, change = f"Its {word.__name__}", "Let `attrs.frozen` describe it, in one line"
+        what, change = f"Its {name}", "Let `attrs.frozen` describe it, in one line"
         values = value, value, copy.copy(value)
-        texts = [_tried(tally, what, word, one) for one in values]
+        texts = [_tried(tally, what, word.format, one) for one in values]
         text = texts[0]
         if not text.strip():
             tally.fail(f"{what} is {shown(text)}", change)

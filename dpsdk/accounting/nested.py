@@ -125,7 +125,7 @@ class ScopeOdometer(Odometer):
             view._view(outer, account.name)
             view._budget = outer._budget
             view._begun = account.start
-            view._cap = _cap_in_words(account.start, outer)
+            view._cap = _cap_in_words(account.start, outer._begun, outer.budget)
             view._payer = Payer((number, *account.outer))
         return tuple(view._statement(books) for _, view in sorted(views.items()))
 
@@ -183,7 +183,7 @@ class ScopeOdometer(Odometer):
             bound, other = ("with", "without") if account.reserve else ("without", "with")
             raise LedgerConflict(what, f"{bound} a reserve", f"one {other} a reserve")
         if not _same_cap(account.start, asked.start):
-            bound = _cap_in_words(account.start, self._outer)
+            bound = _cap_in_words(account.start, self._outer._begun, self._outer.budget)
             known = "another cap" if bound == self._cap else f"the cap {bound}"
             raise LedgerConflict(what, f"with {known}", f"the cap {self._cap}")
 
@@ -277,13 +277,12 @@ def _same_cap(one: State, other: State) -> bool:
     )
 
 
-def _cap_in_words(start: State, outer: Odometer) -> str:
+def _cap_in_words(start: State, begun: State, budget: Budget) -> str:
     """A cap as a share of what pays, if it is one share of every limit."""
-    limits = _limits(start, outer._begun)
-    shares = [Fraction(mine, theirs) for mine, theirs in limits if theirs]
+    shares = [Fraction(mine, theirs) for mine, theirs in _limits(start, begun) if theirs]
     if not shares or max(shares) - min(shares) > Fraction(1, _CLOSE):
-        return f"a part of {outer.budget}"
-    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {outer.budget}"
+        return f"a part of {budget}"
+    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {budget}"
 
 
 def _limits(one: State, other: State) -> Iterator[tuple[int, int]]:

@@ -199,7 +199,7 @@ def charge_of(record: object) -> Charge:
     try:
         members = cast("dict[str, Any]", record)
         payer, at = members["payer"], members["at"]
-        changed = {
+        changed: dict[str, Any] = {
             "guarantee": _guarantee_of(tuple(members["guarantee"].items())),
             "payer": Payer(tuple(payer["accounts"]), payer["generation"], payer["part"]),
             "at": at and datetime.fromisoformat(at[:-1]).replace(tzinfo=UTC),

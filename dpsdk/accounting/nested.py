@@ -18,15 +18,15 @@ from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.books import (
     Account,
     Books,
-    Misfit,
-    closed,
-    dropped,
-    forgotten,
-    lasting,
+    Refusal,
+    close_account,
+    drop_account,
+    find_account,
+    forget_accounts,
+    lasting_state,
     lines_of,
-    named,
-    opened,
-    usable,
+    open_account,
+    usable_states,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line
@@ -63,7 +63,7 @@ class ScopeOdometer(Odometer):
         self._holder: object = None
         fresh = next(self._numbers)
         # A scope that was dropped gives back what it had set aside.
-        own = self._ledger.hold(fresh, partial(dropped, number=fresh))
+        own = self._ledger.hold(fresh, partial(drop_account, number=fresh))
         if isinstance(cap, Budget):
             self._budget = cap
             self._cap = str(cap)
@@ -80,8 +80,8 @@ class ScopeOdometer(Odometer):
             nonlocal found, holder
             found, holder = fresh, own
             if self._ledger.durable:
-                books = forgotten(books, name)
-            known = named(books, name)
+                books = forget_accounts(books, name)
+            known = find_account(books, name)
             if known is not None:
                 others = own if self._ledger.durable else self._ledger.holder(known)
                 if others is not None:
@@ -89,9 +89,9 @@ class ScopeOdometer(Odometer):
                     found, holder = known, others
                     return Decision(books)
                 # Its holder is gone since this decision began.
-                books = dropped(books, known)
-            after = opened(books, fresh, account)
-            if isinstance(after, Misfit):
+                books = drop_account(books, known)
+            after = open_account(books, fresh, account)
+            if isinstance(after, Refusal):
                 asked = f"a reserve of {self._cap} for {self._title}"
                 raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
             return Decision(after)
@@ -149,7 +149,7 @@ class ScopeOdometer(Odometer):
 
         It does not wait where the ledger is in memory.
         """
-        self._ledger.later(partial(closed, number=self._payer.accounts[0]))
+        self._ledger.later(partial(close_account, number=self._payer.accounts[0]))
 
     @property
     def _title(self) -> str:
@@ -205,7 +205,7 @@ class ScopeOdometer(Odometer):
     def _shown(self, books: Books) -> list[State]:
         """The cap's state without the counts that the session has closed: those serve nobody."""
         states = [line.state for line in lines_of(books, SESSION)]
-        return [_common(state, states) for state in usable(books, self._account(books))]
+        return [_common(state, states) for state in usable_states(books, self._account(books))]
 
     def _remaining(self, books: Books) -> Remaining:
         account, composition = self._account(books), self._composition
@@ -213,7 +213,7 @@ class ScopeOdometer(Odometer):
         largest = self._room(books).largest()
         if not account.reserve:
             return Remaining(fraction, *largest)
-        kept, none = _alone(lasting(books, account.line.state)), Fraction(0)
+        kept, none = _alone(lasting_state(books, account.line.state)), Fraction(0)
         return Remaining(
             fraction,
             *largest,
@@ -221,9 +221,9 @@ class ScopeOdometer(Odometer):
             min(map(composition.largest_rho, kept), default=none),
         )
 
-    def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
+    def _refusal(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
         refusing: Odometer = self
-        while isinstance(refusing, ScopeOdometer) and refusing._payer.accounts[0] != misfit.account:
+        while isinstance(refusing, ScopeOdometer) and refusing._payer.accounts[0] != why.account:
             refusing = refusing._outer
         spent, remaining = refusing._spent(books), refusing._remaining(books)
         states, within = self._states(books), ""
@@ -236,7 +236,7 @@ class ScopeOdometer(Odometer):
             spent,
             remaining,
             within=within,
-            reserved=misfit.reserved,
+            reserved=why.reserved,
         )
 
 

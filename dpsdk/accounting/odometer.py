@@ -21,14 +21,14 @@ from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
     Account,
     Books,
-    Misfit,
-    begun,
-    charged,
-    divided,
-    held_by_others,
+    Refusal,
+    begin_books,
+    charge_books,
+    divide_books,
     lines_of,
-    undivided,
-    usable,
+    merge_books,
+    reserved_by_others,
+    usable_states,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line, worst_line
@@ -121,7 +121,7 @@ class Odometer:
         def decide(books: Books) -> Decision:
             if books.binding is None:
                 chosen = default_composition() if composition is None else composition
-                return Decision(begun(dataset, budget, chosen, anytime))
+                return Decision(begin_books(dataset, budget, chosen, anytime))
             check_same(books.binding, dataset, budget, composition, anytime)
             return Decision(books._replace(sessions=books.sessions + 1))
 
@@ -198,7 +198,7 @@ class Odometer:
     def balance(self) -> Balance:
         """The rest of the budget at this moment, to plan with."""
         books = self._ledger.read()
-        caps = [cap for account in self._accounts(books) for cap in usable(books, account)]
+        caps = [cap for account in self._accounts(books) for cap in usable_states(books, account)]
         states = tuple(dict.fromkeys([*caps, *self._states(books)]))
         return Balance(self.composition, self.budget, states)
 
@@ -312,8 +312,8 @@ class Odometer:
         def decide(books: Books) -> Decision:
             nonlocal seen
             self._check(books)
-            after = charged(composition, books, payer, runs)
-            if isinstance(after, Misfit):
+            after = charge_books(composition, books, payer, runs)
+            if isinstance(after, Refusal):
                 raise _Refused(after, books)
             seen = books, after
             number = books.runs
@@ -328,7 +328,7 @@ class Odometer:
         try:
             taken = self._ledger.transact(decide, request)
         except _Refused as refused:
-            misfit, books = refused.misfit, refused.books
+            why, books = refused.why, refused.books
         else:
             if taken.repeated:
                 raise AlreadyCharged(named, tuple(charge.number for charge in taken.charges))
@@ -336,7 +336,7 @@ class Odometer:
                 witness(*seen)
             last = taken.charges[-1].number
             return tuple(range(last - len(runs) + 1, last + 1))
-        raise self._refusal(misfit, books, runs)
+        raise self._refusal(why, books, runs)
 
     def check_all(self, runs: Runs) -> None:
         """Refuse runs that do not fit together, as `charge_all` would. Charges nothing.
@@ -351,11 +351,11 @@ class Odometer:
             return
         # So many show which limit does not fit; and some that a reserve seems to keep off may fit.
         listed = tuple(run for run, times in priced for _ in range(min(times, _LISTED)))
-        after = charged(self._composition, books, self._payer, listed)
-        if isinstance(after, Misfit):
+        after = charge_books(self._composition, books, self._payer, listed)
+        if isinstance(after, Refusal):
             raise self._refusal(after, books, priced)
         if sum(times for _, times in priced) > len(listed):
-            raise self._refusal(Misfit(None), books, priced)
+            raise self._refusal(Refusal(None), books, priced)
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request in the ledger; see `Ledger.store`."""
@@ -408,15 +408,15 @@ class Odometer:
                     raise LedgerConflict("partition", bound, f"one of session {self._session}")
                 if found is not None and self._ledger.durable:
                     # Its opener is gone, and may have read the table in another way.
-                    books = undivided(books, found.generation)
-            after = divided(books, generation, size, moves=moves)
+                    books = merge_books(books, found.generation)
+            after = divide_books(books, generation, size, moves=moves)
             if after is None:
                 expected = "undivided: one partition of a table at a time"
                 raise InvalidArgument("odometer", expected, "one with a partition open")
             return Decision(after)
 
         if owner is not None:
-            self._ledger.when_gone(owner, partial(undivided, generation=generation))
+            self._ledger.when_gone(owner, partial(merge_books, generation=generation))
         try:
             self._ledger.transact(decide)
         except BaseException:
@@ -428,7 +428,7 @@ class Odometer:
 
         It does not wait where the ledger is in memory, and a second time it does nothing.
         """
-        self._ledger.later(partial(undivided, generation=generation))
+        self._ledger.later(partial(merge_books, generation=generation))
         self._ledger.release_partition(generation)
 
     def _check(self, books: Books) -> None:
@@ -464,14 +464,14 @@ class Odometer:
 
     def _states(self, books: Books) -> Sequence[State]:
         """The states by which the whole session decides, with what others hold taken off."""
-        reserves = held_by_others(books, self._payer)
+        reserves = reserved_by_others(books, self._payer)
         lines = dict.fromkeys(lines_of(books, self._payer))
         return tuple(dict.fromkeys(lessened(line.state, reserves) for line in lines))
 
     def _room(self, books: Books) -> Room:
         accounts = self._accounts(books)
         own = next((account.line.state for account in accounts if account.reserve), None)
-        reserves = Reserves(tuple(held_by_others(books, self._payer)), own)
+        reserves = Reserves(tuple(reserved_by_others(books, self._payer)), own)
         lines = tuple(dict.fromkeys(line.state for line in lines_of(books, self._payer)))
         caps = tuple(account.line.state for account in accounts)
         return Room(self._composition, caps, lines, reserves)
@@ -487,14 +487,14 @@ class Odometer:
         spent = max(map(self._composition.fraction, room.lines))
         return Remaining(1.0 - spent, *room.largest())
 
-    def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
+    def _refusal(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
         return refusal(
             self._composition,
             self._states(books),
             runs,
             self._spent(books),
             self._remaining(books),
-            reserved=misfit.reserved,
+            reserved=why.reserved,
         )
 
     def __repr__(self) -> str:
@@ -505,7 +505,7 @@ class Odometer:
 
 
 class _Refused(Exception):
-    def __init__(self, misfit: Misfit, books: Books) -> None:
+    def __init__(self, why: Refusal, books: Books) -> None:
         super().__init__()
-        self.misfit = misfit
+        self.why = why
         self.books = books

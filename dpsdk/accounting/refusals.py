@@ -176,8 +176,11 @@ def _shortages(composition: Composition, state: State, runs: _Pairs, within: str
         return leaks + found
     title = getattr(type(composition), "title", type(composition).__name__)
     if isinstance(composition, MixedComposition):
-        ((composition, state),) = composition.open_members(state)
-        title = f"{title} at order {composition.order}"
+        title = composition.order_title(state)
+        pairs = composition.open_members(state)
+        if not pairs:
+            return []
+        composition, state = pairs[0]
     place = _placed(title, within)
     try:
         if isinstance(composition, AdditiveComposition):

@@ -62,7 +62,7 @@ def leakless(guarantee: Guarantee) -> Guarantee:
     },
 )
 @frozen
-class AnyOf(MembersComposition[Composition]):
+class AnyOf(MembersComposition):
     """Accepts a run while at least one member has certified every run so far, this one included.
 
     A member that an accepted run overflows, or that cannot price it, is closed for the rest of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeGuard
 
 from dpsdk._checks import shown
 from dpsdk.accounting.budget import Budget
@@ -236,8 +236,6 @@ class Composition(Recorded, ABC):
         """Describe the spending, in one short text for each member still open."""
 
 
-M_co = TypeVar("M_co", bound=Composition, covariant=True)
-
 _ANY_BUDGET = Budget(1000, "0.5")
 """A budget like any other: prices of guarantees do not depend on it."""
 
@@ -245,12 +243,12 @@ COMPOSITION = Nested[Composition]("a composition", Composition)
 """A composition of any kind, as a member of written forms."""
 
 
-class MembersComposition(Composition, Generic[M_co]):
+class MembersComposition(Composition):
     """Accepts a run while some member, each with a part of the state, has accepted all of them."""
 
     __slots__ = ()
 
-    members: Sequence[M_co]
+    members: Sequence[Composition]
     leak_share: Fraction
 
     @property
@@ -359,7 +357,7 @@ class MembersComposition(Composition, Generic[M_co]):
         pairs = self.open_members(state)
         return tuple([text for member, part in pairs for text in member.describe(part)])
 
-    def open_members(self, state: State) -> list[tuple[M_co, State]]:
+    def open_members(self, state: State) -> list[tuple[Composition, State]]:
         """The members that may still accept runs, each with its part of the state."""
         pairs = zip(self.members, state.parts, strict=True)
         return [(member, part) for member, part in pairs if is_open(part)]

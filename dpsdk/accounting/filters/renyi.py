@@ -162,9 +162,12 @@ class RenyiComposition(AdditiveComposition):
         return self._left(state) / self.order
 
 
+_FILTERS = tuple(RenyiComposition(2**power, LEAK_SHARE) for power in range(1, 26))
+
+
 @written("composition.mixed", LEAKS)
 @frozen
-class MixedComposition(MembersComposition[RenyiComposition]):
+class MixedComposition(MembersComposition):
     """A Rényi filter whose order the budget picks: for large pure runs beside Gaussian noise.
 
     The order is the least power of two at which the conversion to (ε, δ) takes at most an eighth of
@@ -185,16 +188,16 @@ class MixedComposition(MembersComposition[RenyiComposition]):
     """
 
     title: ClassVar[str] = "mixed composition"
-    members = tuple(RenyiComposition(2**power, LEAK_SHARE) for power in range(1, 26))
+    members = _FILTERS
 
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
 
     def begin(self, budget: Budget) -> State:
         leaks = budget.delta * self.leak_share
-        parts: list[State | None] = [NEVER_OPEN] * len(self.members)
-        for place, member in enumerate(self.members):
+        parts: list[State | None] = [NEVER_OPEN] * len(_FILTERS)
+        for place, member in enumerate(_FILTERS):
             limit = member.limit(budget.epsilon, budget.delta - leaks)
-            if limit >= budget.epsilon * _KEPT or member is self.members[-1]:
+            if limit >= budget.epsilon * _KEPT or member is _FILTERS[-1]:
                 parts[place] = begun(self.title, budget, limit, leaks)
                 break
         return State((), (), tuple(parts))
@@ -216,7 +219,11 @@ class MixedComposition(MembersComposition[RenyiComposition]):
 
     def describe(self, state: State) -> tuple[str, ...]:
         return tuple(
-            f"{self.title} at order {member.order}: {member.describe(part)[0].partition(': ')[2]}"
-            for member, part in zip(self.members, state.parts, strict=True)
-            if is_open(part)
+            f"{self.order_title(state)}: {member.describe(part)[0].partition(': ')[2]}"
+            for member, part in self.open_members(state)
         )
+
+    def order_title(self, state: State) -> str:
+        """The name of the filter, with the order that the budget picked."""
+        orders = [f"{2**place}" for place, part in enumerate(state.parts, 1) if is_open(part)]
+        return f"{self.title} at order {', '.join(orders)}"

@@ -120,7 +120,7 @@ def _spans(composition: Composition, state: State, runs: Pairs, reserves: Reserv
 
 
 def _of_members(
-    composition: MembersComposition[Composition], state: State, runs: Pairs, reserves: Reserves
+    composition: MembersComposition, state: State, runs: Pairs, reserves: Reserves
 ) -> _Spans:
     if state.limit and reserves.left(state, 0) < 0:
         return []
@@ -135,7 +135,7 @@ def _of_members(
 
 
 def _open_members(
-    composition: MembersComposition[Composition], state: State, reserves: Reserves
+    composition: MembersComposition, state: State, reserves: Reserves
 ) -> Iterator[tuple[Composition, State, Reserves]]:
     """The members that are open in a state and in all that is set aside."""
     for place, (member, part) in enumerate(zip(composition.members, state.parts, strict=True)):

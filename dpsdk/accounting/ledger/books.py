@@ -33,8 +33,8 @@ from dpsdk.accounting.ledger.lines import (
     Division,
     Line,
     Lines,
-    advanced,
-    all_advanced,
+    advance,
+    advance_all,
     check_division,
     essential,
 )
@@ -57,23 +57,23 @@ from dpsdk.errors import RecordError, TooLarge
 __all__ = [
     "Account",
     "Books",
-    "Misfit",
-    "begun",
-    "charged",
+    "Refusal",
+    "begin_books",
+    "charge_books",
     "check_books",
-    "closed",
-    "concerned",
-    "divided",
-    "dropped",
-    "forgotten",
-    "held",
-    "held_by_others",
-    "lasting",
+    "close_account",
+    "bundles_of",
+    "divide_books",
+    "drop_account",
+    "forget_accounts",
+    "reserved_states",
+    "reserved_by_others",
+    "lasting_state",
     "lines_of",
-    "named",
-    "opened",
-    "undivided",
-    "usable",
+    "find_account",
+    "open_account",
+    "merge_books",
+    "usable_states",
 ]
 
 _ACCOUNT_LIMIT = 2**12
@@ -169,14 +169,14 @@ class Books(NamedTuple):
         return from_record(cls, record)
 
 
-class Misfit(NamedTuple):
+class Refusal(NamedTuple):
     """Why a request was refused."""
 
     account: int | None
     reserved: bool = False
 
 
-def concerned(books: Books, payer: Payer) -> tuple[Lines, ...]:
+def bundles_of(books: Books, payer: Payer) -> tuple[Lines, ...]:
     """The lines that a run by a payer counts on. Of a division that is over: those of all."""
     division = books.division
     if division is None:
@@ -187,16 +187,16 @@ def concerned(books: Books, payer: Payer) -> tuple[Lines, ...]:
 
 def lines_of(books: Books, payer: Payer) -> Lines:
     """All lines that a run by a payer counts on."""
-    bundles = concerned(books, payer)
+    bundles = bundles_of(books, payer)
     return bundles[0] if len(bundles) == 1 else tuple(chain.from_iterable(bundles))
 
 
-def held(books: Books) -> list[State]:
+def reserved_states(books: Books) -> list[State]:
     """The states of the caps that are set aside."""
     return [account.line.state for account in books.accounts.values() if account.reserve]
 
 
-def held_by_others(books: Books, payer: Payer) -> list[State]:
+def reserved_by_others(books: Books, payer: Payer) -> list[State]:
     """The states of the caps that are set aside for others than a payer."""
     return [
         account.line.state
@@ -205,7 +205,7 @@ def held_by_others(books: Books, payer: Payer) -> list[State]:
     ]
 
 
-def usable(books: Books, account: Account) -> tuple[State, ...]:
+def usable_states(books: Books, account: Account) -> tuple[State, ...]:
     """The state of an account; a cap that is set aside in those members that can serve all that is.
 
     There is one for each line. What all of these accept is accepted: for each line by some member,
@@ -214,19 +214,19 @@ def usable(books: Books, account: Account) -> tuple[State, ...]:
     state = account.line.state
     if not account.reserve:
         return (state,)
-    reserves = held(books)
+    reserves = reserved_states(books)
     lines = lines_of(books, SESSION)
     return tuple(dict.fromkeys(serving(state, [line.state], reserves) for line in lines))
 
 
-def lasting(books: Books, state: State) -> State:
+def lasting_state(books: Books, state: State) -> State:
     """A cap that is set aside, in those members alone that could serve it if nobody else's were."""
     return serving(state, [line.state for line in lines_of(books, SESSION)], [state])
 
 
-def charged(
+def charge_books(
     composition: Composition, books: Books, payer: Payer, runs: Sequence[Guarantee]
-) -> Books | Misfit:
+) -> Books | Refusal:
     """The books after some runs by a payer, all of them or none.
 
     The payer's accounts must be open, and the division that it names must be the open one.
@@ -237,30 +237,30 @@ def charged(
         changed = dict(accounts)
         for number in payer.accounts:
             account = accounts[number]
-            line = advanced(composition, account.line, runs)
+            line = advance(composition, account.line, runs)
             if line is None:
-                return Misfit(number)
+                return Refusal(number)
             changed[number] = account._replace(line=line, runs=account.runs + len(runs))
         accounts = changed
     reserves: Sequence[State] = ()
     if accounts:
         reserves = [account.line.state for account in accounts.values() if account.reserve]
     if division is None:
-        after = all_advanced(composition, lines, runs)
+        after = advance_all(composition, lines, runs)
         if after is None:
-            return Misfit(None)
+            return Refusal(None)
         if reserves and not _serve(after, reserves):
-            return Misfit(None, reserved=True)
+            return Refusal(None, reserved=True)
         return Books(binding, after, None, accounts, count, sessions)
     if payer.part is not None:
         division = division.asked(payer.part)
     became: dict[int, Lines] = {}
     for number in division.concerned(payer.part):
-        after = all_advanced(composition, division.bundles[number], runs)
+        after = advance_all(composition, division.bundles[number], runs)
         if after is None:
-            return Misfit(None)
+            return Refusal(None)
         if reserves and not _serve(after, reserves):
-            return Misfit(None, reserved=True)
+            return Refusal(None, reserved=True)
         became[number] = after
     division = division.charged(payer.part, became).narrowed(lambda state: _alike(state, reserves))
     return Books(binding, (), division, accounts, count, sessions)
@@ -275,7 +275,7 @@ def _alike(state: State, reserves: Sequence[State]) -> Hashable:
     return pattern(state), pattern(serving(state, [state], reserves)) if reserves else ()
 
 
-def begun(
+def begin_books(
     dataset: Dataset, budget: Budget, composition: Composition, anytime: Anytime | None
 ) -> Books:
     """The books of a ledger's first session."""
@@ -284,24 +284,24 @@ def begun(
     return Books(binding, (Line(start),), sessions=1)
 
 
-def opened(books: Books, number: int, account: Account) -> Books | Misfit:
+def open_account(books: Books, number: int, account: Account) -> Books | Refusal:
     """The books with a new account; set aside, if that can be held, in the members that can."""
     if len(books.accounts) >= _ACCOUNT_LIMIT:
         needed, advice = len(books.accounts) + 1, "close scopes and let go of them"
         raise TooLarge("the books", needed, _ACCOUNT_LIMIT, "scopes at a time", advice)
     if account.reserve:
         state = account.line.state
-        reserves = [*held(books), state]
-        bundles = concerned(books, SESSION)
+        reserves = [*reserved_states(books), state]
+        bundles = bundles_of(books, SESSION)
         state = serving(state, [line.state for line in chain.from_iterable(bundles)], reserves)
         reserves[-1] = state
         if not all(_serve(lines, reserves) for lines in bundles):
-            return Misfit(None, reserved=True)
+            return Refusal(None, reserved=True)
         account = account._replace(line=Line(state))
     return books._replace(accounts={**books.accounts, number: account})
 
 
-def forgotten(books: Books, name: str) -> Books:
+def forget_accounts(books: Books, name: str) -> Books:
     """The books without closed accounts of a name; without any closed one, if there are too many.
 
     For books that outlive their readers. What lay within an account that is not
@@ -321,7 +321,7 @@ def forgotten(books: Books, name: str) -> Books:
     return books._replace(accounts=kept) if len(kept) < len(books.accounts) else books
 
 
-def named(books: Books, name: str) -> int | None:
+def find_account(books: Books, name: str) -> int | None:
     """The number of the open account of a name, within open ones; None if there is none."""
     accounts = books.accounts
     for number, account in accounts.items():
@@ -332,7 +332,7 @@ def named(books: Books, name: str) -> int | None:
     return None
 
 
-def closed(books: Books, number: int) -> Books:
+def close_account(books: Books, number: int) -> Books:
     """The books with an account closed, and what it had set aside given back."""
     account = books.accounts.get(number)
     if account is None or account.closed:
@@ -341,7 +341,7 @@ def closed(books: Books, number: int) -> Books:
     return books._replace(accounts={**books.accounts, number: changed})
 
 
-def dropped(books: Books, number: int) -> Books:
+def drop_account(books: Books, number: int) -> Books:
     """The books without an account that nobody can see any more."""
     if number not in books.accounts:
         return books
@@ -349,7 +349,7 @@ def dropped(books: Books, number: int) -> Books:
     return books._replace(accounts=kept)
 
 
-def divided(books: Books, generation: int, parts: int, *, moves: bool) -> Books | None:
+def divide_books(books: Books, generation: int, parts: int, *, moves: bool) -> Books | None:
     """The books of a table divided into so many parts; None if it is divided already."""
     if books.division is not None:
         return None
@@ -357,12 +357,12 @@ def divided(books: Books, generation: int, parts: int, *, moves: bool) -> Books 
     return books._replace(lines=(), division=division)
 
 
-def undivided(books: Books, generation: int) -> Books:
+def merge_books(books: Books, generation: int) -> Books:
     """The books after the end of a division; unchanged if that is not the open one."""
     division = books.division
     if division is None or division.generation != generation:
         return books
-    reserves = held(books)
+    reserves = reserved_states(books)
     lines = essential(chain.from_iterable(division.bundles), lambda state: _alike(state, reserves))
     return books._replace(lines=lines, division=None)
 

@@ -29,8 +29,8 @@ __all__ = [
     "Division",
     "Line",
     "Lines",
-    "advanced",
-    "all_advanced",
+    "advance",
+    "advance_all",
     "check_division",
     "essential",
     "worst_line",
@@ -62,7 +62,7 @@ LINE = Nested[Line]("a line", Line)
 LINES = ListOf(LINE, most=MOST_LINES)
 
 
-def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:
+def advance(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:
     """The line after some runs, or None where they do not fit."""
     state, epsilon, rho = line
     for guarantee in runs:
@@ -78,14 +78,14 @@ def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) ->
     return Line(state, epsilon, rho)
 
 
-def all_advanced(composition: Composition, lines: Lines, runs: Sequence[Guarantee]) -> Lines | None:
+def advance_all(composition: Composition, lines: Lines, runs: Sequence[Guarantee]) -> Lines | None:
     """All lines after some runs, or None where these do not fit one of them."""
     if len(lines) == 1:
-        alone = advanced(composition, lines[0], runs)
+        alone = advance(composition, lines[0], runs)
         return None if alone is None else (alone,)
     after: list[Line] = []
     for line in lines:
-        one = advanced(composition, line, runs)
+        one = advance(composition, line, runs)
         if one is None:
             return None
         after.append(one)

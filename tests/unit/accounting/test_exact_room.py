@@ -25,7 +25,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.filters.composition import Runs, State
 from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
-from dpsdk.accounting.ledger.books import Misfit, charged
+from dpsdk.accounting.ledger.books import Refusal, charge_books
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.accounting.numbers import from_steps, largest
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
@@ -112,8 +112,8 @@ def accepted(desk: Odometer, runs: Sequence[Guarantee], most: int) -> int:
     """How often in a row a charge would be accepted, by the decision itself, on books that stay."""
     books, count = desk._ledger.read(), 0
     while count < most:
-        after = charged(desk.composition, books, desk._payer, runs)
-        if isinstance(after, Misfit):
+        after = charge_books(desk.composition, books, desk._payer, runs)
+        if isinstance(after, Refusal):
             break
         books, count = after, count + 1
     return count

@@ -21,7 +21,7 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.accounting.filters.composition import lessened, serves, share_of, worst
-from dpsdk.accounting.ledger.books import named
+from dpsdk.accounting.ledger.books import find_account
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import (
     BudgetExceeded,
@@ -459,7 +459,7 @@ def test_a_scope_whose_last_holder_goes_while_another_opens_it_is_opened_anew(mo
 
     def gone(books, name):
         held.clear()
-        return named(books, name)
+        return find_account(books, name)
 
-    monkeypatch.setattr("dpsdk.accounting.nested.named", gone)
+    monkeypatch.setattr("dpsdk.accounting.nested.find_account", gone)
     assert ScopeOdometer(odometer, "weekly", "0.2").affords(TENTH) == 2

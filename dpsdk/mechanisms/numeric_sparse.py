@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsdk._checks import shown, to_count, to_positive
 from dpsdk._locks import ExclusiveLock
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
@@ -239,22 +239,11 @@ class NumericSparse(Mechanism[GapForm]):
         # One answer may use up to so many runs, and measure as many numbers.
         most = min(form.rows, self.tops)
         costs = [run.guarantee] * (1 if schedule.watching.tops else most)
-        number: tuple[HalfWidths, ...] = ()
-        measures = form.numeric and schedule.noise is not None
-        if form.numeric and schedule.noise is not None:
+        accuracy = SparseAccuracy.of(self.tops, schedule, form, facts, most)
+        if accuracy.measures and schedule.noise is not None:
             pricing = price_any(form.form, schedule.noise, terms)
             costs += [pricing.guarantee] * most
-            number = pricing.accuracies
-        accuracy = SparseAccuracy(
-            schedule.watching,
-            facts,
-            form.rows,
-            drift_of(schedule.watching, form.form, facts),
-            most,
-            self.tops,
-            measures=measures,
-            number=number,
-        )
+            accuracy = evolve(accuracy, number=pricing.accuracies)
         return Quote(Cost(), Cost(tuple(costs)), accuracy)
 
     def open(self, kernel: Kernel, /) -> _Sparse:
@@ -302,6 +291,16 @@ class SparseAccuracy(HalfWidths):
     number: tuple[HalfWidths, ...] = field(default=(), kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
     standing: Standing = field(init=False, default="proven")
+
+    @classmethod
+    def of(
+        cls, tops: int, schedule: SparseSchedule, form: GapForm, facts: Facts, run: int
+    ) -> SparseAccuracy:
+        """The accuracy of a form, where no number is measured yet."""
+        drift = drift_of(schedule.watching, form.form, facts)
+        measures = form.numeric and schedule.noise is not None
+        parts = form.rows, drift, run, tops
+        return cls(schedule.watching, facts, *parts, measures=measures)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
@@ -359,17 +358,9 @@ class _Sparse:
                 known = form.rates[top.place] * rows + form.offsets[top.place]
                 values[top.place] = number.values[0] - known
                 measured[top.place] = number.accuracy
-        accuracy = SparseAccuracy(
-            self.watch.parameters,
-            kernel.facts,
-            form.rows,
-            drift_of(self.watch.parameters, form.form, kernel.facts),
-            max(run, 1),
-            self.mechanism.tops,
-            measures=form.numeric and self.schedule.noise is not None,
-            measured=measured,
-        )
-        return Measurement(values, accuracy)
+        tops, runs = self.mechanism.tops, max(run, 1)
+        accuracy = SparseAccuracy.of(tops, self.schedule, form, kernel.facts, runs)
+        return Measurement(values, evolve(accuracy, measured=measured))
 
     def _first_above(self, form: GapForm, place: int, kernel: Kernel) -> Top | None:
         given = self.mechanism

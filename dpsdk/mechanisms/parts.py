@@ -34,21 +34,19 @@ def _to_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     expected = "pairs of a query and a mechanism that answers it with one run"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidArgument("parts", expected, shown(value))
-    parts: list[Part] = []
-    for part in value:
+    parts = tuple(islice(value, _MOST + 1))
+    if not 0 < len(parts) <= _MOST:
+        raise InvalidArgument(
+            "parts", f"from one to {_MOST} of them", "none" if not parts else "more"
+        )
+    for part in parts:
         pair: object = part
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InvalidArgument("parts", expected, shown(part))
-        asked, mechanism = part
-        one = isinstance(mechanism, Mechanism) and isinstance(mechanism, OneRun)
-        if not one or isinstance(mechanism, Parts):
-            raise InvalidArgument("parts", expected, shown(mechanism))
-        parts.append((to_workload(asked), mechanism))
-        if len(parts) > _MOST:
-            raise InvalidArgument("parts", f"at most {_MOST} of them", "more")
-    if not parts:
-        raise InvalidArgument("parts", "at least one", "none")
-    return tuple(parts)
+        one = isinstance(part[1], Mechanism) and isinstance(part[1], OneRun)
+        if not one or isinstance(part[1], Parts):
+            raise InvalidArgument("parts", expected, shown(part[1]))
+    return tuple([(to_workload(asked), mechanism) for asked, mechanism in parts])
 
 
 def _kind(joint: JointAccuracy) -> str:
@@ -103,28 +101,26 @@ class JointAccuracy(HalfWidths):
     @property
     def distances(self) -> Floats | None:  # type: ignore[override]  # derived here
         """How far each number was moved, in rows; None where no part moves any."""
-        known = [one.distances if isinstance(one, HalfWidths) else None for one, _ in self.parts]
-        if all(distances is None for distances in known):
+        known = [
+            (one.distances if isinstance(one, HalfWidths) else None, rows)
+            for one, rows in self.parts
+        ]
+        if all(moved is None for moved, _ in known):
             return None
-        return np.concatenate(
-            [
-                np.zeros(rows) if distances is None else distances
-                for distances, (_, rows) in zip(known, self.parts, strict=True)
-            ]
-        )
+        return np.concatenate([np.zeros(n) if moved is None else moved for moved, n in known])
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows; infinite for the numbers of a part of which nothing is known."""
         level = beta / len(self.parts) if joint else beta
-        return np.concatenate(
-            [_radii(accuracy, rows, level, joint=joint) for accuracy, rows in self.parts]
-        )
-
-
-def _radii(accuracy: Accuracy, rows: int, beta: float, *, joint: bool) -> Floats:
-    if isinstance(accuracy, HalfWidths) and accuracy.proven:
-        return accuracy.radii(beta, joint=joint)
-    return np.full(rows, np.inf)
+        radii: list[Floats] = []
+        for accuracy, rows in self.parts:
+            known = isinstance(accuracy, HalfWidths) and accuracy.proven
+            radii.append(
+                cast("HalfWidths", accuracy).radii(level, joint=joint)
+                if known
+                else np.full(rows, np.inf)
+            )
+        return np.concatenate(radii)
 
 
 @built_in("parts", {"parts": ListOf(Entry(query=QUERY, mechanism=MECHANISM))})
@@ -175,22 +171,19 @@ class Parts(OneShot[LinearForm]):
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Pay for all parts together, and answer from all of them, in counts of rows."""
-        singles: list[tuple[int, Single[Any], int]] = []
+        singles: dict[int, Single[Any]] = {}
         for place, part in self._placed(form, kernel.facts):
             mechanism = cast("OneRun", self.parts[place][1])  # as was checked
-            singles.append((place, mechanism.single(part, kernel.terms), part.rows))
+            singles[place] = mechanism.single(part, kernel.terms)
         # Charged in the order of the parts, however they are asked.
-        order = sorted(range(len(singles)), key=lambda index: singles[index][0])
-        found = kernel.run_all([singles[index][1].request for index in order])
+        order = sorted(singles)
+        found = kernel.run_all([singles[place].request for place in order])
         results = dict(zip(order, found, strict=True))
-        told = [single.answered(results[index]) for index, (_, single, _) in enumerate(singles)]
-        accuracies = [(one.accuracy, rows) for one, (_, _, rows) in zip(told, singles, strict=True)]
+        told = [single.answered(results[place]) for place, single in singles.items()]
+        accuracy = JointAccuracy(tuple([(one.accuracy, len(one.values)) for one in told]))
         alike = all(one.source == "measured" for one in told)
-        return Measurement(
-            np.concatenate([one.values for one in told]),
-            JointAccuracy(tuple(accuracies)),
-            "measured" if alike else "fitted",
-        )
+        values = np.concatenate([one.values for one in told])
+        return Measurement(values, accuracy, "measured" if alike else "fitted")
 
     def _placed(self, form: LinearForm, facts: Facts) -> list[tuple[int, LinearForm]]:
         """Each part of a form, with the place of the question that it is."""

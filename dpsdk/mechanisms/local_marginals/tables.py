@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, below
 from dpsdk.release import HalfWidths, Measurement, Source, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["Certified", "CertifiedAccuracy", "LocalStrategy", "Look", "Prior", "Residual", "Tables"]
+__all__ = ["Certified", "CertifiedAccuracy", "LocalStrategy", "Look", "Residual", "Tables"]
 
 _LEAST_DISTANCE = 0.5
 """The prior of a table may be so many standard deviations of the look from independence, always."""
@@ -47,18 +46,6 @@ _SLACK = 1e-3
 _RAKING = 10
 _KEPT = 64
 _KEPT_BYTES = 2**23
-
-
-def _recent() -> IdentityMap[Floats]:
-    return IdentityMap(_KEPT, _KEPT_BYTES)
-
-
-class Prior(Protocol):
-    """A public distribution whose marginals tables are drawn towards."""
-
-    def table(self, names: tuple[str, ...], /) -> Floats:
-        """The marginal of some attributes, in shares."""
-        ...
 
 
 @frozen(eq=False)
@@ -101,9 +88,11 @@ class Tables:
     residuals: Mapping[Attributes, Residual] = field(repr=False)
     single: tuple[Floats, ...] = field(repr=False)
     look: Look | None = None
-    prior: Prior | None = field(default=None, repr=False)
+    prior: Mixture | None = field(default=None, repr=False)
     _pairs: Mapping[Attributes, Floats] = field(factory=dict[Attributes, Floats], repr=False)
-    _made: IdentityMap[Floats] = field(factory=_recent, init=False, repr=False)
+    _made: IdentityMap[Floats] = field(
+        factory=lambda: IdentityMap[Floats](_KEPT, _KEPT_BYTES), init=False, repr=False
+    )
 
     @classmethod
     def of(
@@ -123,7 +112,7 @@ class Tables:
         """The names of the attributes of the domain."""
         return self.domain.names
 
-    def fitted(self, prior: Prior | None = None) -> Tables:
+    def fitted(self, prior: Mixture | None = None) -> Tables:
         """The same with all tables of two attributes made, from a prior or from independence."""
         empty = evolve(self, prior=prior, pairs={})
         pairs: dict[Attributes, Floats] = {}
@@ -330,13 +319,6 @@ class CertifiedAccuracy(HalfWidths):
         return f"{self.kind} says nothing at beta={beta:g}", f"ask at a beta of {self.beta:g}"
 
 
-def _bounded(errors: Sequence[Floats], variation: float, beta: float) -> Accuracy:
-    joined = np.concatenate(errors)
-    if not joined.min() < math.inf:
-        return NoAccuracy(*_BESIDE)
-    return CertifiedAccuracy(joined, beta, variation)
-
-
 @frozen(eq=False)
 class LocalStrategy:
     """Answers from tables of its own, and from a distribution where it has none. Costs nothing."""
@@ -379,18 +361,13 @@ class LocalStrategy:
         known: Mapping[Attributes, float] = {} if certified is None else certified.variations
         residuals = self.tables.residuals
         wanted = frozenset(self._lattice.wanted)
-        return tuple(
-            [
-                FittedTable(
-                    self._named(chosen),
-                    chosen in wanted,
-                    self._source(chosen),
-                    residuals[chosen].deviation if chosen in residuals else None,
-                    known.get(chosen),
-                )
-                for chosen in self._lattice.closed
-            ]
-        )
+        rows: list[FittedTable] = []
+        for chosen in self._lattice.closed:
+            deviation = residuals[chosen].deviation if chosen in residuals else None
+            names, source = self._named(chosen), self._source(chosen)
+            found = FittedTable(names, chosen in wanted, source, deviation, known.get(chosen))
+            rows.append(found)
+        return tuple(rows)
 
     def shares(self, names: tuple[str, ...]) -> Floats:
         """The marginal of attributes in the order of the domain, in shares of the rows."""
@@ -430,11 +407,14 @@ class LocalStrategy:
             reach = max(high, 0.0) + max(-low, 0.0)
             radius = certified.radii.get(chosen, math.inf)
             errors.append(np.full(block.rows, radius * reach if reach else 0.0))
+        accuracy: Accuracy = NoAccuracy(*_UNPROVEN)
+        if certified is not None:
+            bounds = np.concatenate(errors)
+            accuracy = CertifiedAccuracy(bounds, certified.beta, variation)
+            if not bounds.min() < math.inf:
+                accuracy = NoAccuracy(*_BESIDE)
         # A copy in any case, since a block may answer with the very table.
-        joined = np.concatenate(values)
-        if certified is None:
-            return Measurement(joined, NoAccuracy(*_UNPROVEN), _RANK[rank])
-        return Measurement(joined, _bounded(errors, variation, certified.beta), _RANK[rank])
+        return Measurement(np.concatenate(values), accuracy, _RANK[rank])
 
     @property
     def _lattice(self) -> Lattice:

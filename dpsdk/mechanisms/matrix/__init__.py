@@ -1,5 +1,5 @@
 """An optimised strategy for a workload that is known beforehand."""
 
-from dpsdk.mechanisms.matrix.mechanism import Matrix
+from dpsdk.mechanisms.matrix.design import Matrix
 
 __all__ = ["Matrix"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
-__all__ = ["Certifying", "MWEMStrategy", "Marginals", "OneByOne", "Promised", "one_way"]
+__all__ = ["Certifying", "MWEMStrategy", "Marginals", "OneByOne", "Promised", "alike", "one_way"]
 
 _SETTLING = 5
 """So many passes fit the one-way marginals, and what there is after the last round."""
@@ -304,28 +304,23 @@ def _average(form: LinearForm, total: Floats, rounds: int, facts: Facts) -> Dens
     return DenseHypothesis.from_weights(form.domain, weights, mass)
 
 
+def alike(block: LinearForm, place: int) -> object:
+    """A key for blocks that cost alike: one function of whole numbers costs by its ends alone."""
+    return block.limits if block.rows == 1 and block.integral else place
+
+
 def _expected(blocks: Sequence[LinearForm], noise: Noise, terms: Terms) -> list[int]:
     """The noise that measuring a block would bring, summed over its functions, in whole rows."""
-    known: dict[tuple[float, float], int] = {}
-    penalties: list[int] = []
-    for block in blocks:
-        # What one function of whole numbers costs depends on its ends alone.
-        alike = block.limits if block.rows == 1 and block.integral else None
-        penalty = None if alike is None else known.get(alike)
-        if penalty is None:
-            priced = Measure(block, noise).price(terms)
-            penalty = round(_mean_noise(priced.accuracy) * block.rows)
-            if alike is not None:
-                known[alike] = penalty
-        penalties.append(penalty)
-    return penalties
+    known: dict[object, int] = {}
+    keys = list(map(alike, blocks, count()))
+    for block, key in zip(blocks, keys, strict=True):
+        if key not in known:
+            accuracy = Measure(block, noise).price(terms).accuracy
+            share = math.sqrt(2 / math.pi if isinstance(accuracy.law, DiscreteGaussian) else 0.5)
+            mean = share * accuracy.law.standard_deviation() * accuracy.step
+            known[key] = round(mean * block.rows)
+    return [known[key] for key in keys]
 
 
 def _deviation(accuracy: NoiseAccuracy) -> float:
     return max(_LEAST_DEVIATION, accuracy.law.standard_deviation() * accuracy.step)
-
-
-def _mean_noise(accuracy: NoiseAccuracy) -> float:
-    """The mean absolute noise of a number, in rows."""
-    share = math.sqrt(2 / math.pi if isinstance(accuracy.law, DiscreteGaussian) else 0.5)
-    return share * accuracy.law.standard_deviation() * accuracy.step

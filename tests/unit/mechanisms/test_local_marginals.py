@@ -12,8 +12,9 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, QueryError, T
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel, Look, MeasureResiduals
 from dpsdk.mechanisms import LocalMarginals
-from dpsdk.mechanisms.local_marginals import learning, tables
+from dpsdk.mechanisms.local_marginals import mechanism as learning
 from dpsdk.mechanisms.local_marginals import sets as learning_sets
+from dpsdk.mechanisms.local_marginals import tables
 from dpsdk.mechanisms.local_marginals.sets import Lattice
 from dpsdk.queries import Above, Conjunction, Count, Marginal, Threshold, Workload, marginals
 from dpsdk.testing import seeded

@@ -17,7 +17,7 @@ from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
 from dpsdk.mechanisms.residual_planner import residuals as possible_module
-from dpsdk.mechanisms.residual_planner.plan import GAP, Problem, least_largest, least_sum
+from dpsdk.mechanisms.residual_planner.mechanism import GAP, Problem, least_largest, least_sum
 from dpsdk.mechanisms.residual_planner.residuals import Residuals, _Combining
 from dpsdk.queries import (
     Conjunction,

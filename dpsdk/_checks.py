@@ -36,6 +36,7 @@ __all__ = [
     "to_name",
     "to_positive",
     "to_probability",
+    "to_shaped",
     "whole_repr",
     "read_decimal",
     "read_fraction",
@@ -373,6 +374,17 @@ def to_array(parameter: str, values: object, expected: str) -> Floats:
     if result is None:
         raise InvalidArgument(parameter, expected, shown(values))
     return result
+
+
+def to_shaped(parameter: str, values: object, shape: tuple[int, ...], expected: str = "") -> Floats:
+    """A new array of finite float64, of one shape."""
+    expected = expected or f"{shape[0]} finite numbers"
+    array = to_array(parameter, values, expected)
+    if array.shape != shape:
+        raise InvalidArgument(parameter, expected, f"shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidArgument(parameter, expected, "NaN or infinity among them")
+    return array
 
 
 def _check_many(numbers: int) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpsdk._checks import described, require, shown, to_array, to_name
+from dpsdk._checks import described, require, shown, to_array, to_name, to_shaped
 from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -351,13 +351,7 @@ class ConvexForm(Form):
         return margins, self.targets.reshape(sizes)
 
     def _vector(self, parameter: str, values: Array | Sequence[float]) -> Floats:
-        expected = f"{self.dimension} finite numbers"
-        vector = to_array(parameter, values, expected)
-        if vector.shape != (self.dimension,):
-            raise InvalidArgument(parameter, expected, f"shape {vector.shape}")
-        if not np.isfinite(vector).all():
-            raise InvalidArgument(parameter, expected, "NaN or infinity among them")
-        return vector
+        return to_shaped(parameter, values, (self.dimension,))
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
@@ -403,7 +397,6 @@ class ConvexForm(Form):
 
     @cached_property
     def _set(self) -> ConvexSet:
-        """The set in the order of the design."""
         if not isinstance(self.over, Box):
             return self.over
         low, high = self.over.low, self.over.high
@@ -411,7 +404,6 @@ class ConvexForm(Form):
 
 
 def _placed(side: float | tuple[float, ...], places: Ints) -> float | tuple[float, ...]:
-    """One side of a box, in another order of its coordinates."""
     if not isinstance(side, tuple):
         return side
     order: list[int] = places.tolist()

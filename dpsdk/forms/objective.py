@@ -177,7 +177,6 @@ def _largest(theta: Floats) -> float:
 
 
 def _add(target: Floats, weights: Floats, parts: Floats, *, first: bool) -> None:
-    """Add up numbers of labels, each times its weight."""
     if first and len(parts) == 1:
         np.multiply(weights[0], parts[0], out=target)
         return

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsdk._arrays import ByNumbers, Lasting, frozen_copy
-from dpsdk._checks import described, require, shown, to_array, to_count, to_finite
+from dpsdk._checks import described, require, shown, to_array, to_count, to_finite, to_shaped
 from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.design import Design
@@ -331,10 +331,8 @@ def _vector(parameter: str, values: object, size: int | None) -> Floats:
 
 def _to_weights(weights: Array, labels: int, cells: int) -> Floats:
     expected = f"an array of shape ({labels}, {cells}) of finite numbers from 0"
-    array = np.ascontiguousarray(to_array("weights", weights, expected))
-    if array.shape != (labels, cells):
-        raise InvalidArgument("weights", expected, f"an array of shape {array.shape}")
-    if not np.isfinite(array).all() or (array < 0.0).any():
+    array = np.ascontiguousarray(to_shaped("weights", weights, (labels, cells), expected))
+    if (array < 0.0).any():
         raise InvalidArgument("weights", expected, "others among them")
     return array
 

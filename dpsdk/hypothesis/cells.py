@@ -308,7 +308,6 @@ class Cells:
         self._high += up
 
     def _scale(self, power: int) -> None:
-        """Multiply all weights by a power of two."""
         np.ldexp(self.array, power, out=self.array)
         self.total = math.ldexp(self.total, power)
         if self.beyond is not None:
@@ -323,7 +322,6 @@ class Cells:
         self.logs, self.total = True, 1.0
 
     def _raise(self, by: float) -> None:
-        """Add to all logarithms."""
         self.array += by
         if self.beyond is not None:
             self.beyond += by

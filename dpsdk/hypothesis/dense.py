@@ -135,11 +135,9 @@ class DenseHypothesis(Hypothesis):
     def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution.
 
-        Raises `TooLarge` if its domain has more than 2^28 cells. Raises `InvalidArgument` if it has
-        no probability inside the domain.
-
         With `outside` it has the cell outside the domain. Without, what the distribution has there
-        is shared out among the others.
+        is shared out among the others. Raises `TooLarge` if its domain has more than 2^28 cells,
+        and `InvalidArgument` if it has no probability inside.
         """
         domain = distribution.domain
         _limit(domain)

@@ -320,7 +320,6 @@ class EntropicFit:
         return self._point
 
     def _spread(self, multipliers: Floats) -> Floats:
-        """The sum of the functions, each so many times, on the cells of the domain."""
         slopes: dict[Axes, Floats] = {}
         for one, mine in self._apart(multipliers):
             slope = one.slope(mine, [self._domain.shape[axis] for axis in one.axes])
@@ -329,7 +328,6 @@ class EntropicFit:
         return self._chain.spread(slopes)
 
     def _apart(self, multipliers: Floats) -> Iterator[tuple[_Released, Floats]]:
-        """The answers that were released, each with its own multipliers."""
         start = 0
         for one in self._released:
             yield one, multipliers[start : start + len(one.values)]

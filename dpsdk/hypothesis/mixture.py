@@ -349,7 +349,6 @@ def _shares(parameter: str, values: object) -> Floats:
 
 
 def _normal(parameter: str, shares: Floats) -> Floats:
-    """Rows that add up to 1."""
     # By their largest first, so that no sum leaves the floats.
     top = shares.max(axis=-1, keepdims=True, initial=0.0)
     if not (top > 0.0).all():

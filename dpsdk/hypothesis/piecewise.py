@@ -123,11 +123,9 @@ class PiecewiseHypothesis(Hypothesis):
     def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution, a piece for each of its records.
 
-        Raises `InvalidArgument` if its domain is not one ordered attribute, or it has no
-        probability inside. Raises `TooLarge` if the attribute has more than 2^62 cells.
-
         With `outside` it has the cell outside the domain. Without, what the distribution has there
-        is shared out among the others.
+        is shared out among the others. Raises `InvalidArgument` if its domain is not one ordered
+        attribute, or it has no probability inside.
         """
         domain = distribution.domain
         _check_domain(domain)
@@ -257,7 +255,6 @@ class PiecewiseHypothesis(Hypothesis):
         return type(self)(self.domain, self._starts.copy(), self._logs.copy(), beyond)
 
     def _log_share(self, start: int, stop: int) -> float:
-        """The logarithm of the probability of a range."""
         share = self._between(start, stop)
         if share > 0.0:
             return min(math.log(share), 0.0)
@@ -310,7 +307,6 @@ class PiecewiseHypothesis(Hypothesis):
         self._total = top + math.log(total)
 
     def _cut(self, cell: int) -> None:
-        """See that a piece starts at a cell."""
         if cell >= self.domain.size:
             return
         place = int(np.searchsorted(self._starts, cell))
@@ -327,7 +323,6 @@ class PiecewiseHypothesis(Hypothesis):
         return start, min(stop, self.domain.size), scale
 
     def _at(self, cells: Ints) -> Floats:
-        """The probability of single cells."""
         pieces = np.searchsorted(self._starts, cells, side="right") - 1
         return np.exp(self._logs - self._total)[pieces]
 

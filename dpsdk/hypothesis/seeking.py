@@ -175,7 +175,6 @@ class Tilted:
         return mean, second / mass - mean * mean
 
     def _top(self, step: float, *, weigh: bool) -> float:
-        """The largest logarithm of a tilted weight, or of the factor alone."""
         top = self.rest if weigh else 0.0 if self.rest > -math.inf else -math.inf
         for values, weights in self.parts:
             exponents = step * values

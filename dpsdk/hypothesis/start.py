@@ -105,10 +105,8 @@ class Start(ABC):
     ) -> Hypothesis:
         """The first hypothesis, which nobody else holds.
 
-        Raises `BudgetExceeded` if measuring does not fit. Nothing was charged.
-
         `noise` is what the share is worth, None where it is 0; `allowance` pays for it, if that was
-        set aside.
+        set aside. Raises `BudgetExceeded` if measuring does not fit; nothing was charged.
         """
 
 

@@ -363,7 +363,6 @@ def _gathered(columns: Ints, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def _framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend | None) -> object:
-    """Columns of labels as a frame."""
     if backend is not None and backend not in _BACKENDS:
         expected = f"{', '.join(map(repr, _BACKENDS))}, or None"
         raise InvalidArgument("backend", expected, shown(backend))

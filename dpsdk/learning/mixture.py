@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpsdk._checks import require, shown, to_array, to_count
+from dpsdk._checks import require, shown, to_count, to_shaped
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.hypothesis import Mixture, Streams
@@ -158,11 +158,7 @@ def _together(domain: Domain, tables: Mapping[tuple[str, ...], Array], starts: I
 
 def _to_table(names: tuple[str, ...], given: Array, shape: tuple[int, ...]) -> Floats:
     expected = f"finite numbers of shape {shape} for {shown(names)}"
-    table = to_array("tables", given, expected)
-    if table.shape != shape:
-        raise InvalidArgument("tables", expected, f"shape {table.shape}")
-    if not np.isfinite(table).all():
-        raise InvalidArgument("tables", expected, "NaN or infinity among them")
+    table = to_shaped("tables", given, shape, expected)
     np.maximum(table, 0.0, out=table)
     top = float(table.max())
     if top > 0.0:  # by the largest first, so that no sum leaves the floats
@@ -181,7 +177,6 @@ def _disturbed(domain: Domain, components: int) -> Floats:
 
 
 def _normal(columns: Floats, starts: Ints) -> Floats:
-    """The labels of each attribute add up to 1, in every component."""
     sums = np.add.reduceat(columns, starts[:-1], axis=0)
     result: Floats = columns / np.repeat(sums, np.diff(starts), axis=0)
     return result

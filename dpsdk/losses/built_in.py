@@ -322,7 +322,6 @@ def _to_link(value: Link) -> Link:
 
 
 def _log_normal(z: Floats) -> Floats:
-    """The logarithm of the normal law's distribution function."""
     from scipy.special import log_ndtr  # noqa: PLC0415  # slow to import
 
     return log_ndtr(z)

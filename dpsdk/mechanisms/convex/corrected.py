@@ -245,7 +245,8 @@ class _Plan:
         start = oracle.start or _chosen_start(form, strength, total)
         count = oracle.gradients
         if count is None:
-            count = _chosen_gradients(form, start, strength)
+            few = least_squares(form) or (isinstance(start, Moments) and strength < _TINY)
+            count = int(isinstance(start, Given) or not few)
         left, parts = 1 - (oracle.certify or Fraction(0)), dict[str, Part]()
         measured: Pairs | Moments | None = None
         given: _BestModel | None = None
@@ -384,29 +385,16 @@ class _Plan:
 
 
 def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfModel:
-    share = _chosen_share(strength, total)
-    if form.dimension > _MANY:
-        return Pairs(share)
-    if least_squares(form) or (len(form.targets) == 2 and strength < _TINY):
+    """A start with the share of the budget that suits it, where a gradient is measured after it."""
+    share = _PURE_SHARE
+    if not isinstance(total, Budget) or total.delta:
+        # Its noise enters the excess by its fourth power, that of a gradient by its square.
+        fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
+        share = max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
+    two = len(form.targets) == 2
+    if form.dimension <= _MANY and (least_squares(form) or (two and strength < _TINY)):
         return Moments(share)
     return Pairs(share)
-
-
-def _chosen_share(strength: float, total: Total) -> Fraction:
-    """The share of the budget for a start, where a gradient is measured after it."""
-    if isinstance(total, Budget) and not total.delta:
-        return _PURE_SHARE
-    # Its noise enters the excess by its fourth power, that of a gradient by its square.
-    fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
-    return max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
-
-
-def _chosen_gradients(form: ConvexForm, start: StartOfModel, strength: float) -> int:
-    if isinstance(start, Given):
-        return 1
-    if least_squares(form) or (isinstance(start, Moments) and strength < _TINY):
-        return 0
-    return 1
 
 
 def _strength(facts: Facts, total: Total) -> float:

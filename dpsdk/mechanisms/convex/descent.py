@@ -253,7 +253,6 @@ def check_gradient(form: ConvexForm, runs: Runs, terms: Terms) -> None:
 
 
 def _count(form: ConvexForm) -> LinearForm:
-    """How many rows lie inside the domain."""
     return LinearForm(form.domain, (Kronecker((), ()),))
 
 

@@ -325,7 +325,6 @@ def _run(
 
 
 def _with_count(gradient: LinearForm) -> tuple[LinearForm, float]:
-    """A gradient with the count of rows as its last function, times a weight."""
     longest = math.sqrt(max(float(block.column_norms(2).max()) for block in gradient.blocks))
     weight = _COUNT * longest or 1.0
     return LinearForm(gradient.domain, [*gradient.blocks, Kronecker((), (), weight)]), weight

@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from dpsdk._arrays import ByNumbers, Lasting, frozen_copy, frozen_integers
-from dpsdk._checks import described, shown, to_array, to_beta
+from dpsdk._checks import described, shown, to_beta, to_shaped
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -290,9 +290,7 @@ class CoefficientSet(Lasting):
     def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:
         """True if coefficients are in the set, which has those of the table but for beta."""
         size = self.pattern.dimension
-        given = to_array("theta", theta, f"{size} finite numbers")
-        if given.shape != (size,) or not np.isfinite(given).all():
-            raise InvalidArgument("theta", f"{size} finite numbers", shown(theta))
+        given = to_shaped("theta", theta, (size,))
         radius = self._radius(to_beta(beta))
         basis = self.span.basis
         own = basis @ (basis.T @ given)

@@ -185,7 +185,6 @@ class Sketch(Oracle):
         return _sketched(form, bound.problem.size, key, bound.planned)
 
     def _excess(self, form: ConvexForm, size: int) -> float:
-        """By how much the square of the radius grows."""
         if self._beta is None:
             return 0.0
         e = distortion(size, _vectors(form), self._beta / 2)

@@ -227,7 +227,6 @@ class ConvexPMW(ModelsMechanism):
         )
 
     def _rounds(self, terms: Terms) -> Rounds:
-        """The rounds, if all of their noise fits the lattices of the kernel."""
         facts = facts_of(terms)
         rounds = Rounds(self.schedule(facts), self._begins(facts))
         rounds.check(terms, self.epsilon, self.delta)

@@ -107,33 +107,32 @@ def figure(alpha: float, promise: Promise, terms: Terms) -> Figure | None:
         above = watching.above(part, facts, promise.queries) * unit / rows
         share = equal_share(each * _ORACLE)
         runs, descent = promise.oracle.planned(promise.problem, terms, share)
-        found = Figure(
-            alpha,
-            updates,
-            math.sqrt(promise.potential / updates) / scale,
-            0.75 * alpha,
-            float(_SOLVER) * alpha,
-            unit,
-            0.0,
-            watching,
-            noise,
-            concentration,
-            bias,
-            share,
-            runs,
-            descent,
-        )
         t = math.log(3 * updates * concentration.events / promise.beta)
         length = math.sqrt(concentration.mean_square(t, 1, promise.problem.dimension)) + bias
         learning = _lost(length, promise.problem)
         own = descent.error(promise.beta / (3 * updates))
     except (InvalidArgument, ArithmeticError):
         return None
-    quarter = alpha / 4
-    one = promise.problem
-    slack = 2 * found.solver + _FLOATS * one.ridge * one.farthest * one.diameter
-    kept = max(below + slack, above + slack, learning + slack) <= quarter and own <= alpha
-    return evolve(found, learning=learning) if kept else None
+    one, solver = promise.problem, float(_SOLVER) * alpha
+    slack = 2 * solver + _FLOATS * one.ridge * one.farthest * one.diameter
+    if not (max(below + slack, above + slack, learning + slack) <= alpha / 4 and own <= alpha):
+        return None
+    return Figure(
+        alpha,
+        updates,
+        math.sqrt(promise.potential / updates) / scale,
+        0.75 * alpha,
+        solver,
+        unit,
+        learning,
+        watching,
+        noise,
+        concentration,
+        bias,
+        share,
+        runs,
+        descent,
+    )
 
 
 def _lost(length: float, problem: Problem) -> float:

@@ -60,15 +60,14 @@ def _to_label(value: str) -> str:
 class ConvexForm(Form):
     """The average loss of linear models, for all coefficients θ of a bounded convex set.
 
-    A record x has a feature vector, which stacks some coordinates, and a number y for its label;
-    it costs φ(⟨θ, x⟩, y), and a record outside the domain costs nothing. Everything here is public:
+    A record x has a feature vector, which stacks some coordinates, and a number y for its label; it
+    costs φ(⟨θ, x⟩, y), and a record outside the domain costs nothing. Everything here is public:
     what a form asks of a table goes through `gradient`, `hessian` and `moments`, which are linear
-    forms that any mechanism may answer. The kernel knows no convex forms.
-
-    Raises `UnknownAttribute` if the domain does not have an attribute that is named. Raises
-    `InvalidArgument` if an argument is not as described. Raises `QueryError` if the loss is not
-    convex, not what it declares to be, or not for such labels. Raises `TooLarge` if the attributes
-    have more than 10^6 cells together, or there are too many coordinates.
+    forms that any mechanism may answer. The kernel knows no convex forms. Raises `UnknownAttribute`
+    if the domain does not have an attribute that is named. Raises `InvalidArgument` if an argument
+    is not as described. Raises `QueryError` if the loss is not convex, not what it declares to be,
+    or not for such labels. Raises `TooLarge` if the attributes have more than 10^6 cells together,
+    or there are too many coordinates.
 
     Parameters
     ----------
@@ -229,9 +228,8 @@ class ConvexForm(Form):
         """The second moments: x_i·x_j for i ≤ j, as in `hessian`, and then y·x_j for each j.
 
         They are all that the squared loss depends on, but for a constant. Each depends on the
-        attributes of two coordinates alone.
-
-        Raises `TooLarge` if they would have more than 2^24 weights.
+        attributes of two coordinates alone. Raises `TooLarge` if they would have more than 2^24
+        weights.
         """
         return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._pairs.lengths))
 

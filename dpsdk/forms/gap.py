@@ -146,10 +146,8 @@ class ProximalGapForm(Gap):
     exceeds its minimum over the set by no more; with a strength above 0 this needs an average loss
     that is so strongly convex, on which privacy does not depend. `sensitivity` says how far a row
     moves it: for a watch, which reads it without minimising anything (Frank and Wolfe 1956; as a
-    query in place of the excess of Ullman 2015).
-
-    Raises `InvalidArgument` if an argument is not as described. Raises `TooLarge` if the gradient
-    would be written out with more than 2^24 weights.
+    query in place of the excess of Ullman 2015). Raises `InvalidArgument` if an argument is not as
+    described, and `TooLarge` if the gradient would be written out with more than 2^24 weights.
 
     Parameters
     ----------

@@ -79,9 +79,8 @@ def minimise(
     Wolfe (1956), max ⟨∇, θ − θ′⟩ over θ′ of the set, with an allowance for roundings; with a ridge,
     what strong convexity takes off it. Of a loss with a kink, slopes of a smoothed loss stand in
     for ∇, and what lines of these slopes stay below the exact loss (Fenchel's inequality) is added.
-    The certificate holds for any convex loss whose derivatives are right, converged or not.
-
-    Raises `QueryError` if the loss is declared not to be convex, does not take the labels, or has
+    The certificate holds for any convex loss whose derivatives are right, converged or not. Raises
+    `QueryError` if the loss is declared not to be convex, does not take the labels, or has
     derivatives that are NaN or infinite. Raises `TooLarge` if the design's cells times the labels
     are more than 10^6. Raises `InvalidArgument` if an array has another shape or is not finite, a
     weight is below 0, or a number is out of range.

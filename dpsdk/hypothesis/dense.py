@@ -80,8 +80,8 @@ class DenseHypothesis(Hypothesis):
     ) -> Self:
         """Independent attributes.
 
-        Raises `TooLarge` if the domain has more than 2^28 cells. Raises `InvalidArgument` if a
-        table does not fit its attribute, or the mass is not in [0, 1).
+        Raises `TooLarge` if the domain has more than 2^28 cells, and `InvalidArgument` if a table
+        does not fit its attribute, or the mass is not in [0, 1).
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class DenseHypothesis(Hypothesis):
     ) -> Self:
         """Any distribution, given by weights that are not negative and not all zero.
 
-        Raises `TooLarge` if the domain has more than 2^28 cells. Raises `InvalidArgument` if the
+        Raises `TooLarge` if the domain has more than 2^28 cells, and `InvalidArgument` if the
         weights do not fit the domain, or the mass is not in [0, 1).
 
         Parameters

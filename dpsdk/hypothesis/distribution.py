@@ -94,10 +94,9 @@ class Distribution(ABC):
     def answers(self, form: LinearForm) -> Floats:
         """The expected weight of a random record for every function of a form.
 
-        Raises `InvalidArgument` for a form over another domain. Raises `QueryError` if this kind of
-        distribution cannot evaluate such a form.
-
-        An array of shape (form.rows,), in the weight unit of the form.
+        An array of shape (form.rows,), in the weight unit of the form. Raises `InvalidArgument` for
+        a form over another domain, and `QueryError` if this kind of distribution cannot evaluate
+        such a form.
         """
         self._check(form)
         return form.evaluate(self)
@@ -130,12 +129,10 @@ class Distribution(ABC):
         """Independent random records, given that they lie inside the domain.
 
         Each attribute is drawn from randomness of its own. Probabilities are rounded by about
-        2^-53: this is public post-processing, so that nothing private hangs on it, and a sample
-        may be repeated.
-
-        Raises `InvalidArgument` if the size is no integer of at least 0, the seed is none of these,
-        or no cell inside the domain has any probability. Raises `TooLarge` if there would be more
-        than 2^28 labels.
+        2^-53: this is public post-processing, so that nothing private hangs on it, and a sample may
+        be repeated. Raises `InvalidArgument` if the size is no integer of at least 0, the seed is
+        none of these, or no cell inside the domain has any probability, and `TooLarge` if there
+        would be more than 2^28 labels.
 
         Parameters
         ----------
@@ -160,18 +157,16 @@ class Distribution(ABC):
     def draw(self, streams: Streams) -> Sequence[Ints]:
         """Independent random records inside the domain, as cell numbers.
 
-        Raises `InvalidArgument` if no cell inside the domain has any probability.
-
         For each attribute of the domain, in order, those of `streams.size` records. An attribute
-        uses the numbers of the streams that are drawn for its own name.
+        uses the numbers of the streams that are drawn for its own name. Raises `InvalidArgument` if
+        no cell inside the domain has any probability.
         """
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this distribution to a file: a zip archive of plain arrays, versioned, no pickle.
 
-        Raises `InvalidArgument` if the class has no `kind`, or `parts` gives what a file does not
-        hold. Nothing was written. Raises `TooLarge` if the file would be larger than any reader
-        takes. Nothing was written.
+        Nothing is written where it raises: `InvalidArgument` if the class has no `kind`, or `parts`
+        gives what a file does not hold, and `TooLarge` if no reader would take so large a file.
         """
         flags, arrays = self.parts()
         files.write(path, self.kind, flags, self.domain, arrays)
@@ -181,10 +176,8 @@ class Distribution(ABC):
         """Read what `save` wrote: a distribution of this class or of one below it.
 
         `Distribution.load` reads any kind that the program has imported, and `Hypothesis.load` any
-        that moves.
-
-        Raises `DataError` if the file is not such a distribution, is damaged, or is of a version
-        from the future.
+        that moves. Raises `DataError` if the file is not such a distribution, is damaged, or is of
+        a version from the future.
         """
         domain, flags, arrays = files.read(path)
         kind = flags.pop("kind", None)
@@ -209,11 +202,9 @@ class Distribution(ABC):
     def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: files.Arrays) -> Self:
         """The distribution that `parts` wrote down. Everything given comes from a file.
 
-        Raises `InvalidArgument` or `TooLarge` if they are not such parts; `load` then names the
-        file.
-
         The domain is as valid as any; flags and arrays are unchecked, apart from the arrays being
-        rows of float64 or int64.
+        rows of float64 or int64. Raises `InvalidArgument` or `TooLarge` if they are not such parts;
+        `load` then names the file.
         """
 
     def _check(self, form: LinearForm) -> None:
@@ -282,11 +273,10 @@ class Hypothesis(Distribution):
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
         """Multiply the probability p of every cell by exp(step · weight), and normalise.
 
-        This is the multiplicative weights update, in place (Hardt and Rothblum 2010; Dwork and
-        Roth 2014, Algorithm 5).
-
-        Raises `InvalidArgument` for several functions, another domain, or a step that is not
-        finite, and `QueryError` if this kind of hypothesis cannot be moved along such a function.
+        This is the multiplicative weights update, in place (Hardt and Rothblum 2010; Dwork and Roth
+        2014, Algorithm 5). Raises `InvalidArgument` for several functions, another domain, or a
+        step that is not finite, and `QueryError` if this kind of hypothesis cannot be moved along
+        such a function.
 
         Parameters
         ----------
@@ -343,10 +333,9 @@ class Hypothesis(Distribution):
     def check(self, form: LinearForm) -> None:
         """Refuse a form of which some function could be answered, but not learnt.
 
-        Mechanisms ask before they pay for what `shift` and `move_to` are to learn.
-
-        Raises `QueryError` or `TooLarge` if this kind of hypothesis cannot be moved along some
-        function of the form.
+        Mechanisms ask before they pay for what `shift` and `move_to` are to learn. Raises
+        `QueryError` or `TooLarge` if this kind of hypothesis cannot be moved along some function of
+        the form.
         """
 
     @abstractmethod
@@ -361,9 +350,8 @@ class Hypothesis(Distribution):
     def blend(self, weight: float) -> None:
         """Mix with the uniform distribution: (1 - weight) of this one, `weight` of the uniform.
 
-        Afterwards `kl_cap()` is at most ln(cells / weight).
-
-        Raises `InvalidArgument` if the weight is not in [0, 1].
+        Afterwards `kl_cap()` is at most ln(cells / weight). Raises `InvalidArgument` if the weight
+        is not in [0, 1].
         """
 
     @abstractmethod

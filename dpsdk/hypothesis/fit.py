@@ -100,10 +100,8 @@ class EntropicFit:
     """A distribution on a dense universe that is fitted to released answers, in place.
 
     It starts from the uniform distribution, and goes on from where it was whenever answers were
-    added. Not safe for use by several threads at once.
-
-    Raises `InvalidArgument` if `prior` or `hold` is not finite, or too small. Raises `TooLarge` if
-    the universe has more cells.
+    added. Not safe for use by several threads at once. Raises `InvalidArgument` if `prior` or
+    `hold` is not finite, or too small, and `TooLarge` if the universe has more cells.
 
     Parameters
     ----------

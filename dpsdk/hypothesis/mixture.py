@@ -45,11 +45,10 @@ class Mixture(Distribution):
     """Products of one-way tables, mixed: p(x) = Σ w_c Π p_c(x_i).
 
     A distribution that does not move. Whatever is asked is worked out from the one-way tables of
-    the k components: a marginal table takes k times its cells, and structured functions are
-    summed attribute by attribute. The universe is never written out, and may have any size.
-
-    Raises `InvalidArgument` if weights, tables, mass or rows are not as described. Raises
-    `TooLarge` for more than 2^27 shares in all.
+    the k components: a marginal table takes k times its cells, and structured functions are summed
+    attribute by attribute. The universe is never written out, and may have any size. Raises
+    `InvalidArgument` if weights, tables, mass or rows are not as described, and `TooLarge` for more
+    than 2^27 shares in all.
 
     Parameters
     ----------
@@ -231,12 +230,11 @@ class Mixture(Distribution):
     def counts(self, *names: str) -> Floats:
         """How many records each cell of the named attributes stands for.
 
-        Raises `UnknownAttribute` if the domain does not have one of them. Raises `InvalidArgument`
-        if an attribute is named twice, or it is not known how many records the mixture stands for.
-        Raises `TooLarge` if the table would have more than 2^28 cells.
-
         Expected counts, no whole numbers, with one axis a name, in the order given; that of all
-        records inside the domain without names.
+        records inside the domain without names. Raises `UnknownAttribute` if the domain does not
+        have one of them. Raises `InvalidArgument` if an attribute is named twice, or it is not
+        known how many records the mixture stands for. Raises `TooLarge` if the table would have
+        more than 2^28 cells.
         """
         result: Floats = self.table(names) * self._known_rows()
         return result
@@ -244,12 +242,11 @@ class Mixture(Distribution):
     def synthesize(self, size: int | None = None, seed: Seed | None = None) -> SyntheticData:
         """Independent random records, as a public table.
 
-        Raises `InvalidArgument` if the size is no integer of at least 1 or not known, or the seed
-        none that is known. Raises `TooLarge` if there would be more than 2^28 codes.
-
         There are `size` records inside the domain, as many as the mixture stands for by default;
         and outside, where the mixture has that cell, the number that is expected beside so many.
-        `sample` draws the same records from a seed.
+        `sample` draws the same records from a seed. Raises `InvalidArgument` if the size is no
+        integer of at least 1 or not known, or the seed none that is known, and `TooLarge` if there
+        would be more than 2^28 codes.
         """
         inside = 1.0 - self.outside_mass
         count = round(self._known_rows() * inside) if size is None else to_size(size)

@@ -68,7 +68,7 @@ class PiecewiseHypothesis(Hypothesis):
     def uniform(cls, domain: Domain, *, outside: bool = False) -> Self:
         """The same probability for every cell, the one outside included.
 
-        Raises `InvalidArgument` if the domain is not one ordered attribute. Raises `TooLarge` if it
+        Raises `InvalidArgument` if the domain is not one ordered attribute, and `TooLarge` if it
         has more than 2^62 cells.
         """
         _check_domain(domain)
@@ -85,7 +85,7 @@ class PiecewiseHypothesis(Hypothesis):
         """A prior that is constant between breakpoints.
 
         Raises `InvalidArgument` if the domain is not one ordered attribute, or the pieces are not
-        as described. Raises `TooLarge` if the attribute has more than 2^62 cells.
+        as described, and `TooLarge` if the attribute has more than 2^62 cells.
 
         Parameters
         ----------

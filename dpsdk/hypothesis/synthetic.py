@@ -69,13 +69,12 @@ class _Counts:
 class SyntheticData(Distribution):
     """Public records, each as often as it counts: a table that anybody may read.
 
-    A distribution that does not move: it answers every linear query, at the cost of its records
-    and never of the universe, which may have any number of cells. Equal records are kept once, in
-    the order of their cells, so that two are equal if they hold the same records, however these
-    were given. Nothing here costs any budget: private rows must have been paid for.
-
-    Raises `InvalidArgument` if codes or counts are not as described, or no record is left. Raises
-    `TooLarge` for more than 2^28 numbers, or an attribute of more than 2^63 cells.
+    A distribution that does not move: it answers every linear query, at the cost of its records and
+    never of the universe, which may have any number of cells. Equal records are kept once, in the
+    order of their cells, so that two are equal if they hold the same records, however these were
+    given. Nothing here costs any budget: private rows must have been paid for. Raises
+    `InvalidArgument` if codes or counts are not as described, or no record is left, and `TooLarge`
+    for more than 2^28 numbers, or an attribute of more than 2^63 cells.
 
     Parameters
     ----------
@@ -143,10 +142,8 @@ class SyntheticData(Distribution):
     ) -> Self:
         """The records of a whole table of counts.
 
-        Raises `InvalidArgument` or `TooLarge` as for the class.
-
         `counts` says how many records each of at most 2^28 cells has, shaped like the domain or
-        flat in the order of its cells.
+        flat in the order of its cells. Raises `InvalidArgument` or `TooLarge` as for the class.
         """
         check_domain(domain)
         if domain.size > _LIMIT:
@@ -198,10 +195,9 @@ class SyntheticData(Distribution):
     def counts(self, *names: str) -> Ints:
         """How many records fall into each cell of the named attributes.
 
-        Raises `UnknownAttribute` if the domain does not have one of them. Raises `TooLarge` if the
-        table would have more than 2^28 cells.
-
-        One axis a name, in the order given; the number of all records inside without names.
+        One axis a name, in the order given; the number of all records inside without names. Raises
+        `UnknownAttribute` if the domain does not have one of them, and `TooLarge` if the table
+        would have more than 2^28 cells.
         """
         return self._counted.table(names).astype(np.int64)
 
@@ -221,12 +217,11 @@ class SyntheticData(Distribution):
     def to_frame(self, backend: Backend | None = None) -> object:
         """All records inside the domain as a data frame, each as often as it counts.
 
-        Raises `InvalidArgument` for another library. Raises `MissingExtra` if narwhals, which the
-        extra `frames` installs, or the library is missing. Raises `TooLarge` as for `to_columns`.
-
         A frame of the library `backend`, by default the first of polars, pandas and pyarrow that is
         installed. Truth values and whole numbers of 64 bits are columns of these; all other labels
-        are texts, a bin as "[0, 10)".
+        are texts, a bin as "[0, 10)". Raises `InvalidArgument` for another library. Raises
+        `MissingExtra` if narwhals, which the extra `frames` installs, or the library is missing.
+        Raises `TooLarge` as for `to_columns`.
         """
         return _framed(self.domain, self.to_columns(), backend)
 

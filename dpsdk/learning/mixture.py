@@ -64,11 +64,9 @@ def fit_mixture(
     at the one-way tables, disturbed by fixed numbers. A table may be noisy: what is negative counts
     as 0, and each is divided by its sum, so that all tables weigh alike, large or small.
 
-    Raises `InvalidArgument` if a table does not fit the domain or is not finite, or a number is out
-    of range. Raises `TooLarge` for more labels.
-
     The mixture makes the tables likely: a local optimum, which says nothing of how far off it may
-    be.
+    be. Raises `InvalidArgument` if a table does not fit the domain or is not finite, or a number is
+    out of range, and `TooLarge` for more labels.
 
     Parameters
     ----------

@@ -234,11 +234,10 @@ class QueryMultiplicativeWeights:
     def fit(self, hypothesis: Hypothesis, form: LinearForm, truths: Floats) -> int:
         """Update on the worst answered query until none is off by more than `alpha`.
 
-        Raises `InvalidArgument` if there is not one truth a query, or if no distribution that the
-        hypothesis can reach has such answers: the number of updates exceeded its bound.
-
         The hypothesis is changed in place. `form` has all queries, with weights in [0, 1], and
         `truths` their true answers, those of one distribution. Returns the number of updates.
+        Raises `InvalidArgument` if there is not one truth a query, or if no distribution that the
+        hypothesis can reach has such answers: the number of updates exceeded its bound.
         """
         wanted = np.asarray(truths, dtype=np.float64)
         if wanted.shape != (form.rows,):

@@ -183,13 +183,11 @@ class Loss(ABC):
     def check(self, low: float, high: float, labels: Sequence[float]) -> None:
         """Try the loss on a grid of margins in [low, high] and on all labels of the universe.
 
-        This finds mistakes, and proves nothing of what lies between the margins of the grid.
-
-        Raises `QueryError` if the loss is declared not to be convex, or is found not to be; if it
-        does not take these labels; if a value, derivative or curvature is NaN or infinite, has
-        another shape than its arguments, or differs when asked again; if derivatives are not those
-        of the values; or if a declared constant is exceeded. Raises `InvalidArgument` as for
-        `constants`.
+        This finds mistakes, and proves nothing of what lies between the margins of the grid. Raises
+        `QueryError` if the loss is declared not to be convex, or is found not to be; if it does not
+        take these labels; if a value, derivative or curvature is NaN or infinite, has another shape
+        than its arguments, or differs when asked again; if derivatives are not those of the values;
+        or if a declared constant is exceeded. Raises `InvalidArgument` as for `constants`.
         """
         examine(self, *to_span(low, high), to_labels(labels))
 

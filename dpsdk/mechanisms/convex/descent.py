@@ -122,10 +122,9 @@ class NoisyDescent(Oracle):
         by the bound for these where it is the lower. With a ridge also that for strongly convex
         ones, with steps of 4 / (λ(s+1)). The number and the length of steps are those for which the
         bound is lowest, up to `steps` of them. It holds with high probability, at any confidence
-        (docs/explanation/proofs/descent.md), and not in expectation as the bounds of Bassily,
-        Smith and Thakurta (2014). `quote` tells it beforehand; it is often vacuous, and says so.
-
-        Raises `PublicSizeRequired` when it is asked, if the number of rows is private.
+        (docs/explanation/proofs/descent.md), and not in expectation as the bounds of Bassily, Smith
+        and Thakurta (2014). `quote` tells it beforehand; it is often vacuous, and says so. Raises
+        `PublicSizeRequired` when it is asked, if the number of rows is private.
 
         Parameters
         ----------

@@ -252,9 +252,9 @@ def certified(
 ) -> CertifiedExcess:
     """Measure what bounds the excess at θ, and bound it.
 
-    Raises `QueryError` or `TooLarge` as `batches` does. Raises `InvalidArgument` or
-    `BudgetExceeded` as the kernel's `measure` does, or if arguments do not go with the form.
-    Nothing is raised for what was measured.
+    Raises `QueryError` or `TooLarge` as `batches` does, and `InvalidArgument` or `BudgetExceeded`
+    as the kernel's `measure` does, or if arguments do not go with the form. Nothing is raised for
+    what was measured.
 
     Parameters
     ----------

@@ -68,7 +68,6 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     excess risk: by how much the average loss of the table at the model exceeds the least one over
     the set, in the unit of the loss; `release.bound(beta)` tells whether that is proven, or
     predicted and no bound. For many models of one table, fit a distribution once and ask that.
-
     Raises `InvalidArgument` if a parameter is out of range; when it is asked, if so little privacy
     loss leaves noise that fits no lattice. Raises `QueryError` when it is asked for anything but a
     model.
@@ -144,9 +143,8 @@ class SufficientStatistics(Oracle):
     eigenvalue; here it is read off the same numbers). `Corrected(start=Moments(), gradients=0)`
     spends the same on a distribution that has such moments: where there are many rows and few
     features both miss as much, elsewhere it misses several times less. This one takes moments as
-    they are, for models whose attributes have too many cells together to be fitted.
-
-    Raises `QueryError` when it is asked for a model of another loss, before anything is paid.
+    they are, for models whose attributes have too many cells together to be fitted. Raises
+    `QueryError` when it is asked for a model of another loss, before anything is paid.
 
     Parameters
     ----------

@@ -110,8 +110,7 @@ class Sketch(Oracle):
         Menart and Ullah 2022), where Jain and Thakurta (2014) perturb an exact minimum. With
         probability 1 - `beta`, over Φ and the noise, the excess risk is within the bound
         (docs/explanation/proofs/descent.md), which does not grow with the number of features.
-
-        Raises `PublicSizeRequired` when it is asked, if the number of rows is private. Raises
+        Raises `PublicSizeRequired` when it is asked, if the number of rows is private, and
         `InvalidArgument` when it is asked, if the set is no ball around 0, or if no sketch is
         proven that is smaller than the number of features.
 

@@ -186,7 +186,7 @@ class ConvexPMW(ModelsMechanism):
     def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.
 
-        Raises `PublicSizeRequired` if the number of rows is private. Raises `InvalidArgument` if no
+        Raises `PublicSizeRequired` if the number of rows is private, and `InvalidArgument` if no
         noise is worth so little.
         """
         if facts.rows is None:

@@ -201,8 +201,8 @@ class TextbookConvexPMW(ModelsMechanism):
     def figure(self, terms: Terms) -> Figure:
         """How a channel would spend and decide. Public.
 
-        Raises `PublicSizeRequired` if the number of rows is private. Raises `InvalidArgument` if
-        the promise cannot be kept; the message says what can be promised.
+        Raises `PublicSizeRequired` if the number of rows is private, and `InvalidArgument` if the
+        promise cannot be kept; the message says what can be promised.
         """
         facts = facts_of(terms)
         if facts.rows is None:

@@ -89,7 +89,7 @@ def figure(alpha: float, promise: Promise, terms: Terms) -> Figure | None:
     """The constants for an error, if it is kept; None if some noise may be too large for it."""
     facts = terms.facts
     rows, scale = max(facts.rows or 1, 1), promise.scale
-    if not alpha > 0.0:
+    if not (alpha > 0.0 and scale > 0.0):
         return None
     ratio = scale / alpha
     wanted = 64 * ratio * ratio * promise.potential

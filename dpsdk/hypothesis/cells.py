@@ -106,7 +106,9 @@ class Cells:
         if width > CHUNK:
             after = tuple(range(axis + 1, len(shape)))
             for given in before.tolist():
-                places: list[int] = np.array(np.unravel_index(given, lead)).tolist() if lead else []
+                places: list[int] = (
+                    np.array(np.unravel_index(int(given), lead)).tolist() if lead else []
+                )
                 box = tuple(slice(place, place + 1) for place in places)
                 yield self.sum((*box, *[slice(None)] * (len(shape) - axis)), after).reshape(1, size)
             return

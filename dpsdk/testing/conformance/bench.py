@@ -51,7 +51,7 @@ from dpsdk.session.opening import Stopped
 from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing.audit.programs import AMPLE, ANY, Program, WatchingNoise
 from dpsdk.testing.conformance.costs import charges, odometer
-from dpsdk.testing.conformance.prints import printed
+from dpsdk.testing.conformance.prints import mutable, printed
 from dpsdk.testing.conformance.report import Tally, called, caught, name_error
 from dpsdk.testing.noise import seeded
 from dpsdk.wire import Catalogue
@@ -194,6 +194,8 @@ class Bench(ABC):
         if not isinstance(trust, Mapping):
             raise InvalidArgument("trust", "a mapping of dotted names to proofs", shown(trust))
         self.domain = WORK if domain is None else domain
+        # Looked at first, since copies of a query of attrs share its arrays, and seal them.
+        self.held = tuple(mutable(plugin))
         self.tiny = TINY_DOMAINS if domain is None else (domain,)
         self.catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough

@@ -137,7 +137,7 @@ def takes_in(bench: QueryBench, tally: Tally) -> None:
     """Its arrays are read-only, and numbers that were lifted can be written over."""
     query = bench.query
     if not packaged(query):
-        check_held(query, tally)
+        check_held(bench, tally)
     for scene in runnable(bench, tally):
         facts = scene.table.made().facts
         raw = bench.raw(scene, scene.table)

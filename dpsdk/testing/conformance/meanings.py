@@ -65,7 +65,7 @@ def takes_in(bench: MechanismBench, tally: Tally) -> None:
                 f"{scene}: the mechanism itself is not as it was",
                 "Keep what changes in the strategy that `open` makes, one for each channel",
             )
-    check_held(mechanism, tally)
+    check_held(bench, tally)
 
 
 def frozen_value(bench: MechanismBench, tally: Tally) -> None:

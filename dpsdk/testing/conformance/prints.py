@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
@@ -15,6 +15,7 @@ import numpy as np
 from dpsdk.accuracy import HalfWidths, ScalarAccuracy
 from dpsdk.errors import DpsdkError
 from dpsdk.release import Accuracy, Quote, Release
+from dpsdk.typing import Array
 
 _BETAS = (0.5, 0.05, 1e-6)
 
@@ -132,6 +133,25 @@ def parts(value: object) -> list[tuple[str, object]]:
 def packaged(value: object) -> bool:
     """True if a class is of this package, which takes care of its own."""
     return type(value).__module__.partition(".")[0] == "dpsdk"
+
+
+def mutable(value: object, path: str = "", depth: int = 3) -> Iterator[tuple[str, object]]:
+    """The parts of a plugin that others can change, by name."""
+    for name, part in parts(value):
+        where = f"{path}{name}"
+        if isinstance(part, tuple):
+            inside = enumerate(cast("tuple[object, ...]", part))
+            yield from ((f"{where}[{number}]", one) for number, one in inside if _changes(one))
+        elif _changes(part):
+            yield where, part
+        elif depth and attrs.has(type(part)) and not packaged(part):
+            yield from mutable(part, f"{where}.", depth - 1)
+
+
+def _changes(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return bool(cast("Array", value).flags.writeable)
+    return isinstance(value, list | dict | set | bytearray)
 
 
 def short(value: Hashable) -> str:

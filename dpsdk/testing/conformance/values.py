@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FunctionType
 from typing import Literal, ParamSpec, TypeVar, cast
 
-import attrs
 import numpy as np
 
 from dpsdk import wire
@@ -17,9 +16,8 @@ from dpsdk._checks import described, shown
 from dpsdk.errors import WireError
 from dpsdk.mechanisms import Laplace
 from dpsdk.testing.conformance.bench import Bench
-from dpsdk.testing.conformance.prints import fields_of, packaged, parts
+from dpsdk.testing.conformance.prints import fields_of, parts
 from dpsdk.testing.conformance.report import Tally
-from dpsdk.typing import Array
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -76,34 +74,15 @@ def _hash(value: object, tally: Tally) -> int | None:
         tally.fail(f"Its hash raised {type(error).__name__}", _FREEZE)
 
 
-def check_held(value: object, tally: Tally) -> None:
+def check_held(bench: Bench, tally: Tally) -> None:
     """Fail if a plugin holds what others can change."""
     tally.ran()
-    for name, held in _mutable(value):
+    for name, held in bench.held:
         kind = "an array that can be written" if isinstance(held, np.ndarray) else shown(held)
         tally.fail(
             f"Its {name} is {kind}, which whoever gave it can change afterwards",
             "Keep a tuple, or a copy of the array with setflags(write=False)",
         )
-
-
-def _mutable(value: object, path: str = "", depth: int = 3) -> Iterator[tuple[str, object]]:
-    """The parts of a plugin that others can change, by name."""
-    for name, part in parts(value):
-        where = f"{path}{name}"
-        if isinstance(part, tuple):
-            inside = enumerate(cast("tuple[object, ...]", part))
-            yield from ((f"{where}[{number}]", one) for number, one in inside if _changes(one))
-        elif _changes(part):
-            yield where, part
-        elif depth and attrs.has(type(part)) and not packaged(part):
-            yield from _mutable(part, f"{where}.", depth - 1)
-
-
-def _changes(value: object) -> bool:
-    if isinstance(value, np.ndarray):
-        return bool(cast("Array", value).flags.writeable)
-    return isinstance(value, list | dict | set | bytearray)
 
 
 def check_text(value: object, tally: Tally) -> None:

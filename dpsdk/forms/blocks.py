@@ -237,7 +237,7 @@ class Kronecker(Block):
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
         """Bring factors into the order of the domain."""
         names = sorted(factors, key=domain.position) if len(factors) > 1 else list(factors)
-        return cls(names, [factors[name] for name in names])
+        return cls(names, map(factors.__getitem__, names))
 
     @property
     def nbytes(self) -> int:

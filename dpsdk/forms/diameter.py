@@ -159,14 +159,14 @@ class Columns:
     @cached_property
     def corners(self) -> list[tuple[Floats, Floats]]:
         """The least and the largest weights of each function, on the one side and on the other."""
-        low = [np.full(self.rows, np.inf), np.full(self.rows, np.inf)]
-        high = [-low[0], -low[1]]
+        low = np.full((2, self.rows), np.inf)
+        high = -low
         for some, part in self.parts():
             for side in (0, 1):
                 own = part[:, self.sides[some] == bool(side)]
                 low[side] = np.minimum(low[side], own.min(axis=1, initial=np.inf))
                 high[side] = np.maximum(high[side], own.max(axis=1, initial=-np.inf))
-        return [(low[0], high[0]), (low[1], high[1])]
+        return list(zip(low, high, strict=True))
 
 
 def diameter(

@@ -207,8 +207,8 @@ class ConditionedScalar(ConditionedCounting[float], ScalarQuery):
 def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Domain) -> Kronecker:
     """A block of factors whose functions count only the rows that meet a condition."""
     joint = dict(factors)
-    for name, mask in ({} if where is None else where.factors(domain)).items():
-        own = joint.get(name)
+    for name, wanted in () if where is None else where.conditions:
+        mask, own = indicator(domain[name], wanted), joint.get(name)
         joint[name] = mask if own is None else _product(name, own, mask)
     return Kronecker.of(domain, joint)
 

@@ -55,7 +55,7 @@ def _end(
 
 
 def _part_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
-    return parts()[place]
+    return parts()[place].copy()  # to write into as a query likes
 
 
 @frozen(repr=False)
@@ -276,7 +276,7 @@ class Workload(LinearQuery[Answers[A_co]]):
             return raw
         triples = self._triples(raw, radii(), facts)
         return np.concatenate(
-            [query.settled(part, partial(np.asarray, own), facts) for query, part, own in triples]
+            [query.settled(part, partial(np.copy, own), facts) for query, part, own in triples]
         )
 
     def footprint(self, domain: Domain, /) -> int:
@@ -366,7 +366,7 @@ class Workload(LinearQuery[Answers[A_co]]):
             numbers = risen(raw, *chains)
             return Constrained(self.lift(numbers, facts), numbers, chains[0])
         pairs = zip(self._lifted, self._split(raw, facts), strict=True)
-        found = [query.constrained(constraint, part, facts) for query, part in pairs]
+        found = [query.constrained(constraint, part.copy(), facts) for query, part in pairs]
         numbers = np.concatenate([one.raw for one in found])
         items, whole = tuple([one.value for one in found]), self.lift(numbers, facts)
         return Constrained(Answers(items, lambda: whole.values, self.queries), numbers)

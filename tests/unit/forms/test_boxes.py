@@ -131,7 +131,7 @@ def partial_sums(boxes, table):
         sums = np.cumsum(sums, axis=axis)
     running, met = np.zeros(boxes.rows), [sums.max()]
     corners = Corners(boxes.shape, (False,) * table.ndim)
-    for sign, cells in corners._places(boxes.starts, boxes.stops):
+    for _, sign, cells in corners._places(boxes.starts, boxes.stops):
         running = running + sign * sums.reshape(-1)[cells]
         met.append(np.abs(running).max())
     return max(*met, np.abs(running * boxes.scales).max())

@@ -142,16 +142,6 @@ def test_facts_refuse_a_number_of_rows_that_is_none(wrong):
     with pytest.raises(InvalidArgument) as caught:
         Facts(LINE, Neighbors.REPLACE_ONE, 9, False, 9, wrong)
     assert caught.value.parameter == "unit_rows"
-    spoilt = facts(LINE)
-    object.__setattr__(spoilt, "unit_rows", wrong)
-    form = LinearForm(LINE, [COUNT])
-    for refused in (
-        lambda: sensitivity(form, spoilt),
-        lambda: Measure(form, LaplaceNoise(1)).price(Terms(spoilt)),
-    ):
-        with pytest.raises(InvalidArgument) as caught:
-            refused()
-        assert caught.value.parameter == "unit_rows"
 
 
 def test_facts_that_differ_in_it_are_not_equal():

@@ -37,6 +37,7 @@ __all__ = [
     "to_positive",
     "to_probability",
     "to_shaped",
+    "to_within",
     "whole_repr",
     "read_decimal",
     "read_fraction",
@@ -329,6 +330,14 @@ def to_integer(
         raise InvalidArgument(parameter, expected, shown(value))
     if bits is not None and number.bit_length() > bits:
         raise InvalidArgument(parameter, f"{expected}, and below 2^{bits}", shown(number))
+    return number
+
+
+def to_within(parameter: str, value: int, low: int, high: int, expected: str) -> int:
+    """An integer from one to another."""
+    number = to_integer(parameter, value, expected)
+    if not low <= number <= high:
+        raise InvalidArgument(parameter, expected, shown(number))
     return number
 
 

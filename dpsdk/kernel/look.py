@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_copy
-from dpsdk._checks import shown, to_array, to_integer, to_name
+from dpsdk._checks import shown, to_array, to_name, to_within
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
@@ -74,11 +74,7 @@ def _check(numbers: Floats) -> None:
 
 
 def _to_bits(bits: int) -> int:
-    expected = f"an integer from 0 to {_MOST_BITS}"
-    number = to_integer("bits", bits, expected)
-    if not 0 <= number <= _MOST_BITS:
-        raise InvalidArgument("bits", expected, shown(bits))
-    return number
+    return to_within("bits", bits, 0, _MOST_BITS, f"an integer from 0 to {_MOST_BITS}")
 
 
 def _to_grid(numbers: Floats, bits: int) -> Floats:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, final
 
 import numpy as np
 
-from dpsdk._checks import shown, to_count, to_integer, to_positive, whole_repr
+from dpsdk._checks import shown, to_count, to_positive, to_within, whole_repr
 from dpsdk._identity_map import IdentityMap
 from dpsdk._locks import ExclusiveLock
 from dpsdk._records import define, field, frozen, shows_half_made
@@ -338,9 +338,8 @@ class Watch:
         access.check_same("kernel", self._access.root)
         access.check()
         gaps = prepare_gaps(gap, access.facts, self._bits)
-        first = to_integer("start", start)
-        if not 0 <= first < gaps.rows:
-            raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
+        last = gaps.rows - 1
+        first = to_within("start", start, 0, last, f"an integer from 0 to {last}")
         try:
             height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
         except OverflowError:

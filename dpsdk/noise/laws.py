@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._checks import shown, to_beta, to_fraction, to_integer
+from dpsdk._checks import shown, to_beta, to_fraction, to_within
 from dpsdk._records import field, frozen
 from dpsdk.codec import AMOUNT, written
 from dpsdk.errors import InvalidArgument
@@ -88,9 +88,7 @@ class NoiseLaw(ABC):
         """
         level = to_beta(beta)
         expected = "an integer from 1 to 2^1000"
-        count = to_integer("entries", entries, expected)
-        if not 1 <= count <= _MAX_ENTRIES:
-            raise InvalidArgument("entries", expected, shown(entries))
+        count = to_within("entries", entries, 1, _MAX_ENTRIES, expected)
         each = max(_LEAST, -math.expm1(math.log1p(-level) / count))
         if self.tail(0) <= each:
             return 0

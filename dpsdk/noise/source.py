@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from dpsdk._checks import shown, to_count, to_fraction, to_integer
+from dpsdk._checks import shown, to_count, to_fraction, to_within
 from dpsdk._records import define, field
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bits as ideal
@@ -110,7 +110,6 @@ PublicGenerator: TypeAlias = "np.random.Generator"
 """A generator of public randomness, which hides nothing."""
 
 _LIFETIME = 5.0
-_DRAW_SIZE = "an integer of at least 0"
 
 
 class NoiseSource(ABC):
@@ -177,9 +176,7 @@ class NoiseSource(ABC):
         2^1000. Raises `InvalidArgument` for others.
         """
         expected = "an integer from 1 to 2^1000"
-        below = to_integer("denominator", denominator, expected)
-        if not 1 <= below <= 1 << 1000:
-            raise InvalidArgument("denominator", expected, shown(denominator))
+        below = to_within("denominator", denominator, 1, 1 << 1000, expected)
         above = np.asarray(numerators, dtype=np.int64)
         if above.ndim != 1 or (above.size and above.min() < 0):
             wanted = "a one-dimensional array of integers of at least 0"
@@ -242,10 +239,7 @@ class NoiseSource(ABC):
 
 def to_size(size: int) -> int:
     """A number of draws, at least 0."""
-    number = to_integer("size", size, _DRAW_SIZE)
-    if number < 0:
-        raise InvalidArgument("size", _DRAW_SIZE, shown(size))
-    return number
+    return to_within("size", size, 0, 1 << 1000, "an integer of at least 0")
 
 
 class SystemNoise(NoiseSource):

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._checks import shown, to_beta, to_count, to_positive
+from dpsdk._checks import shown, to_beta, to_count, to_positive, to_within
 from dpsdk._records import frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
@@ -48,10 +48,7 @@ _GOOD_ENOUGH = Fraction(1, 1000)
 
 def to_size(size: int) -> int:
     """A number of records."""
-    number = to_count("size", size)
-    if number > LARGEST_SIZE:
-        raise InvalidArgument("size", f"from 1 to {LARGEST_SIZE:,}", shown(number))
-    return number
+    return to_within("size", size, 1, LARGEST_SIZE, f"an integer from 1 to {LARGEST_SIZE:,}")
 
 
 def _above(number: float) -> Fraction:

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from dpsdk._checks import shown, to_count, to_finite
+from dpsdk._checks import shown, to_finite, to_within
 from dpsdk._records import define, evolve, field, frozen
 from dpsdk.codec import INTEGER, NUMBER, written
 from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
@@ -202,10 +202,7 @@ def _to_seconds(value: float) -> float:
 
 
 def _to_bytes(value: int) -> int:
-    number = to_count("bytes", value)
-    if number > _MOST_BYTES:
-        raise InvalidArgument("bytes", f"from 1 to {_MOST_BYTES:,}", shown(number))
-    return number
+    return to_within("bytes", value, 1, _MOST_BYTES, f"an integer from 1 to {_MOST_BYTES:,}")
 
 
 @written("limits", {"seconds": NUMBER, "bytes": INTEGER})

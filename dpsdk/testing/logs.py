@@ -10,6 +10,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 from typing_extensions import override
 
+__all__ = ["overheard"]
+
 
 class _Handler(logging.Handler):
     def __init__(self, note: Callable[[tuple[Hashable, ...]], object]) -> None:

@@ -56,6 +56,20 @@ from dpsdk.testing.conformance.report import Tally, called, caught, name_error
 from dpsdk.testing.noise import seeded
 from dpsdk.wire import Catalogue
 
+__all__ = [
+    "AnyQuery",
+    "Asked",
+    "Bench",
+    "MechanismBench",
+    "NOTHING",
+    "REFUSALS",
+    "Scene",
+    "Table",
+    "WORK",
+    "questions",
+    "runnable",
+]
+
 AnyQuery: TypeAlias = Query[object, Form]
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -19,6 +19,8 @@ from dpsdk.release import Cost
 from dpsdk.session import Session
 from dpsdk.testing.audit.programs import AMPLE, ANY
 
+__all__ = ["TINY", "charges", "combined", "fits", "least", "odometer", "paid", "within"]
+
 TINY = Budget(epsilon=Fraction(1, 10**15))
 """A budget too small for any mechanism that pays at all."""
 

@@ -17,6 +17,8 @@ from dpsdk.testing.conformance.questions import QueryBench
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.typing import Floats
 
+__all__ = ["lifts", "spreads"]
+
 _SLACK = 1e-9
 """The error of floats, of the size of a number."""
 

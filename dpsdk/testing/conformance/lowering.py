@@ -33,6 +33,15 @@ from dpsdk.testing.conformance.values import (
 from dpsdk.testing.logs import overheard
 from dpsdk.typing import Floats
 
+__all__ = [
+    "described_well",
+    "lowers_alike",
+    "reads_nothing",
+    "refuses_in_words",
+    "takes_in",
+    "written",
+]
+
 
 def lowers_alike(bench: QueryBench, tally: Tally) -> None:
     """One query asks one thing: of equal universes, each time, of whatever table, as a copy too."""

@@ -26,6 +26,16 @@ from dpsdk.testing.conformance.report import Tally, called, caught
 from dpsdk.testing.conformance.values import check_frozen, check_held, check_text, check_written
 from dpsdk.typing import Floats, Ints
 
+__all__ = [
+    "bounds_cover",
+    "frozen_value",
+    "metadata",
+    "takes_in",
+    "typed_refusals",
+    "types_and_shapes",
+    "written_form",
+]
+
 _BETAS = (0.5, 0.2, 0.05, 0.01)
 _ALARM = 1e-6 / 200
 """Of each comparison, so that all together are false with a probability of at most 1e-6."""

@@ -21,6 +21,8 @@ from dpsdk.testing.conformance.bench import NOTHING, MechanismBench
 from dpsdk.testing.conformance.report import Check, Report, called, carried_out, to_waived
 from dpsdk.wire import Catalogue
 
+__all__ = ["CHECKS", "check_mechanism"]
+
 F = TypeVar("F", bound=Form)
 
 CHECKS: tuple[Check[MechanismBench], ...] = (

@@ -20,6 +20,8 @@ from dpsdk.testing.conformance.costs import charges, least, within
 from dpsdk.testing.conformance.report import Tally, called
 from dpsdk.testing.interrupts import moments, outcome_of
 
+__all__ = ["interrupts", "keeps_no_kernel", "threads"]
+
 _THREADS = 4
 _MOMENTS = 36
 _HONEST = Laplace("0.001")

@@ -17,6 +17,18 @@ from dpsdk.errors import DpsdkError
 from dpsdk.release import Accuracy, Quote, Release
 from dpsdk.typing import Array
 
+__all__ = [
+    "deep",
+    "fields_of",
+    "mutable",
+    "packaged",
+    "parts",
+    "printed",
+    "printed_accuracy",
+    "printed_quote",
+    "short",
+]
+
 _BETAS = (0.5, 0.05, 1e-6)
 
 _PLAIN = (int, str, bytes, float, bool, complex, type(None), Fraction)

@@ -20,6 +20,8 @@ from dpsdk.testing.conformance.questions import QueryBench
 from dpsdk.testing.conformance.report import Check, Report, called, carried_out, to_waived
 from dpsdk.wire import Catalogue
 
+__all__ = ["QUERY_CHECKS", "check_query"]
+
 F = TypeVar("F", bound=Form)
 
 QUERY_CHECKS: tuple[Check[QueryBench], ...] = (

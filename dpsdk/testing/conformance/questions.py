@@ -24,6 +24,8 @@ from dpsdk.testing.conformance.report import caught, name_error
 from dpsdk.typing import Floats
 from dpsdk.wire import Catalogue
 
+__all__ = ["Given", "QueryBench", "content_of"]
+
 _EXACT = Laplace(epsilon=10**9)
 """Noise so small that all of it is zero."""
 

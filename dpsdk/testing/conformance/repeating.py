@@ -34,6 +34,8 @@ from dpsdk.testing.conformance.prints import short
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
 
+__all__ = ["enumerated", "keeps_nothing", "randomness", "replays"]
+
 _SAMPLES = 240
 _ALPHA = 1e-6
 

@@ -10,6 +10,20 @@ from dpsdk._checks import described, shown
 from dpsdk._records import field, frozen
 from dpsdk.errors import InvalidArgument
 
+__all__ = [
+    "Check",
+    "Outcome",
+    "Report",
+    "Result",
+    "Tally",
+    "called",
+    "carried_out",
+    "caught",
+    "name_error",
+    "plain",
+    "to_waived",
+]
+
 B = TypeVar("B")
 P = ParamSpec("P")
 

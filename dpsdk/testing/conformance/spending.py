@@ -25,6 +25,8 @@ from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.logs import overheard
 from dpsdk.testing.noise import seeded
 
+__all__ = ["pays_first", "quote_covers", "quotes_alike", "refusal_changes_nothing", "refused_whole"]
+
 T = TypeVar("T")
 
 _STEPS = 4

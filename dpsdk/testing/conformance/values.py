@@ -19,6 +19,8 @@ from dpsdk.testing.conformance.bench import Bench
 from dpsdk.testing.conformance.prints import fields_of, parts
 from dpsdk.testing.conformance.report import Tally
 
+__all__ = ["check_frozen", "check_held", "check_text", "check_written"]
+
 T = TypeVar("T")
 P = ParamSpec("P")
 

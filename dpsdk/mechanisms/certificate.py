@@ -58,11 +58,9 @@ def to_rows(rows: Rows) -> Rows:
             expected = "one measured count, with proven half-widths"
             raise InvalidArgument("rows", expected, shown(rows))
         return rows
-    if rows is None:
-        return None
     expected = "an integer of at least 0"
-    number = to_integer("rows", rows, expected)
-    if number < 0:
+    number = None if rows is None else to_integer("rows", rows, expected)
+    if number is not None and number < 0:
         raise InvalidArgument("rows", expected, shown(number))
     return number
 

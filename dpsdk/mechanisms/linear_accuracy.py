@@ -105,22 +105,23 @@ class Combination(Lasting):
     @classmethod
     def stack(cls, parts: Iterable[Combination]) -> Combination:
         """Several lists of numbers, one after the other."""
-        columns = [(part.squares, part.peaks, part.counts) for part in parts]
-        return cls(*[np.concatenate(column) for column in zip(*columns, strict=True)])
+        columns = zip(*[part.columns for part in parts], strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    @property
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """Squares, peaks and counts."""
+        return self.squares, self.peaks, self.counts
 
     def outer(self, other: Combination) -> Combination:
         """The products of each number's weights with each one's of another."""
-        return Combination(
-            np.outer(self.squares, other.squares).ravel(),
-            np.outer(self.peaks, other.peaks).ravel(),
-            np.outer(self.counts, other.counts).ravel(),
-        )
+        pairs = zip(self.columns, other.columns, strict=True)
+        return Combination(*[np.outer(mine, theirs).ravel() for mine, theirs in pairs])
 
     def times(self, other: Combination) -> Combination:
         """The products of each number's weights with those in the same place of another."""
-        return Combination(
-            self.squares * other.squares, self.peaks * other.peaks, self.counts * other.counts
-        )
+        pairs = zip(self.columns, other.columns, strict=True)
+        return Combination(*[mine * theirs for mine, theirs in pairs])
 
     def scaled(self, scales: Floats | float) -> Combination:
         """The same weights, multiplied by one scale for each number, or for all."""
@@ -161,7 +162,7 @@ class _CombinationField:
     _entry = Entry(ways=ListOf(SIZES, least=3, most=3), places=PACKED_INTS)
 
     def write(self, value: Combination, path: str, codebook: Codebook, /) -> Plain:
-        columns = np.stack([value.squares, value.peaks, value.counts])
+        columns = np.stack(value.columns)
         ways, places = np.unique(columns, axis=1, return_inverse=True)
         return self._entry.write((list(ways), places.reshape(-1)), path, codebook)
 
@@ -236,8 +237,7 @@ class LinearAccuracy(HalfWidths):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        weights = self.combination
-        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
+        squares, peaks, counts = self.combination.columns
         noisy = squares > 0
         single = noisy & (counts == 1)
         each = beta
@@ -309,8 +309,7 @@ class ConsistentAccuracy(HalfWidths):
     @cached_property
     def _norms(self) -> tuple[Floats, Floats]:
         """Each answer's sum of absolute weights, or more, and the root of their squares."""
-        weights = self.combination
-        squares, peaks, counts = weights.squares, weights.peaks, weights.counts
+        squares, peaks, counts = self.combination.columns
         if self.exactly:
             # Weights of one and minus one have these norms too, but no such complement.
             indicators = (squares == counts) & (peaks <= 1) & (self.signed == 0)

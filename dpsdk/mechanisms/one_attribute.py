@@ -94,7 +94,7 @@ class Line(ABC):
             rows = np.concatenate([places for places, _ in others])
             written = self._written([block for _, block in others])
             whole = Combination.stack(Combination.of(self.adjoint(part)) for part in written)
-            squares[rows], peaks[rows], counts[rows] = whole.squares, whole.peaks, whole.counts
+            squares[rows], peaks[rows], counts[rows] = whole.columns
         return Combination(squares, peaks, counts)
 
     def _written(self, blocks: Sequence[FormBlock]) -> Iterator[Floats]:

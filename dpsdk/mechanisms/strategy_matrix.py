@@ -246,8 +246,7 @@ class Product:
         """The weights of the measured sums in the answers to a form."""
         squares, peaks, counts = np.empty((3, form.rows))
         for block, places in form.groups:
-            own = self._combined(block)
-            squares[places], peaks[places], counts[places] = own.squares, own.peaks, own.counts
+            squares[places], peaks[places], counts[places] = self._combined(block).columns
         return Combination(squares, peaks, counts)
 
     def _combined(self, block: Block) -> Combination:

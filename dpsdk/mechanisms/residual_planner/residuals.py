@@ -165,10 +165,8 @@ class _Combining:
         if isinstance(block, Kronecker):
             rows = tuple([factor.rows for factor in factors])
             alike = tuple([len(factor.deviations()[1]) for factor in factors])
-        columns = (whole.squares, whole.peaks, whole.counts)
-        return Combination(
-            *[np.broadcast_to(one.reshape(alike), rows).reshape(-1) for one in columns]
-        )
+        wide = [np.broadcast_to(one.reshape(alike), rows).reshape(-1) for one in whole.columns]
+        return Combination(*wide)
 
     def _sum(self, names: Names, lines: Sequence[_Line], join: Join, scales: Floats) -> Combination:
         """The weights of all residuals of products of functions along each attribute."""

@@ -416,9 +416,8 @@ class Lifting(ABC, Generic[A_co]):
         """Half-widths in the unit of the answer before there is one.
 
         They hold for all tables of which the assumptions are true, and for any raw numbers that are
-        within `radii` of the true ones. Where `spread` bounds those by itself, as of a mean, it
-        says no more. Overwrite it where `spread` rests on raw numbers, which are unknown by
-        default, or on what is assumed.
+        within `radii` of the true ones. Overwrite it where `spread` rests on raw numbers, which are
+        unknown by default, or on what is assumed.
 
         Parameters
         ----------

@@ -81,9 +81,8 @@ class Mechanism(ABC, Generic[F_contra]):
     """A way to answer forms of one kind, as a frozen value made of public parameters.
 
     A subclass adds fields, `quote` and `open`. It spends through the kernel's primitives only, so
-    it cannot forget to charge; and it needs no proof of its own. Whether it answers at once, may be
-    opened for one answer, or has to be opened, its base class says: `OneShot`, `MeasuresOnce`, or
-    neither.
+    it cannot forget to charge, and needs no proof of its own. `OneShot` answers at once,
+    `MeasuresOnce` may be opened for one answer, any other has to be opened.
     """
 
     __slots__ = ()
@@ -135,8 +134,7 @@ class OneShot(Mechanism[F_contra]):
 class MeasuresOnce(Mechanism[F_contra]):
     """A mechanism that pays all when it is opened, and nothing for the answers of its channel.
 
-    Given to `session.answer(query, using=...)` it is opened for that answer alone, and a second
-    call pays again; to ask more of what was measured, open it.
+    As `using=` it is opened for one answer alone, and a second call pays again.
     """
 
     __slots__ = ()
@@ -164,16 +162,10 @@ class Unfinished(DpsdkError):
     """An opening that ends before its work is done, and has something that answers already.
 
     Raised by `open` of a `DistributionMechanism`; a session makes a `Stopped` of it.
-
-    Parameters
-    ----------
-    strategy
-        What was learnt so far, at work.
-    why
-        What ended it.
     """
 
     strategy: DistributionStrategy
+    """What was learnt so far, at work."""
     why: WhyStopped
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix, Residual, Toeplitz
 from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
+from dpsdk.mechanisms.residual_planner import mechanism as planner_module
 from dpsdk.mechanisms.residual_planner import residuals as possible_module
 from dpsdk.mechanisms.residual_planner.mechanism import GAP, Problem, least_largest, least_sum
 from dpsdk.mechanisms.residual_planner.residuals import Residuals, _Combining
@@ -522,3 +523,14 @@ def test_it_is_what_it_says():
     assert plan.sets == ((), ("b",), ("a",), ("a", "b"))
     assert plan.cells == (1, 2, 5, 10)
     assert plan.gap == 0
+
+
+def test_what_no_amount_changes_is_planned_once(monkeypatch):
+    planned = []
+    least = planner_module.least_sum
+    monkeypatch.setattr(planner_module, "least_sum", lambda *of: planned.append(of) or least(*of))
+    domain = Domain(Integer("once", 0, 4), Integer("twice", 0, 6))
+    terms = Terms(facts(domain, rows=1000))
+    plans = [ResidualPlanner(marginals(domain, 2), rho=rho).plan(terms) for rho in (1, 4)]
+    assert len(planned) == 1
+    assert plans[0].sets == plans[1].sets

@@ -228,18 +228,15 @@ class Cells:
         return self._grow((new - old) / self.total, before)
 
     def _weighted(self, function: Function) -> Iterator[tuple[Floats, Floats]]:
-        """Pieces of the array, each with the real weights of a function there."""
-        if function.weights is None:
-            return iter(())
-        return pieces(self.array[function.boxes[0]], function.weights)
+        """Pieces of the array, each with what a function that is not constant there is."""
+        inner = function.weights if function.chosen is None else cast("Floats", function.chosen)
+        return iter(()) if inner is None else pieces(self.array[function.boxes[0]], inner)
 
     def _add(self, function: Function, rise: float) -> None:
-        inner = function.weights if function.chosen is None else cast("Floats", function.chosen)
-        if inner is None:
+        if function.chosen is None and function.weights is None:
             for box in function.boxes:
                 self.array[box] += rise
-            return
-        for part, weights in pieces(self.array[function.boxes[0]], inner):
+        for part, weights in self._weighted(function):
             np.add(part, weights * rise, out=part)
 
     def blend(self, kept: float, floor: float) -> None:

@@ -1,15 +1,11 @@
 """The distribution of most entropy that fits noisy answers: a batch learnt at once.
 
-All answers that were released are fitted together, in passes. A pass minimises half the sum of
-squared residuals, each over its variance, plus twice the divergence from the uniform distribution,
-plus a multiple of that from where it began, so that each comes nearer and noise is fitted last
-(proximal minimisation, Censor and Zenios 1992). The passes end at the minimum of the first two,
-which is near the uniform distribution where noise says more than the data. A minimum has weights
-exp(sum of λ f) for one multiplier λ a function, and these are found by maximising the dual, which
-is smooth and strictly concave (Boyd and Vandenberghe 2004, section 5.1; Dudík, Phillips and
-Schapire 2007), by quasi-Newton steps of limited memory (Liu and Nocedal 1989). How far the minimum
-is at the most follows from the gradient of the dual, and says when to stop. It is public
-post-processing: what was released is used as often as it takes, and costs nothing more.
+A pass minimises half the sum of squared residuals, each over its variance, plus twice the
+divergence from the uniform distribution, plus a multiple of that from where it began, so that noise
+is fitted last (proximal minimisation, Censor and Zenios 1992). A minimum has weights exp(sum of λ
+f) for one multiplier λ a function, found by maximising the dual (Dudík, Phillips and Schapire 2007)
+by quasi-Newton steps of limited memory (Liu and Nocedal 1989); its gradient bounds how far the
+minimum is. It is public post-processing, and costs nothing.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A canary claims a guarantee that its correct twin has. `layer` says what is to c
 enumeration, "G" record and replay, "S" sampling.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import sys

@@ -1,7 +1,5 @@
 """What is audited: one line a mechanism. The audit enumerates each over all tiny neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from datetime import date
 from fractions import Fraction

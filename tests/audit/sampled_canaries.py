@@ -1,7 +1,5 @@
 """Broken twins for sampling to catch: many runs at once, on neighbours that differ in a count."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every broken twin is caught and every correct one passes."""
 
-from __future__ import annotations
-
 import pytest
 from canaries import BIT, TWINS, by_name, canaries, count
 from sampled_canaries import SAMPLED

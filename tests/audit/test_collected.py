@@ -1,7 +1,5 @@
 """Every registered mechanism releases the same whether counts are in memory or in an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import numpy as np

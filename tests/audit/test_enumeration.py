@@ -1,7 +1,5 @@
 """Every registered mechanism keeps its claim, exactly, over all neighbours of a tiny universe."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import sys

@@ -1,7 +1,5 @@
 """No two processes draw the same noise; a source with state of its own is found out."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

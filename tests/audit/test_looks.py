@@ -1,7 +1,5 @@
 """Looks from public tables: their law is enumerated, and broken twins are caught."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from fractions import Fraction
 from typing import Literal

@@ -4,8 +4,6 @@ All tables of two people with up to three rows each are loaded, and every person
 each. A person's rows include those that do not say whose they are.
 """
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from functools import cache

@@ -1,7 +1,5 @@
 """The audit follows weighted choices: exactly where it enumerates, alike where it replays."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Hashable

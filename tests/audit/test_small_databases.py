@@ -1,7 +1,5 @@
 """Small databases through a session: their laws over all neighbours, and draws that are wrong."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable
 from fractions import Fraction

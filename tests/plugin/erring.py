@@ -3,8 +3,6 @@
 The page "Plugins that err" of the documentation has these as a table.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias

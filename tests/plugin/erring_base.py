@@ -1,7 +1,5 @@
 """What a sound mechanism does, which others do otherwise; and how they look at the table."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mechanisms that err about costs, refusals and noise, and that read past the kernel."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Queries that err: about what they ask, what they look at, and what they say."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Mechanisms that err by what they keep, and by what they say of themselves."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from fractions import Fraction

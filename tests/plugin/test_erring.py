@@ -1,7 +1,5 @@
 """Every plugin that errs fails the check that is named for it, and its sound twin conforms."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plugin of the how-to guide is found and works as the guide says it does."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re

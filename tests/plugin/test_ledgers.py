@@ -1,7 +1,5 @@
 """A ledger of another author does all that the built-in one does, through public names only."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

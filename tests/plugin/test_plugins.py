@@ -1,7 +1,5 @@
 """Plugins are found by entry points, loaded by name alone, and harm nobody when they are broken."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Every query of the package, and those of strangers, conform."""
 
-from __future__ import annotations
-
 import re
 import sys
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Third-party queries and mechanisms work like built-in ones, through public names only."""
 
-from __future__ import annotations
-
 import ast
 import math
 import sys

@@ -1,7 +1,5 @@
 """A plugin on a vetted primitive conforms where the kit trusts it, and broken ones do not."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values of other packages have written forms under the name of their distribution."""
 
-from __future__ import annotations
-
 import sys
 from fractions import Fraction
 from pathlib import Path

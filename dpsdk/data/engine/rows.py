@@ -50,8 +50,9 @@ __all__ = [
     "packed_runs",
 ]
 
-_PERSON, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
-    f"dpsdk_{name}" for name in ("person", "salt", "repeat", "key", "square", "place", "rows")
+_PERSON, _WHO, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
+    f"dpsdk_{name}"
+    for name in ("person", "who", "salt", "repeat", "key", "square", "place", "rows")
 )
 _PACK_LIMIT = 2**62
 """Cells are packed into numbers below this, so that engines compare few columns."""
@@ -255,7 +256,7 @@ def bounded(
     few = 1 if unit.distinct else unit.max_rows
     people = rows.group_by(_PERSON).agg(nw.len().alias(_COUNT))
     rows = rows.join(_salted(people, few), on=_PERSON)
-    repeat = nw.col(_PERSON).cum_count().over(_PERSON, *packs, order_by=packs)
+    repeat = nw.col(_WHO).cum_count().over(_WHO, *packs, order_by=packs)
     rows = rows.with_columns(repeat.cast(nw.Int64).alias(_REPEAT))
     if unit.distinct:
         rows = rows.filter(nw.col(_REPEAT) == 1)
@@ -266,7 +267,7 @@ def bounded(
     rows = rows.with_columns((nw.col(_KEY) * nw.col(_KEY) % PRIME).alias(_SQUARE))
     fifth = nw.col(_SQUARE) * nw.col(_SQUARE) % PRIME * nw.col(_KEY) % PRIME
     # Of rows that are alike, any may come first.
-    place = nw.col(_PERSON).cum_count().over(_PERSON, order_by=[_KEY, *packs])
+    place = nw.col(_WHO).cum_count().over(_WHO, order_by=[_KEY, *packs])
     rows = rows.with_columns(fifth.alias(_KEY)).with_columns(place.cast(nw.Int64).alias(_PLACE))
     kept = rows.filter(nw.col(_PLACE) <= unit.max_rows)
     return kept.select(
@@ -325,7 +326,7 @@ def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:
     """Return persons and the number of each that has more rows than these."""
     if not people.implementation.is_duckdb():
         salt = chosen(nw.col(_COUNT) > few, _salt(nw.col(_PERSON).cast(nw.String)), nw.lit(0))
-        return people.select(_PERSON, salt.cast(nw.Int64).alias(_SALT))
+        return people.select(_PERSON, nw.col(_PERSON).alias(_WHO), salt.cast(nw.Int64).alias(_SALT))
     # The same in its own language, in which a list of characters need not be searched.
     text = f"CAST({_PERSON} AS VARCHAR)"
     code = f"CAST(length({text}) % {LENGTHS} AS BIGINT)"
@@ -335,7 +336,9 @@ def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:
         code = f"({code} * {2**BITS} + CASE WHEN {known} THEN {letter} & {2**BITS - 1} ELSE 0 END)"
     number = f"CASE WHEN {_COUNT} > {few} THEN {code} % {PRIME} ELSE 0 END"
     native: Any = people.to_native()
-    made: nw.LazyFrame[Any] = nw.from_native(native.project(f"{_PERSON}, {number} AS {_SALT}"))
+    made: nw.LazyFrame[Any] = nw.from_native(
+        native.project(f"{_PERSON}, row_number() OVER () AS {_WHO}, {number} AS {_SALT}")
+    )
     return made
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import accumulate
 from math import isqrt
 from numbers import Integral
+from typing import cast
 
 import numpy as np
 
@@ -220,12 +221,13 @@ def _integers(parameter: str, values: object) -> Array:
     expected = "integers in a sequence or a one-dimensional array"
     if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
         raise InvalidArgument(parameter, expected, f"an object of type {type(values).__name__}")
-    known: Array | None = values if isinstance(values, np.ndarray) else None
+    known = cast("Array", values) if isinstance(values, np.ndarray) else None
+    items = cast("Sequence[object]", values)
     if known is not None and (known.ndim != 1 or known.dtype.kind not in "iuO"):
         got = f"an array of {known.dtype.name} in {known.ndim} dimensions"
         raise InvalidArgument(parameter, expected, got)
     try:
-        size = len(values) if known is None else known.size
+        size = len(items) if known is None else known.size
     except OverflowError:
         size = _MOST + 1
     if not 1 <= size <= _MOST:
@@ -233,7 +235,7 @@ def _integers(parameter: str, values: object) -> Array:
     if known is not None and known.dtype.kind != "O":
         return known.astype(np.uint64 if known.dtype.kind == "u" else np.int64)
     own = np.empty(size, dtype=object)
-    for place, item in enumerate(values):
+    for place, item in enumerate(items):
         if type(item) is not int and (isinstance(item, bool) or not isinstance(item, Integral)):
             raise InvalidArgument(parameter, expected, f"an item of type {type(item).__name__}")
         own[place] = int(item)

@@ -352,7 +352,7 @@ class Counting(AtomSampler):
         levels, which = np.unique(self._scores(histogram)[places], return_inverse=True)
         weights = np.zeros(len(levels), dtype=counts.dtype)
         np.add.at(weights, which, counts[places])
-        chosen = noise.pick(levels, self.rate, weights.tolist())
+        chosen = noise.pick(levels, self.rate, [int(weight) for weight in weights])
         rank = noise.uniform_below(int(weights[chosen]))
         within = places[which == chosen]
         totals = np.cumsum(counts[within])

@@ -7,7 +7,7 @@ docs/explanation/proofs/composition-declared.md says why.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Protocol, cast
+from typing import Any, cast
 
 from dpsdk._checks import to_positive, to_probability
 from dpsdk.accounting.declared.runs import Declared
@@ -23,27 +23,7 @@ __all__ = ["pld_epsilon"]
 _COMMAND = "pip install dp-accounting"
 
 
-class _Losses(Protocol):
-    def self_compose(self, num_times: int) -> _Losses: ...
-    def compose(self, other: _Losses) -> _Losses: ...
-    def get_epsilon_for_delta(self, delta: float) -> float: ...
-
-
-class _Distributions(Protocol):
-    def from_privacy_parameters(
-        self, privacy_parameters: object, value_discretization_interval: float
-    ) -> _Losses: ...
-    def from_gaussian_mechanism(
-        self, standard_deviation: float, *, value_discretization_interval: float
-    ) -> _Losses: ...
-
-
-class _Common(Protocol):
-    # The library's own name and its order of fields.
-    def DifferentialPrivacyParameters(self, epsilon: float, delta: float) -> object: ...  # noqa: N802
-
-
-def _library() -> tuple[_Distributions, _Common]:
+def _library() -> tuple[Any, Any]:
     try:
         # Not installed where types are checked.
         from dp_accounting.pld import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
@@ -52,7 +32,7 @@ def _library() -> tuple[_Distributions, _Common]:
         )
     except ImportError:
         raise MissingExtra("dp-accounting", command=_COMMAND) from None
-    return cast("_Distributions", privacy_loss_distribution), cast("_Common", common)
+    return cast("Any", privacy_loss_distribution), cast("Any", common)
 
 
 def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> float:
@@ -77,7 +57,7 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
     """
     allowed, grid = float(to_probability("delta", delta)), float(to_positive("step", step))
     library, common = _library()
-    losses: list[_Losses] = []
+    losses: list[Any] = []
     gaussians: list[tuple[DiscreteGaussianGuarantee, int]] = []
     for run, count in declared.runs:
         if run.free or not count:
@@ -103,5 +83,5 @@ def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> fl
         )
     if not losses:
         return 0.0
-    whole = reduce(lambda one, other: one.compose(other), losses)
-    return max(0.0, whole.get_epsilon_for_delta(allowed))
+    whole: Any = reduce(lambda one, other: one.compose(other), losses)
+    return max(0.0, float(whole.get_epsilon_for_delta(allowed)))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, get_ident
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 __all__ = ["process", "run_unforked", "stores"]
@@ -25,11 +25,6 @@ _PATIENCE = 60.0
 """So many seconds a fork waits. A child that is forked later than that may find its ledger busy."""
 
 _STEP = 0.001
-
-
-class _Closable(Protocol):
-    def close_idle(self) -> None: ...
-    def abandon(self) -> None: ...
 
 
 class _Connections:
@@ -51,8 +46,8 @@ _now = _Connections()
 process: object = object()
 """Another one in a process that was forked. To be compared alone, which calls nothing."""
 
-stores: WeakSet[_Closable] = WeakSet()
-"""All that keep connections."""
+stores: WeakSet[Any] = WeakSet()
+"""All that keep connections, with `close_idle` and `abandon`."""
 
 
 def run_unforked(work: Callable[[], R]) -> R:

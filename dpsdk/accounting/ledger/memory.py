@@ -30,8 +30,6 @@ class Holder:
 class _Gone(ref[object]):
     """A change for when an object is gone."""
 
-    __slots__ = ("change",)
-
     change: Change
 
 
@@ -40,8 +38,6 @@ _Pending: TypeAlias = tuple[Change | _Gone, ...]
 
 class Changes:
     """Changes of books for the next decision, since a finaliser cannot wait for its turn."""
-
-    __slots__ = ("_seen", "_watched", "holders", "pending")
 
     def __init__(self) -> None:
         self.pending: list[Change | _Gone] = []
@@ -88,8 +84,6 @@ class MemoryLedger:
     cannot be copied or pickled, and takes nothing in a forked process, since either would spend the
     same budget twice.
     """
-
-    __slots__ = ("__weakref__", "_answers", "_books", "_charges", "_lock", "_requests", "changes")
 
     def __init__(self) -> None:
         self._books = Books()

@@ -76,12 +76,11 @@ R = TypeVar("R")
 
 
 class Seen(NamedTuple):
-    """How far a chain was followed: nothing before it changes any more."""
+    """How far a chain was followed, and the `latest` decision on each table before it."""
 
     seq: int
     code: bytes
     latest: Mapping[str, int]
-    """The last decision on each table."""
 
 
 NOTHING = Seen(0, START, MappingProxyType({}))
@@ -96,7 +95,7 @@ class Uncertain(Exception):
 
 
 class Writing(NamedTuple):
-    """The parts of an entry to append; see `Entry`."""
+    """The parts of an entry to append (see `Entry`), and the books before and after it."""
 
     dataset: str
     kind: str
@@ -105,20 +104,20 @@ class Writing(NamedTuple):
     request: str | None = None
     before: Snapshot = EMPTY
     after: Snapshot = EMPTY
-    """The books to which a decision leads, and those of before."""
 
 
 class Wanted(NamedTuple):
-    """The wanted entries: those of which all of this is true, None saying nothing."""
+    """The wanted entries: those of which all of this is true, None saying nothing.
+
+    Their numbers are above `after`, and their books have counted more charges than `beyond`.
+    """
 
     after: int = -1
-    """Its number is above this."""
     seq: int | None = None
     dataset: str | None = None
     kind: str | None = None
     request: str | None = None
     beyond: int | None = None
-    """The books have counted more charges than this."""
 
     def fits(self, entry: Entry) -> bool:
         """True if an entry is one of these: an index may lead to another."""

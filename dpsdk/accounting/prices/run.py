@@ -93,7 +93,7 @@ def prices_of(guarantee: Guarantee) -> Prices:
         rho = _pure_rho(*pure)
     elif isinstance(guarantee, BoundedRangeGuarantee):
         pure = guarantee.eta.as_integer_ratio()
-        rho = _bounded_range_rho(guarantee.eta)
+        rho = bounded_range_rho(guarantee.eta)
     elif isinstance(guarantee, ApproximateGuarantee):
         pure, leaks = guarantee.epsilon.as_integer_ratio(), guarantee.delta.as_integer_ratio()
         rho = _pure_rho(*pure)
@@ -150,8 +150,8 @@ def _pure_rho(above: int, below: int) -> tuple[int, int]:
     return (whole, part) if whole * below < above * part else (above, below)
 
 
-def bounded_range_rho(eta: Fraction) -> Fraction:
-    """An upper bound of the ρ of η-bounded range, the smallest for η up to 4.7.
+def bounded_range_rho(eta: Fraction) -> tuple[int, int]:
+    """An upper bound of the ρ of η-bounded range, the smallest for η up to 4.7, as a ratio.
 
     x - 1 - ln x at x = η / (e^η - 1) is the divergence at the order 1 (Dong, Durfee and Rogers
     2020); that it is the worst of all orders is proven up to η = 4.7, in
@@ -159,10 +159,6 @@ def bounded_range_rho(eta: Fraction) -> Fraction:
     gives an upper bound of it. Small η take a series; large η take η²/8 (Cesar and Rogers 2021) or
     the pure bound.
     """
-    return Fraction(*_bounded_range_rho(eta))
-
-
-def _bounded_range_rho(eta: Fraction) -> tuple[int, int]:
     if eta <= _SERIES:
         # It is ln(sinh w / w) + w coth w - 1 at w = η/2. Both series alternate, with falling terms
         # for w < π, as those are ζ(2k) (w/π)^(2k) times 1/k and 2.

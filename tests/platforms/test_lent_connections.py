@@ -317,7 +317,7 @@ def test_the_schema_of_a_wide_table_is_resolved_once(monkeypatch):
     assert len(resolved) < 40
 
 
-def test_dates_are_read_as_they_are_told_from_every_door(duckdb, tmp_path):
+def test_dates_are_read_as_they_are_told_from_every_door(duckdb, ibis, postgres, tmp_path):
     domain = Domain(Date("day", date(2024, 7, 1), date(2024, 7, 5)))
     texts = ["04.07.2024", "5.7.2024", "2024-07-04", "07.04.2024", "31.02.2024", "", None]
     expected = [0, 0, 0, 1, 1]
@@ -330,6 +330,14 @@ def test_dates_are_read_as_they_are_told_from_every_door(duckdb, tmp_path):
         lambda: PrivateData.from_csv(tmp_path / "t.csv", domain, **told),
         *(lambda frame=frame: PrivateData.from_frame(frame, domain, **told) for frame in frames),
     ]
+    lite, server = sqlite3.connect(":memory:"), pytest.importorskip("psycopg").connect(postgres)
+    for connection, mark in ((lite, "?"), (server, "%s")):
+        connection.execute("CREATE TEMP TABLE days (day TEXT)")
+        cursor = connection.cursor()
+        cursor.executemany(f"INSERT INTO days VALUES ({mark})", [(text,) for text in texts])  # noqa: S608
+        doors.append(
+            lambda lent=connection: PrivateData.from_sql(lent, "SELECT * FROM days", domain, **told)
+        )
     for door in doors:
         assert cells(door()) == expected
         assert door().facts.rows == 7

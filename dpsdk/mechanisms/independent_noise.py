@@ -71,7 +71,7 @@ class _Independent(OneShot[LinearForm], Generic[N]):
     def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
         """The one run that an answer takes."""
         del terms
-        return Single(self._request(form), _unchanged)
+        return Single(self._request(form), lambda measured: measured)
 
     def _request(self, form: LinearForm) -> Measure:
         if not isinstance(form, LinearForm):
@@ -85,10 +85,6 @@ class _Independent(OneShot[LinearForm], Generic[N]):
 
 def _laplace_noise(mechanism: Laplace) -> LaplaceNoise:
     return LaplaceNoise(mechanism.epsilon)
-
-
-def _unchanged(found: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
-    return found
 
 
 @built_in("laplace", {"epsilon": AMOUNT})

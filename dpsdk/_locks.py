@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from threading import Lock, get_ident, local
 from typing import TypeVar
 
 from dpsdk.errors import Closed, Reentered
 
-__all__ = ["ExclusiveLock", "SharedLock", "ThreadMark", "holding_lock", "lock_held"]
+__all__ = ["ExclusiveLock", "SharedLock", "ThreadMark", "lock_held"]
 
 R = TypeVar("R")
 
@@ -37,16 +36,6 @@ class ThreadMark(local):
 
 lock_held = ThreadMark()
 """Set while a thread holds one of these locks, or asks a ledger, which may have its own."""
-
-
-@contextmanager
-def holding_lock() -> Generator[None]:
-    """Set `lock_held` for the time of a `with`."""
-    if lock_held.on:
-        yield
-    else:
-        with lock_held.lock:
-            yield
 
 
 class ExclusiveLock:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import finalize
 
 from dpsdk._locks import SharedLock
@@ -14,8 +14,10 @@ from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, ask
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.memory import Change, Changes, Holder, MemoryLedger
-from dpsdk.accounting.ledger.stored import Mark, StoredLedger
 from dpsdk.errors import Closed, Reentered
+
+if TYPE_CHECKING:
+    from dpsdk.accounting.ledger.stored import Mark
 
 __all__ = ["Clock", "SessionLedger", "system_clock", "time_of"]
 
@@ -149,6 +151,10 @@ class SessionLedger:
 
         False while a session that is alive has one open, in the same process or in another.
         """
+        if not self.durable:
+            return True
+        from dpsdk.accounting.ledger.stored import StoredLedger  # noqa: PLC0415  # files alone
+
         if isinstance(self._ledger, StoredLedger):
             mark = self._ledger.mark_partition()
             if mark is None:

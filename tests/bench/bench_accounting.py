@@ -3,8 +3,6 @@
 Run it as a script; dp-accounting and opendp are compared where they are installed.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import time
@@ -65,7 +63,7 @@ KINDS: list[tuple[str, Callable[[int], Guarantee]]] = [
 SCALES = 3_000
 
 
-def first_and_repeated(composition: Composition, make: Callable[[int], Guarantee]) -> list[float]:
+def first_and_repeated(composition, make):
     """Microseconds a charge: of a scale that was never charged before, and of one that was."""
     times: list[float] = []
     for runs in ([make(n) for n in range(SCALES)], [make(SCALES) for _ in range(SCALES + 1)]):
@@ -79,7 +77,7 @@ def first_and_repeated(composition: Composition, make: Callable[[int], Guarantee
     return times
 
 
-def slice_and_draw() -> float:
+def slice_and_draw():
     """Microseconds of a numpy slice and draw, to measure charges by."""
     table, rng = np.arange(2.0), np.random.default_rng(1)
     start = time.thread_time()
@@ -88,7 +86,7 @@ def slice_and_draw() -> float:
     return (time.thread_time() - start) / SCALES * 1e6
 
 
-def charge_times(composition: Composition, guarantees: list[PureGuarantee]) -> list[float]:
+def charge_times(composition, guarantees):
     """Microseconds a charge, for each tenth of a million charges."""
     odometer = Odometer(Budget(1, 1e-6), composition)
     times: list[float] = []
@@ -100,7 +98,7 @@ def charge_times(composition: Composition, guarantees: list[PureGuarantee]) -> l
     return times
 
 
-def largest_count(fits: Callable[[int], bool]) -> int:
+def largest_count(fits):
     low, high = 0, 1
     while fits(high):
         low, high = high, 2 * high
@@ -110,12 +108,12 @@ def largest_count(fits: Callable[[int], bool]) -> int:
     return low
 
 
-def dp_accounting_count(budget: Budget, epsilon: str) -> int:
+def dp_accounting_count(budget, epsilon):
     """Laplace runs admitted by Rényi accounting with the library's default orders."""
     from dp_accounting import LaplaceDpEvent, SelfComposedDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    def fits(count: int) -> bool:
+    def fits(count):
         accountant = RdpAccountant()
         accountant.compose(SelfComposedDpEvent(LaplaceDpEvent(1 / float(epsilon)), count))
         return accountant.get_epsilon(float(budget.delta)) <= float(budget.epsilon)
@@ -123,13 +121,13 @@ def dp_accounting_count(budget: Budget, epsilon: str) -> int:
     return largest_count(fits)
 
 
-def opendp_count(budget: Budget, epsilon: str) -> int:
+def opendp_count(budget, epsilon):
     """Runs admitted by the library's conversion of a sum of ε²/2."""
     import opendp.prelude as opendp
 
     opendp.enable_features("contrib")
 
-    def fits(count: int) -> bool:
+    def fits(count):
         rho = count * float(epsilon) ** 2 / 2
         space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l2_distance(T=int)
         gaussian = opendp.m.make_gaussian(*space, scale=(1 / (2 * rho)) ** 0.5)
@@ -139,7 +137,7 @@ def opendp_count(budget: Budget, epsilon: str) -> int:
     return largest_count(fits)
 
 
-def main() -> None:
+def main():
     print(f"time of one charge, over {CHARGES:,} charges (microseconds, by tenths)")
     small = [PureGuarantee(Fraction(1, 10**7))]
     mixed = [PureGuarantee(Fraction(n, 10**9)) for n in range(1, 101)]

@@ -5,14 +5,11 @@ and their sums in numpy's floats, which are not private. The AUC says how well t
 tells two kinds of levels, or two kinds of outcomes, apart: a half is not at all.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +21,7 @@ RATE = Fraction(1, 20)
 SOURCE = SystemNoise()
 
 
-def seconds(call: Callable[[], object], rounds: int) -> float:
+def seconds(call, rounds):
     times: list[float] = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -33,7 +30,7 @@ def seconds(call: Callable[[], object], rounds: int) -> float:
     return statistics.median(times)
 
 
-def peak(call: Callable[[], object]) -> float:
+def peak(call):
     tracemalloc.start()
     call()
     reached = tracemalloc.get_traced_memory()[1]
@@ -41,7 +38,7 @@ def peak(call: Callable[[], object]) -> float:
     return reached / 2**20
 
 
-def sizes(rounds: int) -> None:
+def sizes(rounds):
     print(f"{'levels':>12}{'array, ms':>12}{'numpy, ms':>12}{'peak, MiB':>12}{'list, ms':>12}")
     for size in (10, 10**3, 10**6, 10**7):
         levels = np.random.default_rng(0).integers(0, 1000, size)
@@ -66,13 +63,13 @@ def sizes(rounds: int) -> None:
         print(f"{size:>12,}{bits:>12,}{took * 1e3:12.3f}")
 
 
-def timed(levels: np.ndarray, rate: Fraction) -> tuple[int, int]:
+def timed(levels, rate):
     start = time.perf_counter_ns()
     chosen = SOURCE.pick(levels, rate)
     return chosen, time.perf_counter_ns() - start
 
 
-def silence(calls: int) -> None:
+def silence(calls):
     print()
     size = 20_000
     rng = np.random.default_rng(1)
@@ -97,7 +94,7 @@ def silence(calls: int) -> None:
     print(f"first against last quarter of the options: AUC {auc(low, high):.3f}")
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=2000)

@@ -8,22 +8,18 @@ iterate in the set whose own Frank-Wolfe gap is 1e-6; they know no ball but as a
 are medians of interleaved rounds, of one thread if OMP_NUM_THREADS=1 is set.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from scipy import optimize
 
-from dpsdk.forms import ConvexSet, Design, Minimum, minimise
-from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
+from dpsdk.forms import Design, minimise
+from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import Ball, Box, Simplex
-from dpsdk.typing import Floats
 
 SHAPES = {
     1_000: (10, 10, 5),
@@ -33,17 +29,11 @@ SHAPES = {
 }
 GAP = 1e-6
 SIGNED = [-1.0, 1.0]
-SMOOTH = (
-    LogisticLoss(),
-    SquaredLoss(),
-    HuberLoss(0.5),
-    SVMLoss(0.1),
-    QuantileLoss("0.3", 0.1),
-)
+SMOOTH = (LogisticLoss(), SquaredLoss(), HuberLoss(0.5), SVMLoss(0.1), QuantileLoss("0.3", 0.1))
 KINKED = (SVMLoss(), QuantileLoss("0.3"))
 
 
-def problem(shape: tuple[int, ...]) -> tuple[Design, Floats]:
+def problem(shape):
     rng = np.random.default_rng(0)
     size = 1 / np.sqrt(len(shape) + 1)
     blocks = [size * np.eye(cells)[:, 1:] for cells in shape]
@@ -59,8 +49,8 @@ class _Certified(Exception):
     """A solver of scipy's has reached the gap."""
 
 
-def by_scipy(design: Design, weights: Floats, loss: Loss, over: ConvexSet, method: str) -> None:
-    def function(theta: Floats) -> tuple[float, Floats]:
+def by_scipy(design, weights, loss, over, method):
+    def function(theta):
         z = design.margins(theta)
         value, slopes = 0.0, np.zeros_like(z)
         for label, line in zip(SIGNED, weights, strict=True):
@@ -94,15 +84,13 @@ def by_scipy(design: Design, weights: Floats, loss: Loss, over: ConvexSet, metho
         )
 
 
-def cpu(call: Callable[[], object]) -> float:
+def cpu(call):
     start = time.process_time()
     call()
     return time.process_time() - start
 
 
-def compare(
-    design: Design, weights: Floats, loss: Loss, over: ConvexSet, method: str | None, rounds: int
-) -> tuple[float, float, Minimum]:
+def compare(design, weights, loss, over, method, rounds):
     """Seconds of ours, of scipy's, and our minimum."""
     ours, theirs = list[float](), list[float]()
     for _ in range(rounds):
@@ -114,7 +102,7 @@ def compare(
     return statistics.median(ours), other, least
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds

@@ -3,10 +3,7 @@
 python tests/bench/bench_convex_pmw.py [--seeds 3] [--queries 60]
 """
 
-from __future__ import annotations
-
 import argparse
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,14 +13,13 @@ from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import ConvexPMW, OnlinePMW
 from dpsdk.queries import Ball, ConvexMinimization, Cross, OneHot
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats
 
 SIZES = {"a": 6, "b": 2, "c": 5, "d": 3, "e": 4, "f": 2}
 DOMAIN = Domain(*(Categorical(a, [f"{a}{i}" for i in range(k)]) for a, k in SIZES.items()))
 DELTA = "1e-9"
 
 
-def shares() -> Floats:
+def shares():
     """Six latent classes, so that attributes depend on each other in threes and more."""
     rng = np.random.default_rng(0)
     joint = np.zeros(tuple(SIZES.values()))
@@ -38,15 +34,15 @@ def shares() -> Floats:
 class Table:
     """The shares of a table, as a distribution has them."""
 
-    def __init__(self, joint: Floats) -> None:
+    def __init__(self, joint):
         self.joint = joint
 
-    def table(self, names: tuple[str, ...]) -> Floats:
+    def table(self, names):
         gone = tuple(place for place, name in enumerate(SIZES) if name not in names)
         return self.joint.sum(axis=gone)
 
 
-def queries(count: int, *, cross: bool) -> Iterator[ConvexMinimization]:
+def queries(count, *, cross):
     rng = np.random.default_rng(1)
     for _ in range(count):
         label = ("b", "f")[rng.integers(2)]
@@ -58,7 +54,7 @@ def queries(count: int, *, cross: bool) -> Iterator[ConvexMinimization]:
         yield ConvexMinimization(LogisticLoss(), features=features, label=label, over=Ball(8))
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--queries", type=int, default=60)

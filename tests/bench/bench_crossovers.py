@@ -11,13 +11,11 @@ where it says "pure", 0. Noise is seeded, so that errors repeat; CPU seconds are
 and do not. A mechanism that refuses a case is left out with its reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +26,7 @@ from bench_rectangles import Batch
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Facts, Kronecker, LinearForm, Weights
+from dpsdk.forms import Kronecker, LinearForm, Weights
 from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.mechanisms import (
     MWEM,
@@ -48,7 +46,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.queries import Marginal, NumericAbove, Query, Rectangles, Threshold, Workload
+from dpsdk.queries import Marginal, NumericAbove, Query, Threshold, Workload
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
@@ -63,13 +61,13 @@ class Asked(Query[Floats]):
 
     form: LinearForm
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain, /):
         return self.form
 
-    def lift(self, raw: Floats, facts: Facts, /) -> Floats:
+    def lift(self, raw, facts, /):
         return raw
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.form.rows} numbers"
 
 
@@ -86,15 +84,15 @@ class Case:
     true: Floats = field(init=False)
 
     @true.default
-    def _true(self) -> Floats:
+    def _true(self):
         weights = self.counts.astype(np.float64)
         return DenseHypothesis.from_weights(self.domain, weights).answers(self.form)
 
     @property
-    def rows(self) -> int:
+    def rows(self):
         return int(self.counts.sum())
 
-    def run(self, mechanism: Mechanism, budget: Budget, seed: int) -> tuple[Floats, float]:
+    def run(self, mechanism, budget, seed):
         """Errors, and CPU seconds."""
         data = PrivateData.from_counts(self.counts, self.domain, neighbors=self.relation)
         session = Session(data, budget, noise=seeded(seed))
@@ -111,7 +109,7 @@ class Case:
         seconds = time.process_time() - start
         return np.abs(np.clip(values / self.rows, 0.0, 1.0) - self.true), seconds
 
-    def show(self, title: str, makers: Makers, epsilon: str, seeds: int) -> dict[str, Outcome]:
+    def show(self, title, makers, epsilon, seeds):
         """All mechanisms, means over seeds."""
         print(f"\n{title}, {self.relation.value}, ε = {epsilon}", flush=True)
         found: dict[str, Outcome] = {}
@@ -137,7 +135,7 @@ class Case:
         return found
 
 
-def adult() -> Table:
+def adult():
     """Six columns, as whole numbers."""
     table = example()
     sizes = zip(table.domain.names, table.domain.shape, strict=True)
@@ -145,11 +143,11 @@ def adult() -> Table:
     return Table(table.name, domain, table.counts)
 
 
-def lowered(domain: Domain, *asked: Query[object]) -> LinearForm:
+def lowered(domain, *asked):
     return Workload(asked).lower(domain)
 
 
-def counts(seeds: int) -> None:
+def counts(seeds):
     """A few overlapping counts: from which number on Gaussian noise, and then a distribution."""
     table = adult()
     for epsilon, relation in itertools.product(("0.1", "1"), Neighbors):
@@ -168,7 +166,7 @@ def counts(seeds: int) -> None:
             case.show(f"{many:,} random rectangles, {table.rows:,} rows", makers, epsilon, seeds)
 
 
-def line(seeds: int) -> Curves:
+def line(seeds):
     """All thresholds of one attribute, by the number of its cells and by n·ε."""
     rows, curves = 10_000, Curves()
     for cells, epsilon in ((16, "1"), (64, "1"), (256, "1"), (1024, "1"), (4096, "1"), (65536, "1"),
@@ -201,7 +199,7 @@ def line(seeds: int) -> Curves:
     return curves
 
 
-def all_tables(domain: Domain, *ways: int) -> list[Marginal]:
+def all_tables(domain, *ways):
     return [
         Marginal(*kept, normalized=False)
         for way in ways
@@ -209,7 +207,7 @@ def all_tables(domain: Domain, *ways: int) -> list[Marginal]:
     ]
 
 
-def on_tables(asked: Sequence[Marginal], domain: Domain, epsilon: str) -> Makers:
+def on_tables(asked, domain, epsilon):
     both = {"epsilon": epsilon, "delta": DELTA}
     form = lowered(domain, *asked)
     return {
@@ -225,7 +223,7 @@ def on_tables(asked: Sequence[Marginal], domain: Domain, epsilon: str) -> Makers
     }
 
 
-def tables(seeds: int) -> dict[Neighbors, Curves]:
+def tables(seeds):
     """All two- and three-way marginals of six columns, by n·ε."""
     table, curves = adult(), {relation: Curves() for relation in Neighbors}
     asked = all_tables(table.domain, 2, 3)
@@ -239,7 +237,7 @@ def tables(seeds: int) -> dict[Neighbors, Curves]:
     return curves
 
 
-def few(seeds: int) -> None:
+def few(seeds):
     """Some of these marginals, by their number."""
     table = adult()
     every = all_tables(table.domain, 2, 3)
@@ -253,17 +251,17 @@ def few(seeds: int) -> None:
             case.show(f"{many} tables, {form.rows:,} numbers", makers, epsilon, seeds)
 
 
-def boxes(domain: Domain, many: int) -> Rectangles:
+def boxes(domain, many):
     return Batch.drawn(domain, many).arrays()
 
 
-def learnt(domain: Domain, width: int, epsilon: str) -> MWEM:
+def learnt(domain, width, epsilon):
     """Marginals are learnt first, and their distribution answers everything else."""
     asked = all_tables(domain, *range(2, width + 1))
     return MWEM(Asked(lowered(domain, *asked)), epsilon=epsilon, delta=DELTA)
 
 
-def rectangles() -> dict[str, Curves]:
+def rectangles():
     """Random rectangles of six columns, by their number: all at once, and one after the other."""
     table = adult()
     curves: dict[str, Curves] = {}
@@ -296,7 +294,7 @@ def rectangles() -> dict[str, Curves]:
     return curves
 
 
-def linear(seeds: int) -> None:
+def linear(seeds):
     """Random weights in [0, 1] on the cells of a small table, in pure ε, by n·ε."""
     cells, many = 1024, 500
     domain = Domain(Integer("x", 0, cells - 1))
@@ -327,7 +325,7 @@ def linear(seeds: int) -> None:
         print(f"  {'the uniform distribution':24} {flat.max():.2e} / {flat.mean():.2e}")
 
 
-def stream(seeds: int) -> None:
+def stream(seeds):
     """Which of 1,000 rectangles exceed three tenths of the rows, until ten did."""
     table = adult()
     domain, level, tops = table.domain, 0.3, 10
@@ -370,7 +368,7 @@ COLOURS = {
 }  # fmt: skip
 
 
-def draw(panels: Mapping[str, Curves], along: str, path: Path) -> None:
+def draw(panels, along, path):
     """Largest and mean errors, one row of pictures a panel."""
     import matplotlib as mpl
 
@@ -399,7 +397,7 @@ def draw(panels: Mapping[str, Curves], along: str, path: Path) -> None:
     print(f"\nwrote {path}")
 
 
-def main() -> None:
+def main():
     every = ("counts", "line", "few", "tables", "rectangles", "linear", "stream")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=every, default=every)

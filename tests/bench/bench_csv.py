@@ -5,14 +5,11 @@ the other library from the same file or the same arrays to the counts of the val
 their ratio, as medians over interleaved rounds. Polars uses all cores, ours one.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +25,7 @@ ROUNDS = 3
 Columns = dict[str, np.ndarray]
 
 
-def columns(rows: int) -> Columns:
+def columns(rows):
     rng = np.random.default_rng(0)
     return {
         "age": rng.integers(17, 91, rows),
@@ -54,7 +51,7 @@ PEOPLE = ("age", "work", "sex", "hours")
 TABLES = [PEOPLE, *((name,) for name in ATTRIBUTES)]
 
 
-def seconds(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
+def seconds(ours, theirs):
     taken: tuple[list[float], list[float]] = [], []
     for _ in range(ROUNDS):
         for run, times in zip((ours, theirs), taken, strict=True):
@@ -64,12 +61,12 @@ def seconds(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[f
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def show(door: str, what: str, peer: str, taken: tuple[float, float]) -> None:
+def show(door, what, peer, taken):
     ours, theirs = taken
     print(f"{door:8} {what:24} {ours:8.3f} {theirs:8.3f} {peer:7} {ours / theirs:6.2f}", flush=True)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     rows = parser.parse_args().rows

@@ -11,8 +11,6 @@ entropy with exactly these marginals, which no method that sees the marginals al
 to pass.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import time
@@ -21,35 +19,34 @@ from pathlib import Path
 import numpy as np
 
 from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData, Session
-from dpsdk.hypothesis import Distribution
 from dpsdk.mechanisms import MWEM, NoisyHistogram
 from dpsdk.queries import Marginal, Workload
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Floats
 
 TABLES = ("mildew", "rochdale", "czech")
 WAYS = 3
 
 
-def read(path: Path) -> Ints:
+def read(path):
     cells = [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
     counts = np.array(cells, dtype=np.float64).astype(np.int64)
     return counts.reshape((2,) * (counts.size.bit_length() - 1))
 
 
-def entropy(true: Floats, made: Floats) -> float:
+def entropy(true, made):
     """Of the table relative to what was made of it."""
     there = true > 0
     return float((true[there] * np.log(true[there] / made[there])).sum())
 
 
-def marginals(table: Floats) -> Floats:
+def marginals(table):
     kept = itertools.combinations(range(table.ndim), WAYS)
     every = set(range(table.ndim))
     return np.concatenate([table.sum(axis=tuple(every - set(axes))).ravel() for axes in kept])
 
 
-def without_privacy(true: Floats, sweeps: int = 400) -> Floats:
+def without_privacy(true, sweeps=400):
     """The largest entropy under the true marginals, by proportional fitting."""
     made = np.full(true.shape, 1 / true.size)
     every = set(range(true.ndim))
@@ -61,12 +58,12 @@ def without_privacy(true: Floats, sweeps: int = 400) -> Floats:
     return made
 
 
-def spread(distribution: Distribution) -> Floats:
+def spread(distribution):
     table = np.maximum(distribution.table(distribution.domain.names), 1e-300)
     return table / table.sum()
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epsilon", nargs="+", default=["0.1", "0.2", "0.5", "1"])
@@ -101,7 +98,7 @@ def main() -> None:
                 show(f"epsilon = {epsilon}: {name}", made, true, seconds)
 
 
-def show(name: str, made: list[Floats], true: Floats, seconds: float) -> None:
+def show(name, made, true, seconds):
     entropies = [entropy(true, each) for each in made]
     errors = [np.abs(marginals(each) - marginals(true)) for each in made]
     print(

@@ -6,12 +6,9 @@ a machine drift; those of dense functions at sizes that fit the cache say how ma
 over a piece, as nothing there waits for memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -20,18 +17,18 @@ from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Range
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 
 
-def universe(bits: int) -> Domain:
+def universe(bits):
     sizes = {"a": 128, "b": 2 ** (bits - 11), "c": 16}
     return Domain(*(Integer(name, 0, size - 1) for name, size in sizes.items()))
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call):
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
-def cases(bits: int) -> tuple[Callable[[], object], dict[str, Callable[[], object]]]:
+def cases(bits):
     domain = universe(bits)
     rng = np.random.default_rng(1)
     hypothesis = DenseHypothesis.uniform(domain)
@@ -45,10 +42,10 @@ def cases(bits: int) -> tuple[Callable[[], object], dict[str, Callable[[], objec
     marginal = LinearForm(domain, [Kronecker.of(domain, {"a": Identity(128)})])
     turns = iter(np.resize([0.1, -0.1], 10**6).tolist())
 
-    def scale() -> None:
+    def scale():
         np.multiply(array, 1.0000000001, out=array)
 
-    def fresh(form: LinearForm) -> None:
+    def fresh(form):
         hypothesis._marginals.forget()
         hypothesis.answers(form)
 
@@ -64,7 +61,7 @@ def cases(bits: int) -> tuple[Callable[[], object], dict[str, Callable[[], objec
     }
 
 
-def ratios(bits: int, rounds: int) -> None:
+def ratios(bits, rounds):
     scale, calls = cases(bits)
     times: dict[str, list[float]] = {name: [] for name in calls}
     base: list[float] = []
@@ -79,7 +76,7 @@ def ratios(bits: int, rounds: int) -> None:
         print(f"  {name:15}{middle * 1e3:10.4f} ms {middle / unit:10.3f} x")
 
 
-def chained(rounds: int) -> None:
+def chained(rounds):
     domain = Domain(
         *(Integer(f"a{size}", 0, size - 1) for size in (21, 16, 15, 9, 7, 6)), Boolean("b")
     )
@@ -93,11 +90,11 @@ def chained(rounds: int) -> None:
     ]
     form = LinearForm(domain, blocks)
 
-    def together() -> None:
+    def together():
         hypothesis._marginals.forget()
         hypothesis.answers(form)
 
-    def apart() -> None:
+    def apart():
         for chosen in pairs + triples:
             hypothesis._marginals.forget()
             hypothesis.table(chosen)
@@ -109,7 +106,7 @@ def chained(rounds: int) -> None:
           f"{theirs * 1e3:.1f} ms apart")  # fmt: skip
 
 
-def piecewise(updates: int) -> None:
+def piecewise(updates):
     domain = Domain(Integer("x", 0, 2**62 - 1))
     rng = np.random.default_rng(2)
     hypothesis = PiecewiseHypothesis.uniform(domain)
@@ -124,7 +121,7 @@ def piecewise(updates: int) -> None:
           f"{statistics.median(shifts[-100:]) * 1e6:.0f} us an update")  # fmt: skip
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bits", type=int, nargs="*", default=[16, 20, 24])
     parser.add_argument("--rounds", type=int, default=0, help="0 takes more where cells are few")

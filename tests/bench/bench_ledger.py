@@ -7,8 +7,6 @@ safest mode, and with PostgreSQL. Every figure is of this one run. Without --dsn
 for it, if pgserver is installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform
@@ -16,7 +14,6 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +22,6 @@ from dpsdk import Budget
 from dpsdk.accounting import (
     BasicComposition,
     Dataset,
-    Ledger,
     MemoryLedger,
     Odometer,
     PostgresLedger,
@@ -41,14 +37,14 @@ PART = PureGuarantee(Fraction(1, 10**9))
 PROCESSES = (1, 4, 16)
 
 
-def charging(ledger: Ledger) -> Iterator[None]:
+def charging(ledger):
     odometer = Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=Dataset("t"))
     while True:
         odometer.charge(PART, "a question")
         yield
 
 
-def bare_file(path: Path) -> Iterator[None]:
+def bare_file(path):
     connection = sqlite3.connect(path, isolation_level=None, timeout=60)
     connection.execute("PRAGMA journal_mode = truncate")
     connection.execute("PRAGMA synchronous = EXTRA")
@@ -60,7 +56,7 @@ def bare_file(path: Path) -> Iterator[None]:
         yield
 
 
-def bare_server(dsn: str) -> Iterator[None]:
+def bare_server(dsn):
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -74,7 +70,7 @@ def bare_server(dsn: str) -> Iterator[None]:
             yield
 
 
-def counts(work: Callable[[], Iterator[None]], processes: int, seconds: float) -> list[int]:
+def counts(work, processes, seconds):
     """How often each of some processes did the work in so many seconds."""
     tell = [os.pipe() for _ in range(processes)]
     ready, told = os.pipe()
@@ -111,7 +107,7 @@ def counts(work: Callable[[], Iterator[None]], processes: int, seconds: float) -
     return found
 
 
-def rates(name: str, work: Callable[[], Iterator[None]], seconds: float) -> None:
+def rates(name, work, seconds):
     shown = []
     for processes in PROCESSES:
         each = counts(work, processes, seconds)
@@ -121,7 +117,7 @@ def rates(name: str, work: Callable[[], Iterator[None]], seconds: float) -> None
     print(f"{name:<28}" + "   ".join(shown), flush=True)
 
 
-def opening(make: Callable[[], Ledger], charges: int) -> None:
+def opening(make, charges):
     """How long it takes to open a ledger of so many charges."""
     ledger = make()
     odometer = Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=Dataset("t"))
@@ -140,7 +136,7 @@ def opening(make: Callable[[], Ledger], charges: int) -> None:
     )
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--dsn", default="")

@@ -5,13 +5,10 @@ library that is there, the seconds of `from_frame`, of the group-by by hand that
 cells, and their ratio; each the best of three, in one run.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,7 +31,7 @@ DOMAIN = Domain(
 EDGES = list(DOMAIN["income"].edges)
 
 
-def table(rows: int) -> pa.Table:
+def table(rows):
     """A table in which about one row of fifty is outside the domain."""
     rng = np.random.default_rng(1)
     labels = np.array([*REGIONS, "elsewhere"])
@@ -46,7 +43,7 @@ def table(rows: int) -> pa.Table:
     })  # fmt: skip
 
 
-def bins_of_polars() -> pl.Expr:
+def bins_of_polars():
     """The number of the bin that an income falls into, or null."""
     income, number = pl.col("income"), pl.lit(None, dtype=pl.Int32)
     for place in range(len(EDGES) - 1):
@@ -55,21 +52,21 @@ def bins_of_polars() -> pl.Expr:
     return number.alias("income")
 
 
-def by_polars(frame: pl.LazyFrame) -> object:
+def by_polars(frame):
     """The group-by that one would write in Polars."""
     age = pl.when(pl.col("age").is_between(17, 90)).then(pl.col("age")).alias("age")
     chosen = frame.select(age, bins_of_polars(), "sex", "region")
     return chosen.group_by("age", "income", "sex", "region").len().collect()
 
 
-def by_pandas(frame: pd.DataFrame) -> object:
+def by_pandas(frame):
     """The group-by that one would write in pandas."""
     age = frame["age"].where(frame["age"].between(17, 90), -1)
     income = pd.cut(frame["income"], EDGES, right=False, labels=False)
     return frame.groupby([age, income, "sex", "region"], dropna=False, sort=False).size()
 
 
-def by_arrow(frame: pa.Table) -> object:
+def by_arrow(frame):
     """The group-by that one would write in pyarrow."""
     age, income = frame["age"], frame["income"]
     inside = pc.and_(pc.greater_equal(age, 17), pc.less_equal(age, 90))
@@ -84,7 +81,7 @@ def by_arrow(frame: pa.Table) -> object:
     return chosen.group_by(chosen.column_names).aggregate([([], "count_all")])
 
 
-def sql(source: str) -> str:
+def sql(source):
     """The group-by that one would write in SQL."""
     steps = " ".join(
         f"WHEN income >= {low} AND income < {high} THEN {place}"
@@ -94,7 +91,7 @@ def sql(source: str) -> str:
     return f"SELECT {age} a, {income} i, sex, region, count(*) n FROM {source} GROUP BY ALL"  # noqa: S608
 
 
-def cases(arrow: pa.Table, folder: Path) -> Iterator[tuple[str, object, Callable[[], object]]]:
+def cases(arrow, folder):
     """The frames to load, each with the group-by by hand."""
     coded = arrow
     for name in ("sex", "region"):
@@ -140,7 +137,7 @@ def cases(arrow: pa.Table, folder: Path) -> Iterator[tuple[str, object, Callable
         yield "spark, Parquet", spark.read.parquet(str(path)), lambda: spark.sql(query).collect()
 
 
-def best(call: Callable[[], object]) -> float:
+def best(call):
     """The least seconds of three calls."""
     times: list[float] = []
     for _ in range(3):
@@ -150,7 +147,7 @@ def best(call: Callable[[], object]) -> float:
     return min(times)
 
 
-def main(rows: int) -> None:
+def main(rows):
     print(f"{rows:,} rows, 4 columns, {DOMAIN.size:,} cells")
     print(f"{'frame':20} {'from_frame':>10} {'by hand':>10} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:

@@ -25,18 +25,16 @@ Methods spend the same (ε, δ):
 SVG is a picture of mean and largest excess against the number of models; it needs matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, TypedDict, cast
+from typing import TypedDict, cast
 
 import numpy as np
 from attrs import frozen
@@ -46,13 +44,10 @@ from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, zcdp_start
 from dpsdk.forms import ConvexForm
 from dpsdk.hypothesis import Pairs
-from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import Loss
-from dpsdk.losses.base import Predicts
 from dpsdk.mechanisms import MWEM, ConvexPMW, Corrected, OnlinePMW, Oracle
 from dpsdk.mechanisms.base import OneShot
 from dpsdk.queries import Ball, ConvexMinimization, Marginal, Workload
-from dpsdk.release import Measurement, Quote
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
@@ -68,31 +63,31 @@ class CutLogistic(Loss):
     upper: tuple[bool, ...]
 
     @property
-    def predicts(self) -> Predicts:
+    def predicts(self):
         return "margin"
 
-    def _sign(self, y: Floats | float) -> Floats:
+    def _sign(self, y):
         # Labels are evenly spaced from -1 to 1.
         half = (len(self.upper) - 1) / 2
         signs = np.array([1.0 if upper else -1.0 for upper in self.upper])
         return signs[(np.asarray(y) * half + (half + 0.5)).astype(np.intp)]
 
-    def value(self, z: Floats, y: Floats | float) -> Floats:
+    def value(self, z, y):
         z = -self._sign(y) * z
         return np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0.0)
 
-    def derivative(self, z: Floats, y: Floats | float) -> Floats:
+    def derivative(self, z, y):
         return self.slopes(z, y)[0]
 
-    def curvature(self, z: Floats, y: Floats | float) -> Floats:
+    def curvature(self, z, y):
         return self.slopes(z, y)[1]
 
-    def slopes(self, z: Floats, y: Floats | float) -> tuple[Floats, Floats]:
+    def slopes(self, z, y):
         sign = self._sign(y)
         share = 1.0 / (1.0 + np.exp(sign * z))
         return -sign * share, share * (1.0 - share)
 
-    def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
+    def smoothness(self, low, high, labels):
         del low, high, labels
         return 0.25
 
@@ -109,7 +104,7 @@ class Asked:
     constant: float
 
     @classmethod
-    def random(cls, rng: np.random.Generator, table: Table) -> Asked:
+    def random(cls, rng, table):
         label = int(rng.integers(len(NINE)))
         others = [place for place in range(len(NINE)) if place != label]
         chosen = sorted(rng.choice(others, int(rng.integers(2, 5)), replace=False).tolist())
@@ -141,15 +136,15 @@ class Asked:
         constant = -share * math.log(share) - (1 - share) * math.log(1 - share)
         return cls(query, shares, vectors, asked.signs, least, constant - least)
 
-    def loss(self, theta: Floats) -> float:
+    def loss(self, theta):
         return float(self.shares @ np.logaddexp(0.0, -self.signs * (self.vectors @ theta)))
 
-    def gradient(self, theta: Floats) -> Floats:
+    def gradient(self, theta):
         slopes = -self.signs / (1.0 + np.exp(self.signs * (self.vectors @ theta)))
         result: Floats = self.vectors.T @ (self.shares * slopes)
         return result
 
-    def excess(self, theta: Floats) -> float:
+    def excess(self, theta):
         return self.loss(theta) - self.least
 
 
@@ -160,10 +155,10 @@ class AtRho(OneShot[ConvexForm]):
     oracle: Oracle
     rho: Fraction
 
-    def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
+    def quote(self, form, terms, /):
         return self.oracle.quote(form, terms, self.rho)
 
-    def open(self, kernel: Kernel, /) -> _Answering:
+    def open(self, kernel, /):
         del kernel
         return _Answering(self)
 
@@ -172,7 +167,7 @@ class AtRho(OneShot[ConvexForm]):
 class _Answering:
     mechanism: AtRho
 
-    def answer(self, form: ConvexForm, kernel: Kernel, /) -> Measurement:
+    def answer(self, form, kernel, /):
         return self.mechanism.oracle.minimise(form, kernel, self.mechanism.rho)
 
 
@@ -197,7 +192,7 @@ class World:
     codes: Ints
     stream: tuple[Asked, ...]
 
-    def session(self, epsilon: float, seed: int) -> Session:
+    def session(self, epsilon, seed):
         columns = {name: self.codes[:, place] for place, name in enumerate(NINE)}
         data = PrivateData.from_columns(columns, DOMAIN)
         budget = Budget(Fraction(str(epsilon)), DELTA)
@@ -209,7 +204,7 @@ Run = tuple[Excesses, float, float, str]
 """The excess of each model, CPU seconds of the opening and of all models, and a word on it."""
 
 
-def by_pairs(world: World, epsilon: float, models: int, seed: int, width: int = 2) -> Run:
+def by_pairs(world, epsilon, models, seed, width=2):
     session = world.session(epsilon, seed)
     start = time.process_time()
     using = OnlinePMW(session.budget.epsilon, DELTA, updates=1, start=Pairs("0.99", width=width))
@@ -221,7 +216,7 @@ def by_pairs(world: World, epsilon: float, models: int, seed: int, width: int = 
     return _excesses(world, made), opened, spent, ""
 
 
-def by_mwem(world: World, epsilon: float, models: int, seed: int) -> Run:
+def by_mwem(world, epsilon, models, seed):
     session = world.session(epsilon, seed)
     start = time.process_time()
     pairs = [Marginal(*pair, normalized=False) for pair in itertools.combinations(NINE, 2)]
@@ -235,13 +230,7 @@ def by_mwem(world: World, epsilon: float, models: int, seed: int) -> Run:
     return _excesses(world, made), opened, spent, ""
 
 
-def guarded(
-    world: World,
-    epsilon: float,
-    models: int,
-    seed: int,
-    start: Literal["pairs", "product", "uniform"],
-) -> Run:
+def guarded(world, epsilon, models, seed, start):
     session = world.session(epsilon, seed)
     began = time.process_time()
     using = ConvexPMW(session.budget.epsilon, DELTA, updates=10, queries=models, start=start)
@@ -255,7 +244,7 @@ def guarded(
     return _excesses(world, made), opened, spent, f"{tops} measured"
 
 
-def independent(world: World, epsilon: float, models: int, seed: int, each: int) -> Run:
+def independent(world, epsilon, models, seed, each):
     session = world.session(epsilon, seed)
     rho = zcdp_start(session.budget.epsilon, DELTA) / models
     using = AtRho(Corrected(), Fraction(math.floor(rho * 10**15), 10**15))
@@ -265,16 +254,16 @@ def independent(world: World, epsilon: float, models: int, seed: int, each: int)
     return _excesses(world, made), 0.0, time.process_time() - start, f"{len(asked)} of them"
 
 
-def constant(world: World, epsilon: float, models: int, seed: int) -> Run:
+def constant(world, epsilon, models, seed):
     del epsilon, seed
     return [one.constant for one in world.stream[:models]], 0.0, 0.0, "not private"
 
 
-def _excesses(world: World, made: Sequence[Floats]) -> Excesses:
+def _excesses(world, made):
     return [one.excess(theta) for one, theta in zip(world.stream, made, strict=False)]
 
 
-def summed(method: str, world: World, epsilon: float, models: int, runs: Sequence[Run]) -> Line:
+def summed(method, world, epsilon, models, runs):
     each = [1e3 * spent / len(excesses) for excesses, _, spent, _ in runs]
     return {
         "method": method,
@@ -289,7 +278,7 @@ def summed(method: str, world: World, epsilon: float, models: int, runs: Sequenc
     }
 
 
-def told(line: Line) -> str:
+def told(line):
     return (
         f"{line['rows']:>9,} {line['epsilon']:>4g} {line['models']:>6,} {line['method']:<16}"
         f"mean {line['mean']:.2e}  largest {line['largest']:.2e}  fit {line['fit_s']:>6.2f} s"
@@ -297,7 +286,7 @@ def told(line: Line) -> str:
     )
 
 
-def drawn(lines: Sequence[Line], path: Path) -> None:
+def drawn(lines, path):
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -320,7 +309,7 @@ def drawn(lines: Sequence[Line], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--models", nargs="+", type=int, default=[1, 3, 10, 30, 100, 300, 1_000])

@@ -16,8 +16,6 @@ fields that `report` reads. So peers run in environments of their own, beside th
 time, all runs of one world in it; that needs matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import itertools
@@ -29,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,20 +42,12 @@ from dpsdk.typing import Array, Floats, Ints
 
 RHO = {1.0: "0.01497", 0.1: "0.0001771"}
 DELTA = "1e-9"
-P17 = (
-    "workclass",
-    "education-num",
-    "marital-status",
-    "relationship",
-    "race",
-    "sex",
-    "income>50K",
-)
+P17 = ("workclass", "education-num", "marital-status", "relationship", "race", "sex", "income>50K")
 Sets = list[tuple[int, ...]]
 Answer = Callable[[tuple[int, ...]], Floats]
 
 
-def _narrow(codes: Ints) -> Array:
+def _narrow(codes):
     return codes.astype(np.int16)
 
 
@@ -70,31 +60,31 @@ class World:
     sets: Sets
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self):
         return tuple(f"x{place}" for place in range(len(self.sizes)))
 
     @property
-    def domain(self) -> Domain:
+    def domain(self):
         pairs = zip(self.names, self.sizes, strict=True)
         return Domain(*(Integer(name, 0, size - 1) for name, size in pairs))
 
-    def workload(self) -> Workload[object]:
+    def workload(self):
         names = self.names
         return Workload(
             Marginal(*(names[place] for place in chosen), normalized=False) for chosen in self.sets
         )
 
-    def true(self, chosen: tuple[int, ...]) -> Ints:
+    def true(self, chosen):
         shape = [self.sizes[place] for place in chosen]
         cells = np.ravel_multi_index(self.codes[:, chosen].T.astype(np.int64), shape)
         return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
 
-def of_ways(attributes: int, *ways: int) -> Sets:
+def of_ways(attributes, *ways):
     return [c for k in ways for c in itertools.combinations(range(attributes), k)]
 
 
-def adult(path: Path, domain: Path, columns: tuple[str, ...] | None, *ways: int) -> World:
+def adult(path, domain, columns, *ways):
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
     kept = columns or tuple(header)
@@ -104,7 +94,7 @@ def adult(path: Path, domain: Path, columns: tuple[str, ...] | None, *ways: int)
     return World(tuple(sizes[name] for name in kept), codes, of_ways(len(kept), *ways))
 
 
-def pums(path: Path) -> World:
+def pums(path):
     """Ten columns; the fifth, an income, in bins of 4,000. Sizes are read off the codes."""
     with path.open(newline="") as file:
         rows = [line for line in csv.reader(file) if line]
@@ -118,7 +108,7 @@ def pums(path: Path) -> World:
     return World(sizes, np.stack(columns, axis=1), of_ways(10, 1, 2, 3))
 
 
-def hundred(rows: int = 100_000, seed: int = 7) -> World:
+def hundred(rows=100_000, seed=7):
     """100 attributes of 4 to 10 labels, cut from six hidden factors: every pair hangs together."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(size) for size in rng.integers(4, 11, 100))
@@ -131,7 +121,7 @@ def hundred(rows: int = 100_000, seed: int = 7) -> World:
     return World(sizes, codes, of_ways(100, 1, 2))
 
 
-def opened(world: World, seed: int) -> Session:
+def opened(world, seed):
     columns = {name: world.codes[:, place] for place, name in enumerate(world.names)}
     data = PrivateData.from_columns(
         columns, world.domain, neighbors=Neighbors.ADD_REMOVE, max_rows=10**6
@@ -139,15 +129,15 @@ def opened(world: World, seed: int) -> Session:
     return Session(data, Budget(100, "1e-3"), noise=seeded(seed))
 
 
-def asking(world: World, channel: object) -> Answer:
-    def answer(chosen: tuple[int, ...]) -> Floats:
+def asking(world, channel):
+    def answer(chosen):
         query = Marginal(*(world.names[place] for place in chosen), normalized=False)
         return channel.answer(query).values  # type: ignore[attr-defined]
 
     return answer
 
 
-def local(world: World, rho: str, seed: int, certify: str | None) -> Answer:
+def local(world, rho, seed, certify):
     mechanism = LocalMarginals(world.workload(), rho=rho, certify=certify)
     channel = opened(world, seed).open(mechanism)
     bounds = [one.total_variation for one in channel.tables if one.total_variation is not None]
@@ -156,7 +146,7 @@ def local(world: World, rho: str, seed: int, certify: str | None) -> Answer:
     return asking(world, channel)
 
 
-def planner(world: World, rho: str, seed: int, certify: str | None) -> Answer:
+def planner(world, rho, seed, certify):
     """Unbiased residuals, each table then brought to the nearest that is possible."""
     del certify
     names = world.names
@@ -168,14 +158,14 @@ def planner(world: World, rho: str, seed: int, certify: str | None) -> Answer:
     return projected(world, asking(world, channel))
 
 
-def independent(world: World, rho: str, seed: int, certify: str | None) -> Answer:
+def independent(world, rho, seed, certify):
     """Each table by itself, with noise for the least sum of errors, brought to what is possible."""
     del certify
     session = opened(world, seed)
     cells = {chosen: math.prod(world.sizes[place] for place in chosen) for chosen in world.sets}
     whole = sum(number ** (2 / 3) for number in cells.values())
 
-    def answer(chosen: tuple[int, ...]) -> Floats:
+    def answer(chosen):
         share = float(rho) * cells[chosen] ** (2 / 3) / whole
         query = Marginal(*(world.names[place] for place in chosen), normalized=False)
         return session.answer(query, using=Gaussian(rho=share)).values
@@ -183,11 +173,11 @@ def independent(world: World, rho: str, seed: int, certify: str | None) -> Answe
     return projected(world, answer)
 
 
-def projected(world: World, answer: Answer) -> Answer:
+def projected(world, answer):
     """The nearest tables of at least zero, of as many rows as there are: that is taken as known."""
     rows = float(len(world.codes))
 
-    def nearest(chosen: tuple[int, ...]) -> Floats:
+    def nearest(chosen):
         table = answer(chosen)
         return onto_simplex(table.reshape(-1), rows).reshape(table.shape)
 
@@ -197,13 +187,11 @@ def projected(world: World, answer: Answer) -> Answer:
 METHODS = {"LocalMarginals": local, "ResidualPlanner": planner, "independent": independent}
 
 
-def peak() -> float:
+def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measured(
-    world: World, method: str, rho: str, seed: int, certify: str | None
-) -> dict[str, float]:
+def measured(world, method, rho, seed, certify):
     """One run: errors of all tables, CPU seconds of the process, and its memory in MB."""
     before, rows = peak(), len(world.codes)
     started = time.process_time()
@@ -229,7 +217,7 @@ def measured(
     }
 
 
-def report(name: str, found: dict[str, float]) -> None:
+def report(name, found):
     print(
         f"  {name:16} mean TV {found['mean_tv']:.4f}, largest {found['max_tv']:.3f}, cell "
         f"{found['max_cell']:.4f}; {found['seconds']:.1f} CPU s ({found.get('opening', 0):.1f} to "
@@ -238,7 +226,7 @@ def report(name: str, found: dict[str, float]) -> None:
     )
 
 
-def worlds(given: argparse.Namespace) -> Iterator[tuple[str, Callable[[], World]]]:
+def worlds(given):
     if given.adult and given.domain:
         csv_file, sizes = Path(given.adult), Path(given.domain)
         yield "adult-2", lambda: adult(csv_file, sizes, None, 1, 2)
@@ -249,7 +237,7 @@ def worlds(given: argparse.Namespace) -> Iterator[tuple[str, Callable[[], World]
     yield "hundred", hundred
 
 
-def by_peer(command: str, world: World, epsilon: float) -> dict[str, float]:
+def by_peer(command, world, epsilon):
     """What a peer prints, which runs in an environment of its own."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "codes.npy", world.codes)
@@ -268,7 +256,7 @@ def by_peer(command: str, world: World, epsilon: float) -> dict[str, float]:
     return found
 
 
-def draw(points: list[tuple[str, float, float]], path: Path) -> None:
+def draw(points, path):
     """Mean total variation against CPU seconds, a point a run."""
     import matplotlib as mpl
 
@@ -287,7 +275,7 @@ def draw(points: list[tuple[str, float, float]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

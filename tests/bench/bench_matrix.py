@@ -7,13 +7,10 @@ FILE is given; all two-way marginals of seven attributes of 120,960 cells; and p
 of a small table. Root mean square errors are in rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import platform
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +27,7 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
-from dpsdk.queries import Query, Rectangles, Threshold, Workload, marginals
+from dpsdk.queries import Rectangles, Threshold, Workload, marginals
 
 SEVEN = (9, 7, 16, 5, 6, 2, 2)
 """The sizes of the attributes, of the domain of 120,960 cells."""
@@ -38,7 +35,7 @@ SEVEN = (9, 7, 16, 5, 6, 2, 2)
 TOTALS: tuple[dict[str, str], ...] = ({"epsilon": "0.1"}, {"rho": "0.005"})
 
 
-def truth_of(form: LinearForm, counts: np.ndarray) -> np.ndarray:
+def truth_of(form, counts):
     names = form.domain.names
     values = []
     for block in form.blocks:
@@ -47,16 +44,14 @@ def truth_of(form: LinearForm, counts: np.ndarray) -> np.ndarray:
     return np.concatenate(values)
 
 
-def expected(mechanism: Mechanism[LinearForm], form: LinearForm, terms: Terms) -> float:
+def expected(mechanism, form, terms):
     accuracy = mechanism.quote(form, terms).accuracy
     if hasattr(accuracy, "variances"):
         return float(np.sqrt(accuracy.variances.mean()))
     return float(accuracy.law.standard_deviation() * accuracy.step)
 
 
-def compare(
-    title: str, workload: Query[Any], counts: np.ndarray, runs: int, one: str | None
-) -> None:
+def compare(title, workload, counts, runs, one):
     domain = _domain(counts)
     print(title)
     for neighbors in Neighbors:
@@ -87,11 +82,11 @@ def compare(
                 print(f"  {name:52} {predicted:10.4g} {measured:>10} {designed:8.2f} s")
 
 
-def _domain(counts: np.ndarray) -> Domain:
+def _domain(counts):
     return Domain(*[Integer(f"x{i}", 0, size - 1) for i, size in enumerate(counts.shape)])
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--histogram", type=Path)
     parser.add_argument("--runs", type=int, default=20)

@@ -16,15 +16,13 @@ Medians are over the seeds.
 Many models of one table are measured by bench_many_models.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TypedDict
@@ -90,14 +88,14 @@ class Problem:
     constant: Floats
 
     @classmethod
-    def of(cls, case: Case, loss: Loss, codes: Ints, tested: Ints) -> Problem:
+    def of(cls, case, loss, codes, tested):
         table = Table.of(case.names, case.sizes, codes)
         form = case.query(loss).lower(case.domain)
         theta, gap = form.minimise(table, tolerance=1e-10)
         cells, counts = np.unique(codes, axis=0, return_counts=True)
         vectors, targets, shares = case.vectors(cells), case.targets(cells), counts / len(codes)
 
-        def average(theta: Floats) -> float:
+        def average(theta):
             return float(shares @ loss.value(vectors @ theta, targets))
 
         slopes = vectors.T @ (shares * loss.derivative(vectors @ theta, targets))
@@ -114,11 +112,11 @@ class Problem:
         known = vectors, targets, shares, counts
         return cls(case, loss, codes, tested, *known, theta, average(theta), constant)
 
-    def excess(self, theta: Floats) -> float:
+    def excess(self, theta):
         margins = self.vectors @ theta
         return float(self.shares @ self.loss.value(margins, self.targets)) - self.least
 
-    def held(self, theta: Floats) -> float:
+    def held(self, theta):
         """Accuracy on the rows held out, or their average loss."""
         if not len(self.tested):
             return float("nan")
@@ -132,9 +130,7 @@ Fits = Iterator[tuple[Floats, float, float]]
 """The coefficients, the excess that was predicted, and CPU seconds."""
 
 
-def ours(
-    problem: Problem, epsilon: float, delta: Fraction, seeds: int, oracle: Oracle | None = None
-) -> Fits:
+def ours(problem, epsilon, delta, seeds, oracle=None):
     """Models by `PrivateMinimizer`, as it is by default or with another oracle."""
     query = problem.case.query(problem.loss)
     amount = Fraction(str(epsilon))
@@ -153,9 +149,7 @@ def ours(
         yield release.value.theta, float("nan") if told is None else told, spent
 
 
-def peer(
-    problem: Problem, python: str, epsilons: Sequence[float], seeds: int
-) -> dict[tuple[float, str], list[tuple[Floats, float, float]]]:
+def peer(problem, python, epsilons, seeds):
     """diffprivlib's fits of one problem, by ε and the way to an intercept."""
     every = problem.case.vectors(
         np.stack([code.ravel() for code in np.indices(problem.case.sizes)], axis=1)
@@ -187,7 +181,7 @@ def peer(
     return found
 
 
-def summed(problem: Problem, epsilon: float, method: str, fits: Fits) -> Line:
+def summed(problem, epsilon, method, fits):
     rows = [
         (problem.excess(t), problem.held(t), told, np.count_nonzero(t[:-1]) == 0, spent)
         for t, told, spent in fits
@@ -209,11 +203,11 @@ def summed(problem: Problem, epsilon: float, method: str, fits: Fits) -> Line:
     }
 
 
-def _told(loss: Loss) -> str:
+def _told(loss):
     return f" {float(loss.q):g}" if isinstance(loss, QuantileLoss) else ""
 
 
-def measured(problem: Problem, given: argparse.Namespace) -> Iterator[Line]:
+def measured(problem, given):
     theirs = {}
     if given.peer and isinstance(problem.loss, LogisticLoss | SquaredLoss):
         theirs = peer(problem, given.peer, given.epsilon, given.seeds)
@@ -238,7 +232,7 @@ def measured(problem: Problem, given: argparse.Namespace) -> Iterator[Line]:
         yield from ways
 
 
-def told(line: Line) -> str:
+def told(line):
     held = line["held"]
     last = "" if held != held else f" held out {held:.4f}"
     hint = "" if line["predicted"] != line["predicted"] else f" predicted {line['predicted']:.1e}"
@@ -248,7 +242,7 @@ def told(line: Line) -> str:
     )
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--wine", type=Path)

@@ -12,8 +12,6 @@ Errors are shares of the rows over all cells of all marginals; noise is seeded, 
 times do not.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import resource
@@ -24,17 +22,17 @@ import numpy as np
 import peers
 from bench_pmw import SIZES, adult, coded
 
-from dpsdk import Budget, Domain, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.mechanisms import MWEM, Gaussian
 from dpsdk.queries import Marginal, Workload
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Floats
 
 DELTA = "1e-9"
 
 
-def truths(counts: Ints, names: tuple[str, ...]) -> Floats:
+def truths(counts, names):
     rows = counts.sum()
     tables = []
     for way in (2, 3):
@@ -44,7 +42,7 @@ def truths(counts: Ints, names: tuple[str, ...]) -> Floats:
     return np.concatenate(tables)
 
 
-def chained(domain: Domain, counts: Ints, workload: Workload[object]) -> None:
+def chained(domain, counts, workload):
     """CPU time of all marginals of a dense hypothesis, beside one sum over axes each."""
     weights, form = counts.astype(np.float64), workload.lower(domain)
     chain: list[float] = []
@@ -60,7 +58,7 @@ def chained(domain: Domain, counts: Ints, workload: Workload[object]) -> None:
     print(f"all marginals: {1e3 * min(chain):.1f} ms chained, {1e3 * min(plain):.1f} ms one by one")
 
 
-def show(name: str, errors: list[Floats], seconds: float) -> None:
+def show(name, errors, seconds):
     most = [float(error.max()) for error in errors]
     mean = np.mean([error.mean() for error in errors])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -71,7 +69,7 @@ def show(name: str, errors: list[Floats], seconds: float) -> None:
     )
 
 
-def beside(methods: list[str], table: Path, epsilon: str) -> None:
+def beside(methods, table, epsilon):
     """What peers do with the same marginals."""
     for each in methods:
         found = peers.run(each, table, list(SIZES), [2, 3], epsilon, DELTA, 0)
@@ -86,7 +84,7 @@ def beside(methods: list[str], table: Path, epsilon: str) -> None:
         )
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--epsilon", nargs="+", default=["1", "0.1"])

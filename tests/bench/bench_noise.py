@@ -9,8 +9,6 @@ draws floats of no privacy; OpenDP adds exact integers to a vector. Rates drift 
 that the ratios are medians over interleaved rounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics
@@ -33,7 +31,7 @@ SIZES = (1, 10, 100, 1000)
 OURS, FLOATS, OPENDP = "dpsdk", "numpy", "opendp"
 
 
-def cases() -> dict[str, tuple[str, int, NoiseLaw]]:
+def cases():
     chosen: dict[str, tuple[str, int, NoiseLaw]] = {}
     for scale in SCALES:
         chosen[f"laplace {scale}"] = ("laplace", scale, DiscreteLaplace(scale))
@@ -41,7 +39,7 @@ def cases() -> dict[str, tuple[str, int, NoiseLaw]]:
     return chosen
 
 
-def opendp_vector(kind: str, scale: int, size: int) -> Callable[[], object] | None:
+def opendp_vector(kind, scale, size):
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -56,16 +54,16 @@ def opendp_vector(kind: str, scale: int, size: int) -> Callable[[], object] | No
     return lambda: measurement(zeros)
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call):
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
-def bytes_a_draw(law: NoiseLaw, size: int) -> float:
+def bytes_a_draw(law, size):
     asked = 0
 
-    def counting(count: int) -> bytes:
+    def counting(count):
         nonlocal asked
         asked += count
         return os.urandom(count)
@@ -74,7 +72,7 @@ def bytes_a_draw(law: NoiseLaw, size: int) -> float:
     return asked / size
 
 
-def throughput(size: int, rounds: int) -> None:
+def throughput(size, rounds):
     source, rng = SystemNoise(), np.random.default_rng()
     few = max(1000, size // 100)
     print(f"{'draws per second':18}{OURS:>10}{FLOATS:>10}{OPENDP:>10}", end="")
@@ -95,7 +93,7 @@ def throughput(size: int, rounds: int) -> None:
             for who, (count, call) in contenders.items():
                 rates[who].append(count / timed(call))
 
-        def ratio(other: str, rates: dict[str, list[float]] = rates) -> float:
+        def ratio(other, rates=rates):
             if other not in rates:
                 return float("nan")
             pairs = zip(rates[OURS], rates[other], strict=True)
@@ -107,14 +105,14 @@ def throughput(size: int, rounds: int) -> None:
         print(f"{ratio(FLOATS):10.2f}{ratio(OPENDP):10.0f}{bytes_a_draw(law, size):14.2f}")
 
 
-def nearby(kind: str, scale: int, k: int) -> NoiseLaw:
+def nearby(kind, scale, k):
     near = scale + Fraction(k + 1, 1_000_003)
     if kind == "gaussian":
         return DiscreteGaussian(near**2)
     return DiscreteLaplace(near) if kind == "laplace" else Geometric(near)
 
 
-def versus(first: list[Callable[[], object]], repeated: Callable[[], object], run: int) -> str:
+def versus(first, repeated, run):
     """Microseconds of calls made once each, of one made again and again, and the ratio.
 
     Medians over groups of calls, so that a group has its share of what is made ahead: twenty first
@@ -122,7 +120,7 @@ def versus(first: list[Callable[[], object]], repeated: Callable[[], object], ru
     processes do not take away.
     """
 
-    def grouped(calls: list[Callable[[], object]]) -> float:
+    def grouped(calls):
         start = time.thread_time()
         for call in calls:
             call()
@@ -133,7 +131,7 @@ def versus(first: list[Callable[[], object]], repeated: Callable[[], object], ru
     return f"{once:9.1f} /{again:6.1f} ={once / again:5.1f}x"
 
 
-def first_uses(laws: int) -> None:
+def first_uses(laws):
     print()
     print("microseconds of a draw: first of a law / repeated = ratio; and of a radius of new laws")
     print(f"{'':20}" + "".join(f"{f'{size} at a time':>26}" for size in SIZES) + f"{'radius':>9}")
@@ -153,7 +151,7 @@ def first_uses(laws: int) -> None:
             print(f"{radii * 1e6:9.1f}", flush=True)
 
 
-def answers(queries: int) -> None:
+def answers(queries):
     """Counting queries of one session, each at a cost of its own, or all at one."""
     print()
     print("microseconds of an answer: first of a cost / repeated = ratio")
@@ -173,7 +171,7 @@ def answers(queries: int) -> None:
         print(f"{name:20}{again}")
 
 
-def auc(low: np.ndarray, high: np.ndarray) -> float:
+def auc(low, high):
     """P(a random entry of `high` exceeds one of `low`), ties counting a half."""
     both = np.concatenate([low, high])
     _, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
@@ -181,7 +179,7 @@ def auc(low: np.ndarray, high: np.ndarray) -> float:
     return (ranks[len(low) :].sum() - len(high) * (len(high) + 1) / 2) / (len(low) * len(high))
 
 
-def decile_auc(magnitudes: np.ndarray, nanoseconds: np.ndarray) -> float:
+def decile_auc(magnitudes, nanoseconds):
     """How well latency tells the largest tenth of the noise from the smallest."""
     # Ties in random order: in order of time, a drift of the machine would look like a leak.
     shuffled = np.random.default_rng(0).permutation(len(magnitudes))
@@ -190,7 +188,7 @@ def decile_auc(magnitudes: np.ndarray, nanoseconds: np.ndarray) -> float:
     return auc(nanoseconds[order[:tenth]], nanoseconds[order[-tenth:]])
 
 
-def observe(draw: Callable[[int], np.ndarray], calls: int) -> tuple[float, float]:
+def observe(draw, calls):
     """The median microseconds of a call, and the AUC that its latency gives away."""
     magnitude = np.empty(calls)
     nanoseconds = np.empty(calls)
@@ -202,7 +200,7 @@ def observe(draw: Callable[[int], np.ndarray], calls: int) -> tuple[float, float
     return float(np.median(nanoseconds)) / 1e3, decile_auc(magnitude, nanoseconds)
 
 
-def latency(calls: int) -> None:
+def latency(calls):
     print()
     print(f"{'single draws':18}{'us':>10}{'AUC':>10}{'first of a law, us':>22}{'AUC':>10}")
     source = SystemNoise()
@@ -215,7 +213,7 @@ def latency(calls: int) -> None:
         print(f"{name:18}{pooled[0]:10.2f}{pooled[1]:10.3f}{first[0]:22.0f}{first[1]:10.3f}")
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=15)

@@ -9,23 +9,19 @@ stated 90 % band, and how far off the first choice for a budget was beside the b
 Noise is seeded, so that errors repeat.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from attrs import frozen
-from planner_questions import Draws, Question, questions
-from public_tables import Data, PublicTable
+from planner_questions import Draws, questions
+from public_tables import Data
 
-from dpsdk import Budget, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import default_composition
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import HalfWidths
@@ -41,7 +37,6 @@ from dpsdk.planner.families import families
 from dpsdk.planner.planning import plans_for_budget
 from dpsdk.planner.task import Task
 from dpsdk.queries import LinearQuery
-from dpsdk.release import Quote
 from dpsdk.testing import seeded
 
 SETTINGS = [
@@ -73,7 +68,7 @@ class Observation:
     """The place in the plans for this budget."""
 
 
-def observe(data: Data, tables: Sequence[PublicTable], settings: int) -> Iterator[Observation]:
+def observe(data, tables, settings):
     seeds = count(1)
     for place, table in enumerate(tables):
         start, draws = time.process_time(), Draws("settings", place)
@@ -87,7 +82,7 @@ def observe(data: Data, tables: Sequence[PublicTable], settings: int) -> Iterato
         print(f"# {table.name}: {time.process_time() - start:.0f} CPU s", flush=True)
 
 
-def task_of(data: PrivateData, question: Question, budget: Budget, rows: int) -> Task[Any, Any]:
+def task_of(data, question, budget, rows):
     composition = default_composition()
     balance = Balance(composition, budget, (composition.begin(budget),))
     believed, form = (
@@ -97,15 +92,7 @@ def task_of(data: PrivateData, question: Question, budget: Budget, rows: int) ->
     return Task(question.query, form, Terms(data.facts, composition), balance, 0.05, believed)
 
 
-def measure(
-    table: PublicTable,
-    data: PrivateData,
-    task: Task[Any, Any],
-    question: Question,
-    setting: int,
-    slowest: dict[str, float],
-    seeds: Iterator[int],
-) -> Iterator[Observation]:
+def measure(table, data, task, question, setting, slowest, seeds):
     budget = task.balance.budget
     ranks = {str(plan.mechanism): at for at, plan in enumerate(plans_for_budget(task, budget))}
     for family in families(task):
@@ -142,7 +129,7 @@ def measure(
         )
 
 
-def half_bound(task: Task[Any, Any], quote: Quote) -> float | None:
+def half_bound(task, quote):
     """The bound that holds with probability one half, in the unit of the answer."""
     accuracy = quote.accuracy
     base = accuracy.noise if isinstance(accuracy, ProjectionAccuracy) else accuracy
@@ -151,7 +138,7 @@ def half_bound(task: Task[Any, Any], quote: Quote) -> float | None:
     return float((base.radii(0.5, joint=True)[: task.form.rows] * task.scales).max()) or None
 
 
-def error_of(table: PublicTable, task: Task[Any, Any], raw: np.ndarray) -> float:
+def error_of(table, task, raw):
     """The largest error of an answer; of a model, what it loses by."""
     form, query = task.form, task.query
     if isinstance(form, ConvexForm):
@@ -167,7 +154,7 @@ def error_of(table: PublicTable, task: Task[Any, Any], raw: np.ndarray) -> float
     )
 
 
-def print_table(observations: Sequence[Observation]) -> None:
+def print_table(observations):
     """The ratios of dpsdk/planner/expected.py."""
     by_bound: dict[str, list[float]] = defaultdict(list)
     by_noise: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -187,11 +174,11 @@ def print_table(observations: Sequence[Observation]) -> None:
             print(f"{family:30}1e{decade:<4}{band(shares)}  of {len(shares)}")
 
 
-def band(values: Sequence[float]) -> str:
+def band(values):
     return "  ".join(f"{value:8.2g}" for value in np.quantile(values, (0.05, 0.5, 0.95)))
 
 
-def print_held_out(observations: Sequence[Observation]) -> None:
+def print_held_out(observations):
     """Coverage of the bands by family, and how far off first choices were."""
     within: dict[str, list[bool]] = defaultdict(list)
     groups: dict[object, list[Observation]] = defaultdict(list)
@@ -215,7 +202,7 @@ def print_held_out(observations: Sequence[Observation]) -> None:
           f"within 1.5 times in {shares[1]:.0%}, within twice in {shares[2]:.0%}")  # fmt: skip
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--table", action="store_true")

@@ -21,26 +21,24 @@ Rivals, for k numbers and one budget (ε, δ):
 Rivals are drawn in floats by their law, and moved into [0, 1], which is free and helps them.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
-from dpsdk.forms import Facts, Kronecker, LinearForm, Range, Weights, sensitivity
+from dpsdk.forms import Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Product, Start
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
@@ -71,13 +69,13 @@ class Asked(Query[Floats]):
 
     form: LinearForm
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain, /):
         return self.form
 
-    def lift(self, raw: Floats, facts: Facts, /) -> Floats:
+    def lift(self, raw, facts, /):
         return raw / (facts.rows or 1)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.form.rows} numbers"
 
 
@@ -90,16 +88,16 @@ class Table:
     counts: Ints
 
     @property
-    def rows(self) -> int:
+    def rows(self):
         return int(self.counts.sum())
 
-    def data(self) -> PrivateData:
+    def data(self):
         return PrivateData.from_counts(self.counts, self.domain)
 
-    def times(self, factor: int) -> Table:
+    def times(self, factor):
         return Table(f"{self.name} x {factor:,}", self.domain, self.counts * factor)
 
-    def truths(self, form: LinearForm) -> Floats:
+    def truths(self, form):
         weights = self.counts.astype(np.float64)
         return DenseHypothesis.from_weights(self.domain, weights).answers(form)
 
@@ -115,25 +113,25 @@ class Stream:
     truths: Floats
 
     @classmethod
-    def drawn(cls, name: str, table: Table, draw: Draw, queries: int, seed: int) -> Stream:
+    def drawn(cls, name, table, draw, queries, seed):
         rng = np.random.default_rng(seed)
         blocks = [draw(rng, table.domain) for _ in range(queries)]
         form = LinearForm(table.domain, blocks)
         parts = [Asked(part) for part in form.pieces(PART)]
         return cls(name, table, form, parts, table.truths(form))
 
-    def first(self, queries: int) -> Stream:
+    def first(self, queries):
         """The beginning of the stream."""
         form = LinearForm(self.table.domain, self.form.blocks[:queries])
         parts = [Asked(part) for part in form.pieces(PART)]
         return Stream(self.name, self.table, form, parts, self.truths[:queries])
 
-    def on(self, table: Table) -> Stream:
+    def on(self, table):
         """The same questions to a table with the same shares."""
         return Stream(self.name, table, self.form, self.parts, self.truths)
 
 
-def adult() -> Table:
+def adult():
     whole = Domain.load(EXAMPLES / "adult-domain.json")
     domain = Domain(*(whole[name] for name in NAMES))
     with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
@@ -148,7 +146,7 @@ def adult() -> Table:
     return Table("Adult", domain, counts)
 
 
-def coded(path: Path, *, wide: bool = False) -> tuple[Domain, Ints]:
+def coded(path, *, wide=False):
     """Seven coded columns of Adult; eight if wide."""
     sizes = SIZES | ({"occupation": 15} if wide else {})
     with path.open(newline="") as file:
@@ -160,21 +158,21 @@ def coded(path: Path, *, wide: bool = False) -> tuple[Domain, Ints]:
     return Domain(*(Integer(name, 0, size - 1) for name, size in sizes.items())), counts
 
 
-def thresholds(rng: np.random.Generator, domain: Domain) -> Kronecker:
+def thresholds(rng, domain):
     """The share at or below a random label of the first attribute."""
     first = domain.attributes[0]
     stop = int(rng.integers(1, first.size))
     return Kronecker.of(domain, {first.name: Range(first.size, 0, stop)})
 
 
-def three_way(rng: np.random.Generator, domain: Domain) -> Kronecker:
+def three_way(rng, domain):
     """One random label of each of three random attributes."""
     places = rng.choice(len(domain.names), size=3, replace=False)
     cells = {domain.names[place]: int(rng.integers(domain.shape[place])) for place in places}
     return _ranges(domain, {name: (cell, cell) for name, cell in cells.items()})
 
 
-def rectangles(rng: np.random.Generator, domain: Domain) -> Kronecker:
+def rectangles(rng, domain):
     """Each attribute with probability 1/2, one at least: the cells between two random ones."""
     chosen = rng.random(len(domain.names)) < 0.5
     while not chosen.any():
@@ -184,14 +182,14 @@ def rectangles(rng: np.random.Generator, domain: Domain) -> Kronecker:
     return _ranges(domain, {name: (low, high) for name, (low, high) in ends.items()})
 
 
-def linear(rng: np.random.Generator, domain: Domain) -> Kronecker:
+def linear(rng, domain):
     """The product of random weights in [0, 1], one for each label of two random attributes."""
     places = rng.choice(len(domain.names), size=2, replace=False)
     weights = {domain.names[i]: Weights(rng.random((1, domain.shape[i]))) for i in sorted(places)}
     return Kronecker.of(domain, weights)
 
 
-def _ranges(domain: Domain, ends: dict[str, tuple[int, int]]) -> Kronecker:
+def _ranges(domain, ends):
     factors = {name: Range(domain[name].size, low, up + 1) for name, (low, up) in ends.items()}
     return Kronecker.of(domain, factors)
 
@@ -214,16 +212,16 @@ class Outcome:
     note: str = ""
 
     @classmethod
-    def of(cls, errors: Floats, note: str = "") -> Outcome:
+    def of(cls, errors, note=""):
         high = float(np.quantile(errors, 0.95))
         return cls(float(errors.max()), high, float(errors.mean()), note)
 
-    def show(self, name: str) -> None:
+    def show(self, name):
         figures = f"{self.largest:8.4f} {self.high:8.4f} {self.mean:8.5f}"
         print(f"  {name:24} {figures}   {self.note}", flush=True)
 
 
-def pmw(stream: Stream, asked: OnlinePMW, epsilon: str, seed: int = 7) -> Outcome:
+def pmw(stream, asked, epsilon, seed=7):
     """The errors of a channel, in a session of just the budget that the channel may spend."""
     session = Session(
         stream.table.data(),
@@ -243,7 +241,7 @@ def pmw(stream: Stream, asked: OnlinePMW, epsilon: str, seed: int = 7) -> Outcom
     return Outcome.of(np.abs(values - stream.truths), note)
 
 
-def rivals(stream: Stream, epsilon: str, *, jointly: bool) -> dict[str, Outcome]:
+def rivals(stream, epsilon, *, jointly):
     """Independent noise for the same budget; the lines at the top of this file say how much."""
     budget, queries = (Fraction(epsilon), Fraction(DELTA)), stream.form.rows
     mu = math.sqrt(gdp_start(*budget))
@@ -256,7 +254,7 @@ def rivals(stream: Stream, epsilon: str, *, jointly: bool) -> dict[str, Outcome]
     return {name: _independent(stream, name, scale) for name, scale in scales.items()}
 
 
-def _independent(stream: Stream, name: str, scale: float) -> Outcome:
+def _independent(stream, name, scale):
     rng = np.random.default_rng(11)
     draw = rng.normal if name.startswith("Gaussian") else rng.laplace
     noise = draw(scale=scale / stream.table.rows, size=stream.form.rows)
@@ -264,17 +262,17 @@ def _independent(stream: Stream, name: str, scale: float) -> Outcome:
     return Outcome.of(np.abs(values - stream.truths), f"scale {scale:,.1f} rows")
 
 
-def updates_for(rows: int, epsilon: str) -> int:
+def updates_for(rows, epsilon):
     """Updates that suit such a table: 100 at 50,000 rows and ε = 1, about (n ε)^(2/3)."""
     return min(400, round(math.pow(rows * float(epsilon), 2 / 3) / 13))
 
 
-def mechanism(stream: Stream, epsilon: str, start: Literal["product", "uniform"]) -> OnlinePMW:
+def mechanism(stream, epsilon, start):
     updates = updates_for(stream.table.rows, epsilon)
     return OnlinePMW(epsilon, DELTA, updates=updates, queries=stream.form.rows, start=start)
 
 
-def both(stream: Stream, epsilon: str) -> dict[str, Outcome]:
+def both(stream, epsilon):
     """From the product of noisy one-way marginals, and from the uniform distribution."""
     return {
         "OnlinePMW, product": pmw(stream, mechanism(stream, epsilon, "product"), epsilon),
@@ -282,7 +280,7 @@ def both(stream: Stream, epsilon: str) -> dict[str, Outcome]:
     }
 
 
-def starts(table: Table, queries: int) -> None:
+def starts(table, queries):
     """A product of marginals and fits of pairs to start from, beside independent noise."""
     stream = Stream.drawn("rectangles", table, rectangles, queries, seed=1)
     cases: list[tuple[Start, int]] = [(Product(), updates_for(table.rows, "1"))]
@@ -301,13 +299,11 @@ def starts(table: Table, queries: int) -> None:
             pmw(stream, OnlinePMW(epsilon, DELTA, **given), epsilon).show(name)
 
 
-def title(text: str) -> None:
+def title(text):
     print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
 
-def compare(
-    table: Table, kinds: Sequence[str], sizes: Sequence[int], epsilons: Sequence[str]
-) -> None:
+def compare(table, kinds, sizes, epsilons):
     """All mechanisms side by side."""
     for kind in kinds:
         whole = Stream.drawn(kind, table, KINDS[kind], max(sizes), seed=1)
@@ -321,9 +317,7 @@ def compare(
                     outcome.show(name)
 
 
-def regime(
-    table: Table, cases: Sequence[tuple[str, int, Sequence[int]]]
-) -> dict[str, list[tuple[int, dict[str, Outcome]]]]:
+def regime(table, cases):
     """From how many rectangles on the stream of Gaussian numbers is the worse of the two."""
     title("Where OnlinePMW wins: random rectangles, errors maximum / mean")
     most = max(max(sizes) for _, _, sizes in cases)
@@ -357,7 +351,7 @@ def regime(
     return curves
 
 
-def _line(queries: int, found: dict[str, Outcome]) -> None:
+def _line(queries, found):
     shown = "  ".join(
         f"{name} {found[name].largest:.4f} / {found[name].mean:.5f}"
         for name in ("Gaussian stream", "Gaussian, jointly", "OnlinePMW, product")
@@ -366,7 +360,7 @@ def _line(queries: int, found: dict[str, Outcome]) -> None:
     print(f"    k = {queries:>7,}  {shown}  ({found['OnlinePMW, product'].note})", flush=True)
 
 
-def textbook(table: Table, queries: int) -> None:
+def textbook(table, queries):
     """What the constants of Dwork and Roth (2014) promise, and what they do."""
     title(f"The textbook setting: {queries:,} rectangles, (1, {DELTA}), beta = 0.05")
     whole = Stream.drawn("rectangles", table, rectangles, queries, seed=3)
@@ -397,11 +391,11 @@ def textbook(table: Table, queries: int) -> None:
         pmw(stream, sharp, "1").show("sharpened, uniform")
 
 
-def _textbook(alpha: float, queries: int) -> OnlinePMW:
+def _textbook(alpha, queries):
     return OnlinePMW.textbook(1, DELTA, alpha=alpha, beta=0.05, queries=queries)
 
 
-def _sharp(facts: Facts, queries: int) -> OnlinePMW | None:
+def _sharp(facts, queries):
     best = schedule.best_promise(
         Fraction(1), Fraction(DELTA), 0.05, queries, facts,
         math.log(facts.domain.size + facts.outside), prepaid=False,
@@ -411,7 +405,7 @@ def _sharp(facts: Facts, queries: int) -> OnlinePMW | None:
     return OnlinePMW(1, DELTA, alpha=best.promise.alpha, beta=0.05, queries=queries, replay=False)
 
 
-def _scaled(table: Table, rows: int) -> Table:
+def _scaled(table, rows):
     """A table of so many rows with nearly the same shares."""
     if rows == table.rows:
         return table
@@ -420,7 +414,7 @@ def _scaled(table: Table, rows: int) -> Table:
     return Table(f"{table.name}, scaled", table.domain, counts)
 
 
-def tune(table: Table, queries: int, seeds: Sequence[int]) -> None:
+def tune(table, queries, seeds):
     """The public constants of the practical schedule, one at a time, as means over seeds."""
     stream = Stream.drawn("rectangles", table, rectangles, queries, seed=4)
     for epsilon in ("0.1", "1"):
@@ -438,14 +432,7 @@ def tune(table: Table, queries: int, seeds: Sequence[int]) -> None:
                 _tuned(stream, middle, epsilon, seeds, f"share of the numbers 1/{parts}")
 
 
-def _tuned(
-    stream: Stream,
-    updates: int,
-    epsilon: str,
-    seeds: Sequence[int],
-    name: str,
-    start: Product | None = None,
-) -> None:
+def _tuned(stream, updates, epsilon, seeds, name, start=None):
     given = {"updates": updates, "queries": stream.form.rows, "start": start}
     asked = OnlinePMW(epsilon, DELTA, **given)
     found = [pmw(stream, asked, epsilon, seed) for seed in seeds]
@@ -457,7 +444,7 @@ def _tuned(
 
 
 @contextmanager
-def _constants(**values: float | Fraction) -> Iterator[None]:
+def _constants(**values):
     kept = {name: getattr(schedule, name) for name in values}
     for name, value in values.items():
         setattr(schedule, name, value)
@@ -468,14 +455,14 @@ def _constants(**values: float | Fraction) -> Iterator[None]:
             setattr(schedule, name, value)
 
 
-def histograms(directory: Path) -> Iterator[Table]:
+def histograms(directory):
     for path in sorted(directory.glob("*.npy")):
         counts = np.load(path, allow_pickle=False).astype(np.int64).reshape(-1)
         domain = Domain(Integer("cell", 0, len(counts) - 1))
         yield Table(path.stem, domain, counts)
 
 
-def draw(curves: dict[str, list[tuple[int, dict[str, Outcome]]]], path: Path) -> None:
+def draw(curves, path):
     """The error against k, one row of pictures a budget."""
     import matplotlib as mpl
 
@@ -509,7 +496,7 @@ def draw(curves: dict[str, list[tuple[int, dict[str, Outcome]]]], path: Path) ->
     print(f"\nwrote {path}")
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="short streams only")
     parser.add_argument("--plot", type=Path, help="draw the error against k to this file")

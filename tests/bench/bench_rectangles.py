@@ -9,13 +9,10 @@ attributes of ten cells, which are too many for a table of sums, so that records
 δ is 1e-9. Noise is seeded, so that errors repeat; times do not. All times are of the processor.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import resource
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,9 +23,7 @@ from bench_pmw import adult
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition
-from dpsdk.forms import LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
-from dpsdk.mechanisms.base import OneShot
 from dpsdk.queries import Conjunction, Rectangles, Workload
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
@@ -46,7 +41,7 @@ class Batch:
     upper: Ints
 
     @classmethod
-    def drawn(cls, domain: Domain, count: int) -> Batch:
+    def drawn(cls, domain, count):
         rng, sizes = np.random.default_rng(1), np.array(domain.shape)
         ends = rng.integers(0, sizes, (2, count, len(sizes)))
         chosen = rng.random((count, len(sizes))) < 0.5
@@ -54,10 +49,10 @@ class Batch:
         low, high = ends.min(axis=0), ends.max(axis=0)
         return cls(domain, np.where(chosen, low, 0), np.where(chosen, high, sizes - 1))
 
-    def arrays(self, kind: str = "int64") -> Rectangles:
+    def arrays(self, kind="int64"):
         return Rectangles(self.domain.names, self.lower.astype(kind), self.upper.astype(kind))
 
-    def conjunctions(self) -> Workload[float]:
+    def conjunctions(self):
         """One query each, on the attributes that take part."""
         first = [attribute.low for attribute in self.domain.attributes]  # type: ignore[attr-defined]  # integers all
         sizes, names = self.domain.shape, self.domain.names
@@ -78,25 +73,25 @@ class Batch:
         return Workload(made)
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
+def timed(work):
     gc.collect()
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
 
 
-def line(name: str, seconds: Sequence[float], note: str = "") -> None:
+def line(name, seconds, note=""):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     shown = " ".join(f"{second:8.3f}" for second in seconds)
     print(f"  {name:44}{shown}   {note}  ({peak:.0f} MB at the most so far)", flush=True)
 
 
-def integers(domain: Domain) -> Domain:
+def integers(domain):
     """The same cells as plain integers, so that conjunctions can say ranges."""
     return Domain(*(Integer(a.name, 0, a.size - 1) for a in domain.attributes))
 
 
-def seven(path: Path | None) -> PrivateData:
+def seven(path):
     if path is None:
         table = adult()
         return PrivateData.from_counts(table.counts, integers(table.domain))
@@ -104,7 +99,7 @@ def seven(path: Path | None) -> PrivateData:
     return PrivateData.from_counts(counts, domain)
 
 
-def eight() -> PrivateData:
+def eight():
     domain = Domain(*(Integer(f"a{i}", 0, 9) for i in range(8)))
     codes = np.random.default_rng(2).binomial(9, 0.4, (8, 48_842))
     return PrivateData.from_columns(
@@ -112,7 +107,7 @@ def eight() -> PrivateData:
     )
 
 
-def batches(data: PrivateData, counts: Sequence[int], most_objects: int) -> None:
+def batches(data, counts, most_objects):
     print(f"\n{data.domain.size:,} cells: seconds to build, answer, and answer again")
     for count in counts:
         batch = Batch.drawn(data.domain, count)
@@ -121,9 +116,7 @@ def batches(data: PrivateData, counts: Sequence[int], most_objects: int) -> None
                 one_batch(data, batch, mechanism, objects=count <= most_objects)
 
 
-def one_batch(
-    data: PrivateData, batch: Batch, mechanism: OneShot[LinearForm], *, objects: bool
-) -> None:
+def one_batch(data, batch, mechanism, *, objects):
     count = len(batch.lower)
     for kind in ("int64", "uint8"):
         session = Session(data, Budget(10**6, "1e-3"), noise=seeded(1))
@@ -141,7 +134,7 @@ def one_batch(
     del values
 
 
-def stream(data: PrivateData, count: int) -> None:
+def stream(data, count):
     """OnlinePMW in a session of just its budget."""
     print(f"\n{data.domain.size:,} cells: {count:,} through OnlinePMW, seconds to build and answer")
     batch = Batch.drawn(data.domain, count)
@@ -162,7 +155,7 @@ def stream(data: PrivateData, count: int) -> None:
             line(f"{name}, epsilon = {epsilon}", (built, taken, again), note)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--rectangles", nargs="+", type=int, default=[1_000, 10_000, 100_000])

@@ -7,8 +7,6 @@ each name, as of the 14 attributes of Adult. The number of rows is private. Erro
 rows: the mean and the largest total variation of a table, the largest and the mean of a cell.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform
@@ -20,16 +18,12 @@ import numpy as np
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.mechanisms import ResidualPlanner
-from dpsdk.queries import Marginal, marginals
+from dpsdk.queries import marginals
 
-KINDS = {
-    "sum": {},
-    "max": {"objective": "max"},
-    "possible": {"nonnegative": True},
-}
+KINDS = {"sum": {}, "max": {"objective": "max"}, "possible": {"nonnegative": True}}
 
 
-def table_of(path: Path, sizes: dict[str, int]) -> tuple[PrivateData, dict[str, np.ndarray]]:
+def table_of(path, sizes):
     with path.open(encoding="utf-8") as lines:
         names = lines.readline().strip().split(",")
         rows = np.loadtxt(lines, delimiter=",", dtype=np.int64, ndmin=2)
@@ -40,14 +34,14 @@ def table_of(path: Path, sizes: dict[str, int]) -> tuple[PrivateData, dict[str, 
     ), columns
 
 
-def measure(data: PrivateData, queries: list[Marginal], mechanism: ResidualPlanner, budget: Budget):
+def measure(data, queries, mechanism, budget):
     start = time.process_time()
     with Session(data, budget).open(mechanism) as channel:
         tables = [channel.answer(query).values for query in queries]
     return tables, time.process_time() - start
 
 
-def errors(columns: dict[str, np.ndarray], queries: list[Marginal], tables: list[np.ndarray]):
+def errors(columns, queries, tables):
     rows = len(next(iter(columns.values())))
     variations, peaks, total, cells = [], [], 0.0, 0
     for query, table in zip(queries, tables, strict=True):
@@ -60,7 +54,7 @@ def errors(columns: dict[str, np.ndarray], queries: list[Marginal], tables: list
     return np.mean(variations), max(variations), max(peaks), total / cells
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("csv", type=Path)
     parser.add_argument("domain", type=Path)

@@ -5,15 +5,12 @@ python tests/bench/bench_session.py [--queries 10000] [--workload 100000]
 Every figure is of this one run, on docs/examples/adult.csv.gz.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip
 import itertools
 import platform
 import time
-from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -37,7 +34,7 @@ DATA = PrivateData.from_csv(EXAMPLES / "adult.csv.gz", DOMAIN, name="adult")
 BETA = 0.05
 
 
-def columns() -> dict[str, np.ndarray]:
+def columns():
     """The columns as cell numbers, read with none of the package's own loading."""
     with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
         header, *rows = csv.reader(file)
@@ -51,13 +48,13 @@ def columns() -> dict[str, np.ndarray]:
 COLUMNS = columns()
 
 
-def table_of(names: tuple[str, ...]) -> np.ndarray:
+def table_of(names):
     counts = np.zeros([DOMAIN[name].size for name in names])
     np.add.at(counts, tuple(COLUMNS[name] for name in names), 1)
     return counts
 
 
-def conjunctions(count: int) -> Iterator[tuple[Conjunction, tuple[str, ...], tuple[slice, ...]]]:
+def conjunctions(count):
     """Conditions on one to three attributes, each beside the slices that it stands for."""
     rng = np.random.default_rng(20)
     for _ in range(count):
@@ -79,11 +76,11 @@ def conjunctions(count: int) -> Iterator[tuple[Conjunction, tuple[str, ...], tup
         yield Conjunction(wanted), names, tuple(slices)
 
 
-def title(text: str) -> None:
+def title(text):
     print(f"\n{text}\n{'-' * len(text)}")
 
 
-def single_queries(count: int) -> None:
+def single_queries(count):
     title(f"{count:,} single counting queries, each its own charge (basic composition)")
     asked = list(conjunctions(count))
     tables = {names: table_of(names) for names in {names for _, names, _ in asked}}
@@ -91,17 +88,17 @@ def single_queries(count: int) -> None:
     mechanism = Laplace(epsilon="0.1")
     tenths = np.array_split(np.arange(count), 10)
 
-    def through_session(place: int) -> float:
+    def through_session(place):
         return session.answer(asked[place][0], using=mechanism)
 
     rng = np.random.default_rng(1)
     rows_there = len(COLUMNS["age"])
 
-    def bare(place: int) -> float:
+    def bare(place):
         _, names, slices = asked[place]
         return (tables[names][slices].sum() + rng.laplace(scale=10.0)) / rows_there
 
-    def timed(ask: Callable[[int], float]) -> list[float]:
+    def timed(ask):
         each = []
         for tenth in tenths:
             start = time.perf_counter()
@@ -123,7 +120,7 @@ def single_queries(count: int) -> None:
     assert session.spent.charges == count
 
 
-def cpu_times(ways: list[Callable[[int], object]], rounds: int, each: int) -> list[float]:
+def cpu_times(ways, rounds, each):
     """Microseconds of processor a call, the least of some rounds in which the ways take turns."""
     least = [float("inf")] * len(ways)
     for turn in range(rounds):
@@ -136,14 +133,14 @@ def cpu_times(ways: list[Callable[[int], object]], rounds: int, each: int) -> li
     return least
 
 
-def first_versus_repeated(rounds: int = 8, each: int = 500) -> None:
+def first_versus_repeated(rounds=8, each=500):
     title(f"First versus repeated: one count, {rounds * each:,} scales, µs of processor")
     count = Count(where={"sex": "Female"}, normalized=False)
     table, rng = table_of(("sex",)), np.random.default_rng(1)
     places = [slice(0, 1)] * (rounds * each)
     rows_there = len(COLUMNS["age"])
 
-    def bare(place: int) -> float:
+    def bare(place):
         return (table[places[place]].sum() + rng.laplace(scale=10.0)) / rows_there
 
     (slice_and_draw,) = cpu_times([bare], rounds, each)
@@ -171,10 +168,10 @@ def first_versus_repeated(rounds: int = 8, each: int = 500) -> None:
                     for size in sizes
                 ]
 
-                def charge(place: int, odometer=odometer, runs=runs) -> object:
+                def charge(place, odometer=odometer, runs=runs):
                     return odometer.charge(runs[place], "bench")
 
-                def answer(place: int, session=session, made=made) -> object:
+                def answer(place, session=session, made=made):
                     return session.answer(count, using=made[place])
 
                 way = charge if what == "charge" else answer
@@ -184,7 +181,7 @@ def first_versus_repeated(rounds: int = 8, each: int = 500) -> None:
                 print(f"{first / again:12.2f}{again / slice_and_draw:12.1f}")
 
 
-def one_workload(count: int) -> None:
+def one_workload(count):
     title(f"{count:,} conjunctions as one workload (Gaussian, rho = 0.01)")
     start = time.perf_counter()
     queries = [query for query, _, _ in conjunctions(count)]
@@ -201,7 +198,7 @@ def one_workload(count: int) -> None:
     assert len(values) == count
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--workload", type=int, default=100_000)

@@ -21,8 +21,6 @@ squares and moved into [0, 1], which is free and helps them:
 - OnlinePMW at (epsilon, 1e-9), from the uniform distribution, all thresholds asked at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip
@@ -33,7 +31,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -59,7 +57,7 @@ MOST = 1_000
 Columns = dict[str, Ints]
 
 
-def title(text: str) -> None:
+def title(text):
     print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
 
@@ -77,26 +75,26 @@ class Case:
     size: int | None
     tables: dict[str, Callable[[np.random.Generator], Columns]]
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain, /):
         """The workload: whatever has this method may be one."""
         del domain
         return self.form
 
-    def mechanism(self) -> SmallDB:
+    def mechanism(self):
         return SmallDB(self, epsilon=1, size=self.size, limits=Limits(seconds=300))
 
 
-def thresholds_of(domain: Domain, stops: Sequence[int]) -> LinearForm:
+def thresholds_of(domain, stops):
     (one,) = domain.attributes
     ranges = (Range(one.size, 0, stop) for stop in stops)
     return LinearForm(domain, [Kronecker.of(domain, {one.name: cut}) for cut in ranges])
 
 
-def over(draw: Callable[[np.random.Generator], Ints]) -> Callable[[np.random.Generator], Columns]:
+def over(draw):
     return lambda rng: {"x": draw(rng)}
 
 
-def line_tables(size: int, rows: int) -> dict[str, Callable[[np.random.Generator], Columns]]:
+def line_tables(size, rows):
     """Tables of one attribute: all alike, at both ends, everywhere, or half and half."""
     alternate = np.arange(rows) % 2 == 0
     return {
@@ -111,12 +109,12 @@ def line_tables(size: int, rows: int) -> dict[str, Callable[[np.random.Generator
     }
 
 
-def incomes(rng: np.random.Generator, rows: int, size: int) -> Ints:
+def incomes(rng, rows, size):
     """Log-normal, with a median of 30,000.00."""
     return np.minimum(np.exp(rng.normal(math.log(3e6), 0.9, rows)), size - 1).astype(np.int64)
 
 
-def thresholds_case(size: int | None) -> Case:
+def thresholds_case(size):
     cells, rows = 2**32, 10_000
     domain = Domain(Integer("x", 0, cells - 1))
     stops = [cells * number // 1_001 for number in range(1, 1_001)]
@@ -126,7 +124,7 @@ def thresholds_case(size: int | None) -> Case:
     return Case(name, domain, form, rows, size, tables | line_tables(cells, rows))
 
 
-def intervals_case(size: int | None) -> Case:
+def intervals_case(size):
     cells, rows = 256, 10_000
     domain = Domain(Integer("x", 0, cells - 1))
     pairs = [(low, high) for low in range(cells) for high in range(low + 1, cells + 1)]
@@ -136,12 +134,12 @@ def intervals_case(size: int | None) -> Case:
     return Case(name, domain, form, rows, size, tables | line_tables(cells, rows))
 
 
-def marginals_case(size: int | None) -> Case:
+def marginals_case(size):
     names, rows = [f"a{number}" for number in range(20)], 10_000
     domain = Domain(*(Integer(name, 0, 9) for name in names))
     form = LinearForm(domain, [Kronecker.of(domain, {name: Identity(10)}) for name in names])
 
-    def skewed(rng: np.random.Generator, number: int) -> Ints:
+    def skewed(rng, number):
         return np.minimum(9, (rng.random(rows) ** (1 + 0.3 * number) * 10).astype(np.int64))
 
     tables: dict[str, Callable[[np.random.Generator], Columns]] = {
@@ -155,7 +153,7 @@ def marginals_case(size: int | None) -> Case:
     return Case(name, domain, form, rows, size, tables)
 
 
-def general_case(cells: int, size: int) -> Case:
+def general_case(cells, size):
     rows, functions = 10_000, 20
     domain = Domain(Integer("x", 0, cells - 1))
     weights = np.random.default_rng(3).integers(0, 2, (functions, cells)).astype(np.float64)
@@ -180,14 +178,14 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def peak() -> float:
+def peak():
     """The peak of resident memory of this process, in MB."""
     # The one of getrusage knows the parent's, too.
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 2**10
 
 
-def measure(case: Case, table: str, draws: int) -> dict[str, float]:
+def measure(case, table, draws):
     """In this process: CPU seconds of draws through a session, and the memory of the first."""
     columns = case.tables[table](np.random.default_rng(1))
     data = PrivateData.from_columns(columns, case.domain)
@@ -214,7 +212,7 @@ def measure(case: Case, table: str, draws: int) -> dict[str, float]:
     }
 
 
-def costs(names: Sequence[str], draws: int) -> None:
+def costs(names, draws):
     """Each table in a child process."""
     for name in names:
         case = CASES[name]()
@@ -251,40 +249,40 @@ class Column:
     stops: Ints
 
     @property
-    def rows(self) -> int:
+    def rows(self):
         return int(self.counts.sum())
 
     @property
-    def domain(self) -> Domain:
+    def domain(self):
         return Domain(Integer("x", 0, self.cells - 1))
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain, /):
         """The workload of all thresholds."""
         if len(self.stops) == self.cells - 1:
             return LinearForm(domain, [Kronecker.of(domain, {"x": Prefix(self.cells)})])
         return thresholds_of(domain, self.stops.tolist())
 
-    def truths(self) -> Floats:
+    def truths(self):
         """The shares at or below each threshold."""
         return self.shares(self.codes, self.counts)
 
-    def shares(self, codes: Ints, counts: Ints) -> Floats:
+    def shares(self, codes, counts):
         """The same of another table."""
         order = np.argsort(codes)
         running = np.append(0, np.cumsum(counts[order]))
         return running[np.searchsorted(codes[order], self.stops)] / running[-1]
 
-    def data(self) -> PrivateData:
+    def data(self):
         return PrivateData.from_columns({"x": np.repeat(self.codes, self.counts)}, self.domain)
 
-    def of_rows(self, rows: int) -> Column:
+    def of_rows(self, rows):
         """A table of so many rows with about the same shares."""
         exact = np.cumsum(self.counts) * rows / self.rows
         counts = np.diff(np.floor(exact + 0.5), prepend=0).astype(np.int64)
         return evolve(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
 
     @classmethod
-    def of(cls, name: str, cells: int, values: Ints, most: int = MOST) -> Column:
+    def of(cls, name, cells, values, most=MOST):
         codes, counts = np.unique(values, return_counts=True)
         number = min(most, cells - 1)
         stops = np.array([cells * at // (number + 1) for at in range(1, number + 1)])
@@ -300,12 +298,12 @@ class Outcome:
     note: str = ""
 
     @classmethod
-    def of(cls, errors: Sequence[Floats], note: str = "") -> Outcome:
+    def of(cls, errors, note=""):
         largest = statistics.mean(float(each.max()) for each in errors)
         return cls(largest, statistics.mean(float(each.mean()) for each in errors), note)
 
 
-def small_database(column: Column, epsilon: str, seeds: int) -> Outcome:
+def small_database(column, epsilon, seeds):
     """Draws of the best size, through sessions of just that budget."""
     truths, data = column.truths(), column.data()
     mechanism = SmallDB(column, epsilon=epsilon)
@@ -320,7 +318,7 @@ def small_database(column: Column, epsilon: str, seeds: int) -> Outcome:
     return Outcome.of(found, f"m = {drawn.rows}, bound {bound:.4f}")
 
 
-def pmw(column: Column, epsilon: str, seeds: int) -> Outcome:
+def pmw(column, epsilon, seeds):
     """All thresholds, asked at once."""
     # The usual constant of the practical schedule, see bench_pmw.py.
     updates = max(1, min(400, round(math.pow(column.rows * float(epsilon), 2 / 3) / 13)))
@@ -335,7 +333,7 @@ def pmw(column: Column, epsilon: str, seeds: int) -> Outcome:
     return Outcome.of(found, f"at most {updates} updates")
 
 
-def noise(column: Column, epsilon: str, seeds: int) -> dict[str, Outcome]:
+def noise(column, epsilon, seeds):
     """Rivals that add noise; the lines at the top of this file say how much."""
     truths, strength, queries = column.truths(), float(epsilon), len(column.stops)
     mu = math.sqrt(gdp_start(Fraction(epsilon), Fraction(DELTA)))
@@ -356,7 +354,7 @@ def noise(column: Column, epsilon: str, seeds: int) -> dict[str, Outcome]:
     return found
 
 
-def _tree(rng: np.random.Generator, queries: int, epsilon: float) -> Floats:
+def _tree(rng, queries, epsilon):
     """Sums of noise of the nodes that the first 1, 2, ... of the cells consist of."""
     stops = np.arange(1, queries + 1)
     height = max(1, math.ceil(math.log2(queries + 1)))
@@ -367,13 +365,13 @@ def _tree(rng: np.random.Generator, queries: int, epsilon: float) -> Floats:
     return sums
 
 
-def adult_ages() -> Column:
+def adult_ages():
     with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
         ages = np.array([int(row["age"]) for row in csv.DictReader(file)])
     return Column.of("Adult, age", 74, ages - 17)
 
 
-def capital_gains(directory: Path) -> Column:
+def capital_gains(directory):
     gains = []
     for name in ("adult.data", "adult.test"):
         with (directory / name).open(newline="") as file:
@@ -382,7 +380,7 @@ def capital_gains(directory: Path) -> Column:
     return Column.of("Adult, capital-gain", 100_000, np.array(gains))
 
 
-def histograms(directory: Path) -> Iterator[Column]:
+def histograms(directory):
     for path in sorted(directory.glob("*.npy")):
         counts = np.load(path, allow_pickle=False).astype(np.int64).reshape(-1)
         codes = np.flatnonzero(counts)
@@ -390,13 +388,13 @@ def histograms(directory: Path) -> Iterator[Column]:
         yield Column(path.stem, len(counts), codes, counts[codes], stops)
 
 
-def simulated(rows: int, cells: int, most: int = MOST) -> Column:
+def simulated(rows, cells, most=MOST):
     """Incomes in cents, up to 2^32, or in 2^20 coarser steps."""
     values = incomes(np.random.default_rng(5), rows, 2**24) * cells // 2**24
     return Column.of("incomes", cells, values, most)
 
 
-def errors(columns: Sequence[Column], epsilons: Sequence[str], seeds: int, rounds: int) -> None:
+def errors(columns, epsilons, seeds, rounds):
     """All mechanisms side by side."""
     for column in columns:
         for epsilon in epsilons:
@@ -429,7 +427,7 @@ STYLES = {
 }
 
 
-def curve(column: Column, epsilon: str, rows: Sequence[int], seeds: int) -> dict[str, list[float]]:
+def curve(column, epsilon, rows, seeds):
     """The largest error of all mechanisms against the number of rows."""
     curves: dict[str, list[float]] = {name: [] for name in STYLES}
     for number in rows:
@@ -442,7 +440,7 @@ def curve(column: Column, epsilon: str, rows: Sequence[int], seeds: int) -> dict
     return curves
 
 
-def draw(columns: Sequence[Column], epsilon: str, path: Path, seeds: int, points: int) -> None:
+def draw(columns, epsilon, path, seeds, points):
     """The largest error against n, one panel a column."""
     import matplotlib as mpl
 
@@ -470,7 +468,7 @@ def draw(columns: Sequence[Column], epsilon: str, path: Path, seeds: int, points
     print(f"\nwrote {path}")
 
 
-def main() -> None:
+def main():
     if len(sys.argv) == 5 and sys.argv[1] == "--child":
         case, table, draws = sys.argv[2:]
         print(json.dumps(measure(CASES[case](), table, int(draws))))

@@ -10,8 +10,6 @@ replaced moves two, so that the same ε buys half as much there: ε = 0.1 under 
 ε = 0.05 under add-remove. Ratios to known figures are therefore printed for add-remove alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import platform
 import statistics
@@ -21,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.forms import LinearForm
-from dpsdk.mechanisms import Mechanism, NoisyHistogram, SquareRoot, Tree
+from dpsdk.mechanisms import NoisyHistogram, SquareRoot, Tree
 from dpsdk.queries import Interval, Marginal, Threshold, Workload
 
 KNOWN = {
@@ -35,15 +32,13 @@ KNOWN = {
 """Median largest errors at a pure ε of 0.1: OpenDP's 16-ary tree, DPBench's HB, and its DAWA."""
 
 
-def session_over(counts: np.ndarray, neighbors: Neighbors) -> Session:
+def session_over(counts, neighbors):
     domain = Domain(Integer("x", 0, len(counts) - 1))
     data = PrivateData.from_counts(counts, domain, neighbors=neighbors, max_rows=2**26)
     return Session(data, Budget(epsilon=10**6, delta="0.1"))
 
 
-def measure(
-    counts: np.ndarray, mechanism: Mechanism[LinearForm], neighbors: Neighbors, runs: int
-) -> tuple[float, float, float]:
+def measure(counts, mechanism, neighbors, runs):
     asked = session_over(counts, neighbors)
     truth = counts.cumsum() / counts.sum()
     largest, squares, times = [], [], []
@@ -58,7 +53,7 @@ def measure(
     return statistics.median(largest), statistics.median(squares), statistics.median(times)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("histograms", type=Path)
     parser.add_argument("--runs", type=int, default=40)
@@ -88,7 +83,7 @@ def main() -> None:
     large_attributes()
 
 
-def compare_roots() -> None:
+def compare_roots():
     """The promise of the square root beside that of a tree."""
     ages = Workload(Threshold("x", t) for t in range(1024))
     asked = session_over(np.full(1024, 100), Neighbors.REPLACE_ONE)
@@ -99,7 +94,7 @@ def compare_roots() -> None:
         print(f"  {mechanism!s:44} {quote.error():.3g}, largest deviation {deviation:.3g} rows")
 
 
-def large_attributes() -> None:
+def large_attributes():
     """Time to open, to answer 1,000 thresholds and intervals, and to bound them."""
     for size in (2**16, 2**20):
         asked = session_over(np.ones(size, dtype=np.int64), Neighbors.REPLACE_ONE)

@@ -5,17 +5,13 @@ source, whose last 16,281 rows are the customary test table; `winequality-white.
 `ionosphere.csv` without headers. Groups and bounds are fixed here, and were not read off a table.
 """
 
-from __future__ import annotations
-
 import csv
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Boolean, Domain, Integer, PrivateData, Session
 from dpsdk.domain import Attribute
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import Ball, ConvexMinimization, Feature, Scaled
@@ -58,13 +54,13 @@ class Dropped(Feature):
     attribute: str
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self):
         return (self.attribute,)
 
-    def labels(self, domain: Domain, /) -> list[str]:
+    def labels(self, domain, /):
         return [f"{self.attribute}={code}" for code in range(1, domain[self.attribute].size)]
 
-    def values(self, domain: Domain, /) -> Floats:
+    def values(self, domain, /):
         return np.eye(domain[self.attribute].size)[1:]
 
 
@@ -78,12 +74,12 @@ class Table:
     """One axis for each name."""
 
     @classmethod
-    def of(cls, names: Sequence[str], sizes: Sequence[int], codes: Ints) -> Table:
+    def of(cls, names, sizes, codes):
         cells = np.ravel_multi_index(tuple(codes.T), sizes)
         counts = np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
         return cls(tuple(names), tuple(sizes), counts)
 
-    def table(self, names: tuple[str, ...]) -> Floats:
+    def table(self, names):
         axes = [self.names.index(name) for name in names]
         others = tuple([axis for axis in range(len(self.names)) if axis not in axes])
         summed = self.counts.sum(axis=others)
@@ -108,27 +104,27 @@ class Case:
     losses: tuple[Loss, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self):
         return tuple([attribute.name for attribute in self.attributes])
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self):
         return tuple([attribute.size for attribute in self.attributes])
 
     @property
-    def domain(self) -> Domain:
+    def domain(self):
         return Domain(*self.attributes)
 
     @property
-    def classes(self) -> bool:
+    def classes(self):
         return self.sizes[-1] == 2
 
-    def query(self, loss: Loss) -> ConvexMinimization:
+    def query(self, loss):
         return ConvexMinimization(
             loss, features=self.features, label=self.names[-1], over=Ball(self.radius)
         )
 
-    def vectors(self, codes: Ints) -> Floats:
+    def vectors(self, codes):
         """Feature vectors of rows, that of an intercept last, as long as 1 at the most."""
         blocks, longest = [], 1.0
         for place, feature in enumerate(self.features):
@@ -143,11 +139,11 @@ class Case:
         result: Floats = rows / math.sqrt(longest)
         return result
 
-    def targets(self, codes: Ints) -> Floats:
+    def targets(self, codes):
         return np.linspace(-1.0, 1.0, self.sizes[-1])[codes[:, -1]]
 
 
-def opened(attributes: Sequence[Attribute], codes: Ints, budget: Budget, seed: int) -> Session:
+def opened(attributes, codes, budget, seed):
     """A session on a coded table whose number of rows is public; its noise repeats."""
     columns = {
         one.name: codes[:, place].astype(bool if isinstance(one, Boolean) else np.int64)
@@ -157,25 +153,25 @@ def opened(attributes: Sequence[Attribute], codes: Ints, budget: Budget, seed: i
     return Session(data, budget, noise=seeded(seed))
 
 
-def grouped(codes: Array, last: Sequence[int]) -> Ints:
+def grouped(codes, last):
     """The group of each code: 0 up to the first of `last`, itself included, and so on."""
     return np.searchsorted(last, codes).astype(np.int64)
 
 
-def evenly(numbers: Floats, low: float, high: float, bins: int) -> Ints:
+def evenly(numbers, low, high, bins):
     """Bins of equal width between two bounds; what lies beyond these is moved to the nearest."""
     place = np.floor((numbers - low) / (high - low) * bins)
     return np.clip(place, 0, bins - 1).astype(np.int64)
 
 
-def _coded(path: Path) -> dict[str, Ints]:
+def _coded(path):
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
     codes = np.array(rows, dtype=np.int64)
     return {name: codes[:, place] for place, name in enumerate(header)}
 
 
-def _named(names: Sequence[str], sizes: Sequence[int]) -> tuple[Attribute, ...]:
+def _named(names, sizes):
     numbers = [
         Integer(name, 0, size - 1) for name, size in zip(names[:-1], sizes[:-1], strict=True)
     ]
@@ -184,11 +180,11 @@ def _named(names: Sequence[str], sizes: Sequence[int]) -> tuple[Attribute, ...]:
     return (*numbers, Integer(names[-1], 0, sizes[-1] - 1))
 
 
-def _last(rows: int, count: int) -> Array:
+def _last(rows, count):
     return np.arange(rows) >= rows - count
 
 
-def adult_five(path: Path) -> Case:
+def adult_five(path):
     """Income from five attributes as numbers: 6 coefficients, 5,120 cells."""
     column = _coded(path)
     codes = np.stack(
@@ -215,7 +211,7 @@ def adult_five(path: Path) -> Case:
     )
 
 
-def adult_nine(path: Path) -> Ints:
+def adult_nine(path):
     """Adult in nine grouped attributes: 96,000 cells."""
     column = _coded(path)
     work = np.array([0, 1, 1, 2, 2, 2, 3, 3, 3])[column["workclass"]]
@@ -236,7 +232,7 @@ def adult_nine(path: Path) -> Ints:
     )
 
 
-def adult_eight(path: Path) -> Case:
+def adult_eight(path):
     """Income from eight attributes as factors: 23 coefficients, 96,000 cells."""
     codes = adult_nine(path)
     return Case(
@@ -251,7 +247,7 @@ def adult_eight(path: Path) -> Case:
     )
 
 
-def wine(path: Path) -> Case:
+def wine(path):
     """The quality of white wines, 3 to 9, from five numbers: 6 coefficients, 30,625 cells."""
     numbers = np.loadtxt(path, delimiter=",")
     read = (
@@ -277,7 +273,7 @@ def wine(path: Path) -> Case:
     )
 
 
-def ionosphere(path: Path) -> Case:
+def ionosphere(path):
     """Good or bad radar returns from six readings: 7 coefficients, 8,192 cells, 351 rows."""
     with path.open(newline="") as file:
         rows = [row for row in csv.reader(file) if row]

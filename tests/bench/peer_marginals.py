@@ -17,8 +17,6 @@ with `--peers "PEER_PYTHON tests/bench/peer_marginals.py METHOD --world"`. The
 peers do not draw from a secure source here, and are seeded.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util
@@ -43,7 +41,7 @@ METHODS = (
 )  # fmt: skip
 
 
-def read(table: Path, sizes: Path, columns: list[str]) -> tuple[list[str], list[int], Codes]:
+def read(table, sizes, columns):
     """The columns, how many codes each has, and the codes."""
     with table.open() as file:
         header = file.readline().strip().split(",")
@@ -54,7 +52,7 @@ def read(table: Path, sizes: Path, columns: list[str]) -> tuple[list[str], list[
     return kept, [int(known[name]) for name in kept], codes
 
 
-def world(folder: Path, given: Any) -> tuple[list[str], list[int], Codes]:
+def world(folder, given):
     """The same of a folder, which says what is asked for, too."""
     facts = json.loads((folder / "world.json").read_text("utf-8"))
     given.epsilon, given.delta = facts["epsilon"], facts["delta"]
@@ -63,13 +61,13 @@ def world(folder: Path, given: Any) -> tuple[list[str], list[int], Codes]:
     return [f"x{place}" for place in range(len(facts["sizes"]))], facts["sizes"], codes
 
 
-def mbi(method: str, names: list[str], sizes: list[int], codes: Codes, given: Any) -> Codes:
+def mbi(method, names, sizes, codes, given):
     checkout = Path(os.environ["MBI_CHECKOUT"])
     # Its mechanisms lie outside its wheel, and do not fit the API of the wheel.
     sys.path[:0] = [str(checkout / "mechanisms"), str(checkout / "src")]
     from mbi import Dataset, Domain
 
-    def program(name: str) -> Any:
+    def program(name):
         spec = importlib.util.spec_from_file_location("peer", checkout / "mechanisms" / name)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -90,7 +88,7 @@ def mbi(method: str, names: list[str], sizes: list[int], codes: Codes, given: An
     return np.column_stack([np.asarray(rows[name]) for name in names])
 
 
-def smartnoise(method: str, names: list[str], sizes: list[int], codes: Codes, given: Any) -> Codes:
+def smartnoise(method, names, sizes, codes, given):
     import pandas as pd
     from snsynth import Synthesizer
 
@@ -110,14 +108,14 @@ def smartnoise(method: str, names: list[str], sizes: list[int], codes: Codes, gi
     return np.asarray(rows)[:, : len(names)].astype(np.int64)
 
 
-def table(codes: Codes, sizes: list[int], kept: tuple[int, ...]) -> Any:
+def table(codes, sizes, kept):
     cells = np.zeros(len(codes), dtype=np.int64)
     for place in kept:
         cells = cells * sizes[place] + codes[:, place]
     return np.bincount(cells, minlength=int(np.prod([sizes[place] for place in kept])))
 
 
-def errors(true: Codes, made: Codes, sizes: list[int], ways: list[int]) -> dict[str, float]:
+def errors(true, made, sizes, ways):
     """Of all cells of all marginals, as shares of the rows."""
     largest, total, cells, distances = 0.0, 0.0, 0, []
     for way in ways:
@@ -135,7 +133,7 @@ def errors(true: Codes, made: Codes, sizes: list[int], ways: list[int]) -> dict[
     }
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("method", choices=METHODS)
     parser.add_argument("--table", type=Path)

@@ -17,19 +17,16 @@ the `theta` of those vectors, whichever way its intercept was found:
 - `column`: the constant is one of the features, and no intercept is added.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 
-def logistic(table: dict[str, Any], epsilon: float, seed: int, way: str) -> Any:
+def logistic(table, epsilon, seed, way):
     from diffprivlib.models import LogisticRegression
 
     own = way == "own"
@@ -44,7 +41,7 @@ def logistic(table: dict[str, Any], epsilon: float, seed: int, way: str) -> Any:
     return np.append(np.ravel(model.coef_), np.ravel(model.intercept_)[0]) / constant
 
 
-def squared(table: dict[str, Any], epsilon: float, seed: int, way: str) -> Any:
+def squared(table, epsilon, seed, way):
     from diffprivlib.models import LinearRegression
 
     own = way == "own"
@@ -59,7 +56,7 @@ def squared(table: dict[str, Any], epsilon: float, seed: int, way: str) -> Any:
     return np.append(np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]) / constant)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("loss", choices=["logistic", "squared"])
     parser.add_argument("--table", type=Path, required=True)

@@ -1,7 +1,5 @@
 """Peers beside a benchmark of this package: each in an environment of its own, in the same run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -24,9 +22,7 @@ class Found(TypedDict):
     peak_mb: float
 
 
-def run(
-    peer: str, table: Path, columns: list[str], ways: list[int], epsilon: str, delta: str, seed: int
-) -> Found | str:
+def run(peer, table, columns, ways, epsilon, delta, seed):
     """What `METHOD=PYTHON` does with all marginals of so many columns, or why it ended.
 
     The sizes are read from a file beside the table, `adult-domain.json` beside `adult.csv`.

@@ -1,9 +1,6 @@
 """Questions: what is asked of a public table, from one count to all tables of three attributes."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -11,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from public_tables import PublicTable
 
-from dpsdk.domain import Binned, Domain, Integer
+from dpsdk.domain import Binned, Integer
 from dpsdk.hypothesis import Streams
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.queries import (
@@ -26,7 +22,6 @@ from dpsdk.queries import (
     Rectangles,
     Workload,
 )
-from dpsdk.typing import Ints
 
 __all__ = ["Draws", "Question", "questions"]
 
@@ -54,15 +49,15 @@ class Draws:
 
     __slots__ = ("_key",)
 
-    def __init__(self, *name: object) -> None:
+    def __init__(self, *name):
         self._key = hashlib.sha256(repr(name).encode("utf-8", "backslashreplace")).digest()
 
-    def below(self, name: str, most: int, count: int) -> Ints:
+    def below(self, name, most, count):
         """So many whole numbers from 0 to below `most`."""
         levels = Streams(count, self._key).levels(name)
         return (levels * most).astype(np.int64)
 
-    def order(self, name: str, count: int) -> list[int]:
+    def order(self, name, count):
         """The numbers below `count` in some order."""
         levels = Streams(count, self._key).levels(name)
         return [int(place) for place in np.argsort(levels, kind="stable")]
@@ -77,7 +72,7 @@ class Question:
     inside: Fraction | None = None
 
 
-def questions(table: PublicTable, variant: int) -> Iterator[Question]:
+def questions(table, variant):
     """Questions to a table, of every kind that its domain has room for.
 
     Which rectangles and which single tables they are about follows from `variant`.
@@ -104,7 +99,7 @@ def questions(table: PublicTable, variant: int) -> Iterator[Question]:
     yield from _models(domain)
 
 
-def _means(table: PublicTable) -> Iterator[Question]:
+def _means(table):
     """The mean and the median of the longest attribute, and means of the groups of a short one."""
     domain = table.domain
     numeric = [name for name in domain.names if isinstance(domain[name], Integer | Binned)]
@@ -123,7 +118,7 @@ def _means(table: PublicTable) -> Iterator[Question]:
             yield Question("means of groups", Workload(means), least)
 
 
-def _models(domain: Domain) -> Iterator[Question]:
+def _models(domain):
     """A model of two labels, and one of numbers, on up to four other attributes."""
     names = domain.names
     if len(names) < 2:
@@ -139,12 +134,12 @@ def _models(domain: Domain) -> Iterator[Question]:
                 yield Question(f"{what} model", query)
 
 
-def _thresholds(domain: Domain, name: str) -> Rectangles:
+def _thresholds(domain, name):
     ends = np.arange(domain[name].size - 1)
     return Rectangles([name], np.zeros_like(ends), ends, normalized=False)
 
 
-def _rectangles(domain: Domain, many: int, draws: Draws) -> Rectangles:
+def _rectangles(domain, many, draws):
     """Random ones: each attribute takes part with an even chance, one at the least."""
     sizes = np.array(domain.shape)
     ends = np.stack(

@@ -4,18 +4,14 @@ A folder of data has one folder a dataset: adult, pums-ca, titanic, transfusion,
 hlm12-tables, wine-quality-white, dpbench-1d and dpbench-2d, with their files as published.
 """
 
-from __future__ import annotations
-
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk import Domain, Integer, Neighbors, PrivateData
-from dpsdk.forms import LinearForm
+from dpsdk import Domain, Integer, PrivateData
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.typing import Floats, Ints
 
@@ -30,39 +26,39 @@ class PublicTable:
     name: str
 
     @property
-    def domain(self) -> Domain:
+    def domain(self):
         return self.records.domain
 
     @property
-    def rows(self) -> int:
+    def rows(self):
         return self.records.rows
 
-    def projected(self, *names: str) -> PublicTable:
+    def projected(self, *names):
         """Some of its columns, in this order."""
         places = [self.domain.position(name) for name in names]
         codes = self.records.codes[:, places]
         records = SyntheticData(self.domain.project(names), codes, self.records.multiplicities)
         return PublicTable(records, f"{self.name}: {', '.join(names)}")
 
-    def as_if_private(self, neighbors: Neighbors) -> PrivateData:
+    def as_if_private(self, neighbors):
         counts = self.records.counts(*self.domain.names)
         return PrivateData.from_counts(
             counts, self.domain, name="public", neighbors=neighbors, max_rows=2**30
         )
 
-    def answers(self, form: LinearForm) -> Floats:
+    def answers(self, form):
         """The true numbers of a form, in rows."""
         return self.records.answers(form) * self.rows
 
 
-def coded(name: str, columns: Columns) -> PublicTable:
+def coded(name, columns):
     """A table of codes, each column with its number of cells; codes beyond are moved inside."""
     domain = Domain(*(Integer(title, 0, size - 1) for title, (_, size) in columns.items()))
     codes = [np.clip(column, 0, size - 1) for column, size in columns.values()]
     return PublicTable(SyntheticData(domain, np.stack(codes, axis=1)), name)
 
 
-def counted(name: str, counts: Ints, shape: Sequence[int]) -> PublicTable:
+def counted(name, counts, shape):
     """A table of counts."""
     domain = Domain(*(Integer(f"x{place}", 0, size - 1) for place, size in enumerate(shape)))
     return PublicTable(SyntheticData.from_counts(domain, counts.reshape(-1)), name)
@@ -74,22 +70,22 @@ class Data:
 
     folder: Path
 
-    def adult(self) -> PublicTable:
+    def adult(self):
         sizes = json.loads((self.folder / "adult/adult-domain.json").read_text())
         return self._listed("adult/adult.csv", sizes, "adult")
 
-    def titanic(self) -> PublicTable:
+    def titanic(self):
         sizes = json.loads((self.folder / "titanic/titanic-domain.json").read_text())
         return self._listed("titanic/titanic.csv", sizes, "titanic")
 
-    def _listed(self, path: str, sizes: dict[str, int], name: str) -> PublicTable:
+    def _listed(self, path, sizes, name):
         with (self.folder / path).open() as file:
             titles = file.readline().strip().split(",")
             rows = np.loadtxt(file, delimiter=",").astype(np.int64)
         columns = {title: (rows[:, at], int(sizes[title])) for at, title in enumerate(titles)}
         return coded(name, columns)
 
-    def pums(self) -> PublicTable:
+    def pums(self):
         with (self.folder / "pums-ca/pums10k.csv").open() as file:
             rows = list(csv.reader(file))
         numbers = np.array([[float(one) for one in row[:10]] for row in rows])
@@ -108,7 +104,7 @@ class Data:
             },
         )
 
-    def small_pums(self) -> PublicTable:
+    def small_pums(self):
         with (self.folder / "pums-ca/pums1000.csv").open() as file:
             rows = list(csv.DictReader(file))
         found = {title: np.array([float(row[title]) for row in rows]) for title in rows[0]}
@@ -126,7 +122,7 @@ class Data:
             },
         )
 
-    def transfusion(self) -> PublicTable:
+    def transfusion(self):
         text = (self.folder / "transfusion/transfusion.csv").read_text(encoding="utf-8-sig")
         rows = np.array([line.split(",") for line in text.splitlines()[1:] if line.strip()])
         whole = rows.astype(np.float64).astype(np.int64)
@@ -140,7 +136,7 @@ class Data:
             },
         )
 
-    def mammographic(self) -> PublicTable:
+    def mammographic(self):
         text = (self.folder / "mammographic-mass/mammographic_masses.data").read_text()
         rows = [line.split(",") for line in text.splitlines() if line.strip() and "?" not in line]
         whole = np.array(rows).astype(np.float64).astype(np.int64)
@@ -156,7 +152,7 @@ class Data:
             },
         )
 
-    def wine(self) -> PublicTable:
+    def wine(self):
         rows: Floats = np.loadtxt(
             self.folder / "wine-quality-white/winequality-white.csv", delimiter=","
         )
@@ -168,21 +164,21 @@ class Data:
         columns["quality"] = (rows[:, 11].astype(np.int64) - 3, 7)
         return coded("wine", columns)
 
-    def binary(self, name: str) -> PublicTable:
+    def binary(self, name):
         counts = np.loadtxt(self.folder / f"hlm12-tables/{name}.txt").astype(np.int64)
         return counted(name, counts, (2,) * (counts.size.bit_length() - 1))
 
-    def line(self, name: str, cells: int = 4096) -> PublicTable:
+    def line(self, name, cells=4096):
         counts = np.load(self.folder / f"dpbench-1d/{name}.npy", allow_pickle=False)
         merged = counts.astype(np.int64).reshape(cells, -1).sum(axis=1)
         return counted(f"{name}/{cells}", merged, (cells,))
 
-    def plane(self, name: str, side: int) -> PublicTable:
+    def plane(self, name, side):
         counts = np.load(self.folder / f"dpbench-2d/{name}.npy", allow_pickle=False)
         parts = counts.astype(np.int64).reshape(side, 256 // side, side, 256 // side)
         return counted(f"{name}/{side}", parts.sum(axis=(1, 3)), (side, side))
 
-    def calibrated(self) -> list[PublicTable]:
+    def calibrated(self):
         """What the shipped file is made of, the quickest first."""
         adult, pums, small = self.adult(), self.pums(), self.small_pums()
         return [
@@ -210,7 +206,7 @@ class Data:
             self.line("INCOME", 4096),
         ]
 
-    def held_out(self) -> list[PublicTable]:
+    def held_out(self):
         """Tables, and columns of those above, that the shipped file knows nothing of."""
         adult, pums = self.adult(), self.pums()
         return [
@@ -234,7 +230,7 @@ class Data:
         ]
 
 
-def clustered(seed: int, shape: Sequence[int], rows: int) -> PublicTable:
+def clustered(seed, shape, rows):
     """A random table whose rows lie in few cells."""
     rng, cells = np.random.default_rng(seed), int(np.prod(shape))
     shares = rng.dirichlet(np.full(min(cells, 500), 0.1 if len(shape) == 3 else 0.2))
@@ -244,7 +240,7 @@ def clustered(seed: int, shape: Sequence[int], rows: int) -> PublicTable:
     return counted(f"random {seed}", counts, shape)
 
 
-def independent(seed: int, shape: Sequence[int], rows: int) -> PublicTable:
+def independent(seed, shape, rows):
     """A random table of attributes that have nothing to do with each other."""
     rng = np.random.default_rng(seed)
     drawn = [rng.choice(n, size=rows, p=rng.dirichlet(np.full(n, 0.5))) for n in shape]

@@ -1,7 +1,5 @@
 """A distribution kept as logarithms of higher precision, cell by cell, and random functions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpsdk import Domain, Integer

@@ -12,13 +12,7 @@ from reference import GRID, one, seen
 from dpsdk import Domain, Integer, SyntheticData
 from dpsdk.errors import DataError, InvalidArgument, TooLarge
 from dpsdk.forms import Range
-from dpsdk.hypothesis import (
-    DenseHypothesis,
-    Distribution,
-    Hypothesis,
-    Mixture,
-    PiecewiseHypothesis,
-)
+from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis, Mixture, PiecewiseHypothesis
 
 pytestmark = pytest.mark.thorough
 

@@ -1,7 +1,5 @@
 """Small universes as plain arrays beside their hypotheses, and the potential between them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpsdk import Domain, Integer

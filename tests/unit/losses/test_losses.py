@@ -5,15 +5,7 @@ import pytest
 from attrs import frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.losses import (
-    GLMLoss,
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 
 SIGNED, SHARES, NUMBERS = [-1.0, 1.0], [0.0, 0.3, 1.0], [-2.0, 0.0, 0.4, 3.0]
 SMOOTH = [

@@ -14,15 +14,7 @@ from dpsdk.accuracy import NoiseAccuracy, bound_of
 from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Ball, Box, ConvexForm, Coordinates, Simplex
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
-from dpsdk.losses import (
-    GLMLoss,
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import Corrected, Moments
 from dpsdk.mechanisms.convex import batches, certified, shares
 from dpsdk.mechanisms.convex.excess import frank_wolfe, self_concordant, vectors

@@ -24,13 +24,7 @@ from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.hypothesis.seeking import Tilted
 from dpsdk.kernel import Kernel
-from dpsdk.losses import (
-    HuberLoss,
-    LogisticLoss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import ConvexPMW
 from dpsdk.mechanisms.convex.correction import PredictedExcess, correct
 from dpsdk.mechanisms.convex.pmw import strategy

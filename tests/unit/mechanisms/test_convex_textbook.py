@@ -239,9 +239,7 @@ def test_the_descent_that_runs_is_the_one_that_was_planned_for_all_models(beta, 
 
 def test_numbers_beyond_all_measure_are_refused_in_words():
     given = DenseHypothesis.product(
-        DOMAIN,
-        {one.name: np.eye(one.size)[0] for one in DOMAIN.attributes},
-        None,
+        DOMAIN, {one.name: np.eye(one.size)[0] for one in DOMAIN.attributes}, None
     )
     for wild in (
         {"start": given},

@@ -34,14 +34,17 @@ COLUMNS = {"age": AGE, "sex": np.array(["F", "M"])[SEX], "income": INCOME}
 UNIT = Problem(dimension=6, lipschitz=1.0, smoothness=0.25, radius=1.0)
 
 
-def data_of(**given: object) -> PrivateData:
+def data_of(**given):
     return PrivateData.from_columns(COLUMNS, DOMAIN, **given)
 
 
 DATA = data_of()
 
 
-def query(loss: Loss, over: object = Ball(3)) -> ConvexMinimization:
+BALL = Ball(3)
+
+
+def query(loss, over=BALL):
     domain_label = "sex" if loss.signed else "income"
     features = ["age"] if loss.signed else ["age", "sex"]
     return ConvexMinimization(loss, features=features, label=domain_label, over=over)
@@ -50,7 +53,7 @@ def query(loss: Loss, over: object = Ball(3)) -> ConvexMinimization:
 class Shares:
     """The shares of the rows, which nobody but a test knows."""
 
-    def table(self, names: tuple[str, ...]) -> np.ndarray:
+    def table(self, names):
         columns = {"age": AGE, "sex": SEX, "income": INCOME}
         inside = INCOME < 3  # a row with a value outside lies outside as a whole
         table = np.zeros([DOMAIN[name].size for name in names])
@@ -58,10 +61,10 @@ class Shares:
         return table
 
 
-def excess(form: ConvexForm, theta: np.ndarray, ridge: float = 0.0) -> float:
+def excess(form, theta, ridge=0.0):
     weights = Shares().table(form.names)
 
-    def risk(one: np.ndarray) -> float:
+    def risk(one):
         margins, labels = form._margins(one)
         plain = float((weights * form.loss.value(margins, labels)).sum())
         return plain + 0.5 * ridge * float(one @ one)
@@ -70,7 +73,7 @@ def excess(form: ConvexForm, theta: np.ndarray, ridge: float = 0.0) -> float:
     return risk(theta) - risk(best) + gap
 
 
-def test_a_discrete_gaussian_is_sub_gaussian() -> None:
+def test_a_discrete_gaussian_is_sub_gaussian():
     for variance in (0.04, 0.3, 1.0, 7.5):
         reach = np.arange(-60, 61)
         chances = np.exp(-(reach**2) / (2 * variance))
@@ -80,7 +83,7 @@ def test_a_discrete_gaussian_is_sub_gaussian() -> None:
             assert moment <= math.exp(slope**2 * variance / 2) * (1 + 1e-12)
 
 
-def test_a_discrete_laplace_is_below_the_laplace_law() -> None:
+def test_a_discrete_laplace_is_below_the_laplace_law():
     for scale in (0.2, 0.7, 3.0):
         reach = np.arange(-700, 701) if scale > 1 else np.arange(-120, 121)
         chances = np.exp(-np.abs(reach) / scale)
@@ -101,7 +104,7 @@ def test_a_discrete_laplace_is_below_the_laplace_law() -> None:
         (DiscreteLaplace(Fraction(3)), LaplaceConcentration(3.0)),
     ],
 )
-def test_sums_of_noise_stay_below_their_bounds(law: object, concentration: object) -> None:
+def test_sums_of_noise_stay_below_their_bounds(law, concentration):
     # At t = 1 each event may fail in 37 % of the runs, twice as often for two events; so a bound
     # that is met in all but half of 400 runs is none that failed by chance (below 1e-6).
     steps, dimension, runs = 20, 3, 400
@@ -135,7 +138,7 @@ def test_sums_of_noise_stay_below_their_bounds(law: object, concentration: objec
         (SquaredLoss(), Ball(1), 1.0),
     ],
 )
-def test_what_is_promised_holds(loss: Loss, over: object, ridge: float, pure: bool) -> None:
+def test_what_is_promised_holds(loss, over, ridge, pure):
     asked = query(loss, over)
     form = asked.lower(DOMAIN)
     total = Budget(1) if pure else Budget(1, "1e-6")
@@ -157,7 +160,7 @@ def test_what_is_promised_holds(loss: Loss, over: object, ridge: float, pure: bo
         assert release.value.excess == math.inf
 
 
-def test_the_bound_says_something_where_rows_are_many() -> None:
+def test_the_bound_says_something_where_rows_are_many():
     asked = query(LogisticLoss())
     terms = Terms(DATA.facts)
     quote = NoisyDescent.textbook(steps=512).quote(asked.lower(DOMAIN), terms, Budget(1, "1e-6"))
@@ -168,7 +171,7 @@ def test_the_bound_says_something_where_rows_are_many() -> None:
     assert few.bound().vacuous
 
 
-def test_the_best_length_of_steps_beats_the_printed_ones() -> None:
+def test_the_best_length_of_steps_beats_the_printed_ones():
     # Bassily et al. take 1/(2β) for smooth losses and B/√(T(L²+dσ²)) otherwise.
     for steps in (4, 50, 1000):
         for scale in (1e-4, 0.01, 0.3):
@@ -182,7 +185,7 @@ def test_the_best_length_of_steps_beats_the_printed_ones() -> None:
             ).error(0.05)
 
 
-def test_a_promise_in_probability_is_not_one_in_expectation() -> None:
+def test_a_promise_in_probability_is_not_one_in_expectation():
     # The expectation of the excess is at most B√((L²+dσ²)/T) for the printed steps. What holds with
     # probability 1 - β is more, and the more so the smaller β.
     scale, steps = 0.05, 400
@@ -196,7 +199,7 @@ def test_a_promise_in_probability_is_not_one_in_expectation() -> None:
         assert other.error(0.05) > printed.error(0.05)
 
 
-def test_the_practical_descent_promises_nothing() -> None:
+def test_the_practical_descent_promises_nothing():
     asked, using = (
         query(LogisticLoss()),
         PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=8)),
@@ -208,12 +211,12 @@ def test_the_practical_descent_promises_nothing() -> None:
         release.error()
 
 
-def test_rows_fall_as_the_root_of_a_strongly_convex_excess() -> None:
+def test_rows_fall_as_the_root_of_a_strongly_convex_excess():
     # √d / (√(σ α₀) ε₀), and not √d / (√σ α₀ ε₀): twice the rows make a quarter of the excess.
     one = Problem(dimension=10, lipschitz=1.0, smoothness=math.inf, radius=1.0, ridge=1.0)
     steps = 2**20
 
-    def alpha(rows: int, dimension: int = 10, ridge: float = 1.0) -> float:
+    def alpha(rows, dimension=10, ridge=1.0):
         concentration = GaussianConcentration(math.sqrt(steps) / rows)
         known = Problem(
             dimension=dimension, lipschitz=1.0, smoothness=math.inf, radius=1.0, ridge=ridge
@@ -227,10 +230,10 @@ def test_rows_fall_as_the_root_of_a_strongly_convex_excess() -> None:
     assert weak.rule == "strong"
 
 
-def test_without_strong_convexity_rows_fall_as_the_excess() -> None:
+def test_without_strong_convexity_rows_fall_as_the_excess():
     steps = 2**20
 
-    def alpha(rows: int, dimension: int) -> float:
+    def alpha(rows, dimension):
         known = Problem(dimension=dimension, lipschitz=1.0, smoothness=0.25, radius=1.0)
         return Descent(
             known, "smooth", steps, GaussianConcentration(math.sqrt(steps) / rows)
@@ -240,20 +243,14 @@ def test_without_strong_convexity_rows_fall_as_the_excess() -> None:
     assert alpha(1000, 1600) / alpha(1000, 400) == pytest.approx(2, rel=0.25)
 
 
-SETTINGS = [
-    {},
-    {"neighbors": Neighbors.ADD_REMOVE, "max_rows": 30_000},
-    {"unit_rows": 3},
-]
+SETTINGS = [{}, {"neighbors": Neighbors.ADD_REMOVE, "max_rows": 30_000}, {"unit_rows": 3}]
 
 
 @pytest.mark.parametrize("given", SETTINGS)
 @pytest.mark.parametrize(
     "noise", [GaussianNoise("1e-6"), GaussianNoise(2), LaplaceNoise("1e-5"), LaplaceNoise(3)]
 )
-def test_noise_is_never_wider_than_the_constants_tell(
-    given: dict[str, object], noise: GaussianNoise | LaplaceNoise
-) -> None:
+def test_noise_is_never_wider_than_the_constants_tell(given, noise):
     facts = data_of(**given).facts
     generator = np.random.default_rng(1)
     for loss in (LogisticLoss(), SquaredLoss(), QuantileLoss(0.9)):
@@ -281,7 +278,7 @@ def test_noise_is_never_wider_than_the_constants_tell(
     ids=["default", "basic", "advanced", "zcdp"],
 )
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_all_steps_are_paid_at_once(composition: object, delta: str) -> None:
+def test_all_steps_are_paid_at_once(composition, delta):
     if delta == "0" and isinstance(composition, AdvancedComposition | ZCDPComposition):
         return  # which measures no total without a delta
     total = Budget("0.5", delta)
@@ -299,13 +296,13 @@ def test_all_steps_are_paid_at_once(composition: object, delta: str) -> None:
     assert session.spent == before
 
 
-def test_rho_totals_are_kept() -> None:
+def test_rho_totals_are_kept():
     for rho in (Fraction(1, 1000), Fraction(2), Fraction(700)):
         runs = runs_within(Terms(DATA.facts), rho, 7)
         assert Fraction(99, 100) * rho * Fraction(9, 10) < runs.cost.rho <= rho
 
 
-def test_a_private_number_of_rows_has_no_bound_and_is_counted() -> None:
+def test_a_private_number_of_rows_has_no_bound_and_is_counted():
     data = data_of(neighbors=Neighbors.ADD_REMOVE, max_rows=30_000)
     session = Session(data, Budget(2, "1e-5"), noise=seeded(4))
     asked = query(LogisticLoss())
@@ -319,7 +316,7 @@ def test_a_private_number_of_rows_has_no_bound_and_is_counted() -> None:
     assert excess(asked.lower(DOMAIN), release.value.theta) < 0.05
 
 
-def test_practical_steps_come_close() -> None:
+def test_practical_steps_come_close():
     using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=30))
     session = Session(DATA, Budget(9, "1e-5"), noise=seeded(4))
     for loss, most in ((SquaredLoss(), 0.01), (SVMLoss(), 0.05)):
@@ -330,21 +327,21 @@ def test_practical_steps_come_close() -> None:
 class Breaking(Loss):
     """Convex and as declared wherever a grid looks, and not a number in between."""
 
-    def value(self, z: np.ndarray, y: object) -> np.ndarray:
+    def value(self, z, y):
         return 0.5 * np.square(z - y)
 
-    def derivative(self, z: np.ndarray, y: object) -> np.ndarray:
+    def derivative(self, z, y):
         slope = np.asarray(z - y)
         return np.where((np.abs(z) > 1e-9) & (np.abs(z) < 1e-2), np.nan, slope)
 
-    def curvature(self, z: np.ndarray, y: object) -> np.ndarray:
+    def curvature(self, z, y):
         return np.ones_like(z - y)
 
-    def smoothness(self, low: float, high: float, labels: object) -> float:
+    def smoothness(self, low, high, labels):
         return 1.0
 
 
-def test_a_loss_that_breaks_half_way_keeps_what_was_paid_for() -> None:
+def test_a_loss_that_breaks_half_way_keeps_what_was_paid_for():
     form = query(SquaredLoss()).lower(DOMAIN)
     object.__setattr__(form, "loss", Breaking())  # `check` would find this one
     session = Session(DATA, Budget(3, "1e-5"), noise=seeded(2))
@@ -354,7 +351,7 @@ def test_a_loss_that_breaks_half_way_keeps_what_was_paid_for() -> None:
     assert quote.accuracy.standing == "proven"
 
     class Asked(ConvexMinimization):
-        def lower(self, domain: Domain, /) -> ConvexForm:
+        def lower(self, domain, /):
             return form
 
     asked = Asked(SquaredLoss(), features=["age", "sex"], label="income", over=Ball(3))
@@ -374,14 +371,14 @@ def test_a_loss_that_breaks_half_way_keeps_what_was_paid_for() -> None:
         {"steps": "3"},
     ],
 )
-def test_odd_parameters_are_refused(given: dict[str, object]) -> None:
+def test_odd_parameters_are_refused(given):
     with pytest.raises(InvalidArgument):
         NoisyDescent(**given)
     with pytest.raises(InvalidArgument):
         NoisyDescent.textbook(**given)
 
 
-def test_what_does_not_apply_is_refused_by_name() -> None:
+def test_what_does_not_apply_is_refused_by_name():
     with pytest.raises(InvalidArgument, match="kink"):
         Descent(
             Problem(dimension=2, lipschitz=1, smoothness=math.inf, radius=1),
@@ -402,13 +399,13 @@ def test_what_does_not_apply_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan, -math.inf, "1", None])
 @pytest.mark.parametrize("name", ["lipschitz", "smoothness", "radius", "ridge", "range"])
-def test_constants_that_are_none_are_refused_by_name(name: str, wrong: object) -> None:
+def test_constants_that_are_none_are_refused_by_name(name, wrong):
     with pytest.raises(InvalidArgument, match=f"^{name}"):
         evolve(UNIT, **{name: wrong})
 
 
 @pytest.mark.parametrize("step", [1.0, 1.0 + 2**-40, 10.0])
-def test_a_step_as_long_as_the_curvature_allows_has_no_smooth_bound(step: float) -> None:
+def test_a_step_as_long_as_the_curvature_allows_has_no_smooth_bound(step):
     """The proof divides by 1 - step times smoothness, which a bound below 0 came from."""
     bent = evolve(UNIT, smoothness=1.0)
     for scale in (1e-3, 10.0):
@@ -418,7 +415,7 @@ def test_a_step_as_long_as_the_curvature_allows_has_no_smooth_bound(step: float)
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_steps_are_as_many_as_for_one_row_of_each_person(delta: str) -> None:
+def test_steps_are_as_many_as_for_one_row_of_each_person(delta):
     form = query(LogisticLoss()).lower(DOMAIN)
     total = Budget("0.02" if delta == "0" else "0.002", delta)
     counts = [
@@ -428,7 +425,7 @@ def test_steps_are_as_many_as_for_one_row_of_each_person(delta: str) -> None:
     assert counts[0] == counts[1] < counts[2]
 
 
-def test_it_says_what_it_is() -> None:
+def test_it_says_what_it_is():
     assert repr(NoisyDescent()) == "NoisyDescent()"
     assert (
         repr(NoisyDescent.textbook(ridge=0.5))
@@ -437,7 +434,7 @@ def test_it_says_what_it_is() -> None:
     assert NoisyDescent(steps=3) == NoisyDescent(steps=3) != NoisyDescent.textbook(steps=3)
 
 
-def test_facts_of_a_family_need_no_query() -> None:
+def test_facts_of_a_family_need_no_query():
     facts = Facts(DOMAIN, Neighbors.REPLACE_ONE, 10**6, outside=True, row_limit=10**6)
     oracle, total = NoisyDescent.textbook(), Budget(1, "1e-6")
     plain = oracle.alpha0(UNIT, Terms(facts), total, 0.05)
@@ -446,7 +443,7 @@ def test_facts_of_a_family_need_no_query() -> None:
     assert plain < oracle.alpha0(UNIT, Terms(facts), Budget("0.1", "1e-6"), 0.05) < 1
 
 
-def test_empty_tables_and_sets_of_one_point_are_no_trouble() -> None:
+def test_empty_tables_and_sets_of_one_point_are_no_trouble():
     nobody = {name: [] for name in COLUMNS}
     empty = PrivateData.from_columns(nobody, DOMAIN, neighbors=Neighbors.ADD_REMOVE, max_rows=10)
     using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=2))
@@ -471,7 +468,7 @@ def test_empty_tables_and_sets_of_one_point_are_no_trouble() -> None:
 
 @pytest.mark.parametrize("rule", ["smooth", "lipschitz", "strong"])
 @pytest.mark.parametrize("pure", [False, True])
-def test_bounds_are_near_what_noise_does(rule: str, pure: bool) -> None:
+def test_bounds_are_near_what_noise_does(rule, pure):
     # A linear loss ⟨g, θ⟩ on a ball, with a ridge for "strong": all that a descent does to it is
     # written here once more, for 300 runs side by side.
     runs, steps, dimension, scale, beta = 300, 64, 5, 1.0, 0.05
@@ -494,7 +491,7 @@ def test_bounds_are_near_what_noise_does(rule: str, pure: bool) -> None:
     found = total / weights.sum()
     best = -slope / 0.3 * (min(0.3 / ridge, 1.0) if ridge else 1.0)
 
-    def risk(one: np.ndarray) -> np.ndarray:
+    def risk(one):
         return one @ slope + 0.5 * ridge * (one**2).sum(axis=-1)
 
     excesses = risk(found) - risk(best)

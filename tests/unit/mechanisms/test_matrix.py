@@ -493,7 +493,7 @@ def test_tables_of_huge_numbers_of_rows_are_measured_cell_by_cell():
 
 
 @pytest.mark.parametrize("size", [2**20, 2**22])
-def test_is_no_worse_than_a_tree_on_an_attribute_of_very_many_cells(size: int) -> None:
+def test_is_no_worse_than_a_tree_on_an_attribute_of_very_many_cells(size):
     # Few of the functions are looked at, and the first and last of them tell too little.
     domain = Domain(Integer("income", 0, size - 1))
     query = Workload(Threshold("income", t, normalized=False) for t in range(0, size, size // 500))

@@ -1,7 +1,5 @@
 """What stands beside the class of a mechanism, and the tables that are made of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How far off a number may be while it is not known which function it will be measured of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

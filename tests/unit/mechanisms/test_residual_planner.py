@@ -1,7 +1,5 @@
 """ResidualPlanner: the optimum, the exact answers of a dense solve, bounds that hold, refusals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -12,7 +12,7 @@ from dpsdk.kernel import Terms
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer, Sketch
 from dpsdk.mechanisms.convex.sketch import distortion
-from dpsdk.queries import Ball, Box, ConvexMinimization, Count
+from dpsdk.queries import Ball, Box, ConvexMinimization, Count, OneHot
 from dpsdk.testing import seeded
 
 pytestmark = pytest.mark.thorough
@@ -25,13 +25,14 @@ SICK = (RNG.random(4000) < 0.2 + 0.6 * (TOWN < 20)).astype(int)
 DATA = PrivateData.from_columns({"town": TOWN, "sick": SICK}, WIDE)
 
 
-def query(over: object = Ball(1)) -> ConvexMinimization:
-    from dpsdk.queries import OneHot
+BALL = Ball(1)
 
+
+def query(over=BALL):
     return ConvexMinimization(SquaredLoss(), features=[OneHot("town")], label="sick", over=over)
 
 
-def test_a_sketch_keeps_inner_products_as_often_as_it_says() -> None:
+def test_a_sketch_keeps_inner_products_as_often_as_it_says():
     size, dimension, vectors = 400, 30, 8
     e = distortion(size, vectors, 0.5)
     generator = np.random.default_rng(9)
@@ -50,7 +51,7 @@ def test_a_sketch_keeps_inner_products_as_often_as_it_says() -> None:
     assert distortion(20, vectors, 0.5) == math.inf
 
 
-def test_tails_behind_a_sketch_are_those_of_chi_squares() -> None:
+def test_tails_behind_a_sketch_are_those_of_chi_squares():
     from scipy.special import gammainc, gammaincc
 
     for size in (24, 100, 900):
@@ -60,7 +61,7 @@ def test_tails_behind_a_sketch_are_those_of_chi_squares() -> None:
             assert gammainc(size / 2, size * (1 - e) / 2) <= claimed
 
 
-def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball() -> None:
+def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball():
     asked = query(Ball(0.2))
     form = asked.lower(WIDE)
     oracle = Sketch.textbook(steps=1, size=280)
@@ -79,7 +80,7 @@ def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball() -> None
     weights = np.zeros(form._shape)
     np.add.at(weights, (TOWN, SICK), 1 / len(TOWN))
 
-    def risk(theta: np.ndarray) -> float:
+    def risk(theta):
         margins, labels = form._margins(theta)
         return float((weights * form.loss.value(margins, labels)).sum())
 
@@ -92,7 +93,7 @@ def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball() -> None
     assert release.bound(0.01).standing == "none"
 
 
-def test_a_sketched_query_answers_as_the_whole_one() -> None:
+def test_a_sketched_query_answers_as_the_whole_one():
     form = query().lower(WIDE)
     oracle = Sketch.textbook(size=280)
     small, matrix = oracle.sketched(form, 5)
@@ -105,7 +106,7 @@ def test_a_sketched_query_answers_as_the_whole_one() -> None:
     assert not np.allclose(oracle.sketched(form, 6)[1], matrix)
 
 
-def test_the_bound_does_not_grow_with_the_features() -> None:
+def test_the_bound_does_not_grow_with_the_features():
     wide = Domain(Integer("town", 0, 499), Categorical("sick", [0, 1]))
     wider = Domain(Integer("town", 0, 999), Categorical("sick", [0, 1]))
     bounds = []
@@ -124,7 +125,7 @@ def test_the_bound_does_not_grow_with_the_features() -> None:
     )
 
 
-def test_conditions_come_first() -> None:
+def test_conditions_come_first():
     total, terms = Budget(1, "1e-6"), Terms(DATA.facts)
     with pytest.raises(InvalidArgument, match="Ball"):
         Sketch.textbook().quote(query(Box(-1, 1)).lower(WIDE), terms, total)
@@ -139,16 +140,12 @@ def test_conditions_come_first() -> None:
         Sketch.textbook().quote(query().lower(WIDE), Terms(private), total)
     with pytest.raises(QueryError):
         Sketch(size=3).quote(Count().lower(WIDE), terms, total)
-    for given in (
-        {"size": 0},
-        {},
-        {"size": 3, "descent": NoisyDescent(ridge=1)},
-    ):
+    for given in ({"size": 0}, {}, {"size": 3, "descent": NoisyDescent(ridge=1)}):
         with pytest.raises(InvalidArgument):
             Sketch(**given)
 
 
-def test_a_sketch_of_any_size_promises_nothing() -> None:
+def test_a_sketch_of_any_size_promises_nothing():
     using = PrivateMinimizer(
         epsilon=1, delta="1e-6", oracle=Sketch(size=8, descent=NoisyDescent(steps=5))
     )

@@ -1,7 +1,5 @@
 """SmallDB: what opening costs and publishes, and what its channel answers and promises."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from fractions import Fraction

@@ -5,8 +5,6 @@ may the making and deleting of files until their directory is synced. A crash ta
 a random part of all that was not synced, in random order, torn at sectors.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

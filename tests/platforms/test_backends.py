@@ -19,15 +19,7 @@ import pyarrow.parquet
 import pytest
 from attrs import evolve
 
-from dpsdk import (
-    Binned,
-    Boolean,
-    Categorical,
-    Domain,
-    Integer,
-    Neighbors,
-    PrivateData,
-)
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData
 from dpsdk.data.engine.keys import group_keys
 from dpsdk.data.engine.rows import coded
 from dpsdk.data.engine.table import open_table

@@ -1,7 +1,5 @@
 """The strangers' distribution, built and installed by pip as any other, is found and works."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

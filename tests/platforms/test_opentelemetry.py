@@ -1,7 +1,5 @@
 """Events of a session as OpenTelemetry sees them, by its own exporters in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The day of a platform that docs/how-to/servers.md tells: it runs, and its books add up."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The ledger in a database: turns, kills, lost connections, servers that refuse, and edits."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The ledger in a file, when the machine stops at any write: nothing that was released is lost."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from types import ModuleType

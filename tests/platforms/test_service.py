@@ -1,7 +1,5 @@
 """The service that docs/how-to/service.md tells of: what it answers, and what it survives."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json
@@ -29,17 +27,7 @@ from typing import Any
 
 import pytest
 
-from dpsdk import (
-    Binned,
-    Boolean,
-    Budget,
-    Categorical,
-    Date,
-    Domain,
-    Integer,
-    Session,
-    wire,
-)
+from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, Session, wire
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.errors import LedgerDamaged, LedgerUnavailable, ReleaseFailed
 from dpsdk.mechanisms import Gaussian, Laplace, Projection
@@ -672,7 +660,7 @@ class Worker:
         self.process = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL)
         self.address = f"http://127.0.0.1:{self.port}"
 
-    def ready(self) -> Worker:
+    def ready(self):
         import httpx
 
         end = time.monotonic() + 120

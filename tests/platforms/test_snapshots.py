@@ -140,10 +140,7 @@ def released(data):
     with session.partition("owns") as parts:
         halves = [parts[label].answer(ages, using=Laplace("0.5")) for label in (True, False)]
         told.extend(half.values.tolist() for half in halves)
-    for mechanism in (
-        NoisyHistogram(epsilon=1),
-        MWEM(pairs, epsilon=1, rounds=2),
-    ):
+    for mechanism in (NoisyHistogram(epsilon=1), MWEM(pairs, epsilon=1, rounds=2)):
         with session.open(mechanism) as channel:
             told.append(channel.distribution.table(DOMAIN.names).tolist())
             told.append(channel.answer(Conjunction({"age": 20, "sex": "f"}, normalized=False)))

@@ -3,12 +3,7 @@
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import (
-    BasicComposition,
-    Odometer,
-    PureGuarantee,
-    default_composition,
-)
+from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee, default_composition
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Kronecker, LinearForm, Range, sensitivity
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching

@@ -1,7 +1,5 @@
 """What whoever publishes tables says of them in a file, for the files that describe them."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the command line reads whole: files and pipes of a size that fits, and no devices."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

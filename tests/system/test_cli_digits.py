@@ -1,7 +1,5 @@
 """How many digits the command line writes, and that what it states holds for what it writes."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

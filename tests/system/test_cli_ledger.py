@@ -1,7 +1,5 @@
 """The ledger on the command line."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Numbers below nought on the command line, however they are written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

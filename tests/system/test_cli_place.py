@@ -1,7 +1,5 @@
 """One directory is written by one run: what two runs at a time find there."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier

@@ -1,7 +1,5 @@
 """What a command does where nobody listens, or where what it says cannot be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

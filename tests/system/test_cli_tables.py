@@ -1,7 +1,5 @@
 """What tables the command line releases, for which error, how it writes them, and dry runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

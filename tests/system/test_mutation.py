@@ -1,7 +1,5 @@
 """Whoever writes later into what was passed in, or handed out, changes no price and no answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -10,16 +10,7 @@ import pytest
 from dpsdk import Binned, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import (
-    Dense,
-    Facts,
-    GapForm,
-    Kronecker,
-    LinearForm,
-    Range,
-    Weights,
-    sensitivity,
-)
+from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Not, Query, Sum, Threshold, Workload

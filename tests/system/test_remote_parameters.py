@@ -15,14 +15,7 @@ from dpsdk.errors import DpsdkError, TooLarge
 from dpsdk.hypothesis import Mixture, Pairs
 from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
 from dpsdk.learning import fit_mixture
-from dpsdk.losses import (
-    GLMLoss,
-    HuberLoss,
-    LogisticLoss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     BUILT_IN,
     ConvexPMW,

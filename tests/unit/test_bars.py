@@ -1,7 +1,5 @@
 """Bars on standard error: when they come, what they tell, and that they go in every case."""
 
-from __future__ import annotations
-
 import gc
 import io
 import math

@@ -1,7 +1,5 @@
 """The benchmarks of models read the tables, and see the rows, as they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 

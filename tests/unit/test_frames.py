@@ -11,13 +11,7 @@ from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, P
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.forms import Ball
 from dpsdk.losses import LogisticLoss
-from dpsdk.mechanisms import (
-    Laplace,
-    NoisyHistogram,
-    NumericSparse,
-    PrivateMinimizer,
-    Tree,
-)
+from dpsdk.mechanisms import Laplace, NoisyHistogram, NumericSparse, PrivateMinimizer, Tree
 from dpsdk.planner import Plans
 from dpsdk.queries import (
     Above,

@@ -1,7 +1,5 @@
 """Observers of the package: several as one, and one that writes to `logging`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

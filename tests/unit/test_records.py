@@ -62,10 +62,7 @@ VALUES = [
     *[(one.begin(Budget(1, 1e-6)), State) for one in COMPOSITION_VALUES],
     (Budget("0.1", "1e-9"), Budget),
     (Anytime("1e-6", "0.02"), Anytime),
-    (
-        Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id", "s"),
-        Charge,
-    ),
+    (Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id", "s"), Charge),
     (Charge(8, "", PureGuarantee(1), at=datetime(2026, 1, 31, 9, 30, tzinfo=UTC)), Charge),
 ]
 

@@ -1,7 +1,5 @@
 """Every public function of the accounting over budgets from next to nothing to beyond all use."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from fractions import Fraction

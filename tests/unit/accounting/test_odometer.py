@@ -52,10 +52,7 @@ def test_charges_are_numbered_from_one_and_remembered():
     odometer = Odometer(Budget(1), clock=lambda: None)
     assert odometer.charge(TENTH, "a") == 1
     assert odometer.charge(PureGuarantee(0.2), "b") == 2
-    assert odometer.charges == (
-        Charge(1, "a", TENTH),
-        Charge(2, "b", PureGuarantee(0.2)),
-    )
+    assert odometer.charges == (Charge(1, "a", TENTH), Charge(2, "b", PureGuarantee(0.2)))
 
 
 def test_a_tenth_ten_times_fills_one_and_no_more():

@@ -10,16 +10,7 @@ import pyarrow.parquet
 import pytest
 from tables_loaded import cells
 
-from dpsdk import (
-    Binned,
-    Boolean,
-    Categorical,
-    Domain,
-    Integer,
-    Neighbors,
-    PrivacyUnit,
-    PrivateData,
-)
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivacyUnit, PrivateData
 from dpsdk.data.engine.keys import group_keys
 from dpsdk.data.engine.rows import all_rows, coded
 from dpsdk.data.engine.table import open_table

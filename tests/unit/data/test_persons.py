@@ -302,10 +302,7 @@ def test_the_relation_is_add_remove_of_persons():
     data = PrivateData.from_columns(visits(), DOMAIN, unit=unit(2))
     facts = data.facts
     assert (facts.neighbors, facts.rows, facts.unit_rows) == (Neighbors.ADD_REMOVE, None, 2)
-    assert (facts.person, facts.unit) == (
-        "who",
-        "a person by 'who', of whom up to 2 rows are kept",
-    )
+    assert (facts.person, facts.unit) == ("who", "a person by 'who', of whom up to 2 rows are kept")
     assert repr(data) == (
         "PrivateData('data', add-remove, up to 2 rows a person by 'who', "
         "private people and rows, 2 attributes)"

@@ -21,14 +21,7 @@ from dpsdk.data.engine import pushed
 from dpsdk.data.engine.pushed import EngineCounts
 from dpsdk.data.engine.snapshot import Snapshot, snapshot_of
 from dpsdk.data.vault import keep, open_histogram
-from dpsdk.errors import (
-    BudgetExceeded,
-    Closed,
-    DataError,
-    InvalidArgument,
-    Redacted,
-    ReleaseFailed,
-)
+from dpsdk.errors import BudgetExceeded, Closed, DataError, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.mechanisms import Laplace, NoisyHistogram
 from dpsdk.queries import Conjunction, Count, Marginal
 from dpsdk.testing import seeded

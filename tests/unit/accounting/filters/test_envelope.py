@@ -121,14 +121,7 @@ def test_charges_of_bounded_range_cover_every_split(split: str, eta: str, ratio:
 
 @pytest.mark.parametrize(
     ("variance", "shifts"),
-    [
-        ("0.5", (1,)),
-        ("1", (1,)),
-        ("1", (1, 1)),
-        ("1", (2,)),
-        ("2", (1, 2)),
-        ("6", (3,)),
-    ],
+    [("0.5", (1,)), ("1", (1,)), ("1", (1, 1)), ("1", (2,)), ("2", (1, 2)), ("6", (3,))],
 )
 @pytest.mark.parametrize("ratio", ["1.3", "2.1", "6", "30"])
 def test_charges_of_discrete_gaussians_cover_the_lattice(

@@ -1,7 +1,5 @@
 """What fits where pure and Gaussian runs come mixed, and what the best analyst makes of it."""
 
-from __future__ import annotations
-
 import functools
 import math
 from fractions import Fraction

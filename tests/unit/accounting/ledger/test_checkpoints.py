@@ -1,7 +1,5 @@
 """Checkpoints: a ledger is opened from the last one, and what came before has its codes."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """The file of a ledger among processes: owners that are stopped, threads and forks, names."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

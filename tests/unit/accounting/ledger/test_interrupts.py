@@ -1,7 +1,5 @@
 """Interrupts at each line of taking a turn and committing: nothing is lost, nothing doubled."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

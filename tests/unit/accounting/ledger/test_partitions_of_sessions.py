@@ -1,7 +1,5 @@
 """A partition of a table in a durable ledger, and who may open another one meanwhile."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

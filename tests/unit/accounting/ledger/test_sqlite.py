@@ -1,7 +1,5 @@
 """The ledger in a file of SQLite: turns, kills, full disks, edits, and older copies."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

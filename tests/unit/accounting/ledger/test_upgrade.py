@@ -3,8 +3,6 @@
 tests/golden/ledgers has the files, and beside each what that version read from it.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -16,14 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpsdk import Categorical, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import (
-    Budget,
-    Dataset,
-    FileAnchor,
-    Odometer,
-    PureGuarantee,
-    SQLiteLedger,
-)
+from dpsdk.accounting import Budget, Dataset, FileAnchor, Odometer, PureGuarantee, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.codec import renewed

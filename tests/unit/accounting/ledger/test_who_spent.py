@@ -1,7 +1,5 @@
 """Who spent it, for what request, and when: written with each charge, and decided by in nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo

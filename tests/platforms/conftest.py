@@ -13,10 +13,7 @@ import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -24,7 +21,7 @@ REQUIRED = os.environ.get("DPSDK_PLATFORMS") == "1"
 ENGINES = ("apsw", "duckdb", "ibis", "opentelemetry.sdk", "pgserver", "pyspark")
 
 
-def found(name: str) -> bool:
+def found(name):
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
@@ -34,7 +31,7 @@ def found(name: str) -> bool:
 collect_ignore_glob = [] if REQUIRED or any(map(found, ENGINES)) else ["test_*.py"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """What libraries leave open is told whenever it is collected, in whichever test that is."""
     here = str(Path(__file__).parent)
     for item in items:
@@ -44,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(unraisable))
 
 
-def engine(name: str) -> ModuleType:
+def engine(name):
     """A library by its name; the test is skipped, or fails, without it."""
     nowhere = name == "pgserver" and sys.version_info >= (3, 13)  # has no wheels for it
     if REQUIRED and not nowhere:
@@ -53,28 +50,28 @@ def engine(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def duckdb() -> ModuleType:
+def duckdb():
     return engine("duckdb")
 
 
 @pytest.fixture(scope="session")
-def hatchling() -> ModuleType:
+def hatchling():
     """What builds distributions, without which none can be installed from its sources."""
     return engine("hatchling")
 
 
 @pytest.fixture(scope="session")
-def ibis() -> ModuleType:
+def ibis():
     return engine("ibis")
 
 
 @pytest.fixture(scope="session")
-def apsw() -> ModuleType:
+def apsw():
     return engine("apsw")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory):
     """A local Spark with two threads, whose tables fall into four parts."""
     sql = engine("pyspark.sql")
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
@@ -103,7 +100,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def connect(spark: Any) -> Iterator[Any]:
+def connect(spark):
     """A session of Spark Connect, whose server is the Spark above."""
     connected = engine("pyspark.sql.connect.session")
     port = spark.sparkContext.getConf().get("spark.connect.grpc.binding.port")
@@ -113,15 +110,15 @@ def connect(spark: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def server_folder() -> Iterator[Callable[[], Path]]:
+def server_folder():
     """Makes folders for servers.
 
     They are not pytest's own: each run of pytest closes those again to other users, and a server
     may run as another one.
     """
-    made: list[Path] = []
+    made = []
 
-    def make() -> Path:
+    def make():
         made.append(Path(tempfile.mkdtemp(prefix="dpsdk-server-")))
         return made[-1]
 
@@ -131,7 +128,7 @@ def server_folder() -> Iterator[Callable[[], Path]]:
 
 
 @pytest.fixture(scope="session")
-def postgres(server_folder: Callable[[], Path]) -> Iterator[str]:
+def postgres(server_folder):
     """The address of a PostgreSQL server that lives as long as the tests."""
     engine("psycopg")
     with warnings.catch_warnings():

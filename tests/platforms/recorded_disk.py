@@ -5,42 +5,36 @@ may the making and deleting of files until their directory is synced. A crash ta
 a random part of all that was not synced, in random order, torn at sectors.
 """
 
-import random
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-from typing import Any
-
 SECTOR = 512
 
 
 class Log:
     """Everything that was asked of the disk, in order; and marks of the test in between."""
 
-    def __init__(self) -> None:
-        self.events: list[tuple[Any, ...]] = []
+    def __init__(self):
+        self.events = []
 
-    def mark(self, what: object) -> None:
+    def mark(self, what):
         self.events.append(("mark", "", what))
 
 
 class _File:
     """A file on the disk: what is safe, and what is not yet."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.safe = bytearray()
         self.named = False
         self.deleted = False
-        self.before: _File | None = None
+        self.before = None
         """What had its name, and may have it still."""
-        self.pending: list[tuple[Any, ...]] = []
+        self.pending = []
 
-    def settle(self) -> None:
+    def settle(self):
         for event in self.pending:
             apply(self.safe, event)
         self.pending = []
 
-    def crashed(self, rng: random.Random) -> bytes | None:
+    def crashed(self, rng):
         """What is left of it; None if it is not there."""
         if (self.deleted or not self.named) and rng.random() < 0.5:
             return None if self.before is None else self.before.crashed(rng)
@@ -54,7 +48,7 @@ class _File:
         return bytes(left)
 
 
-def apply(content: bytearray, event: tuple[Any, ...]) -> None:
+def apply(content, event):
     kind, _, *what = event
     if kind == "truncate":
         del content[what[0] :]
@@ -64,14 +58,14 @@ def apply(content: bytearray, event: tuple[Any, ...]) -> None:
     content[offset : offset + len(data)] = data
 
 
-def torn(event: tuple[Any, ...], rng: random.Random) -> tuple[Any, ...]:
+def torn(event, rng):
     if event[0] != "write" or len(event[2]) <= SECTOR or rng.random() < 0.5:
         return event
     kept = SECTOR * rng.randrange(len(event[2]) // SECTOR + 1)
     return event[0], event[1], event[2][:kept], event[3]
 
 
-def synced(files: dict[str, _File]) -> None:
+def synced(files):
     """After a sync of their directory."""
     for name, file in tuple(files.items()):
         file.named, file.before = True, None
@@ -79,10 +73,10 @@ def synced(files: dict[str, _File]) -> None:
             del files[name]
 
 
-def crashes(log: Log, rng: random.Random, each: int) -> Iterator[tuple[list[object], dict]]:
+def crashes(log, rng, each):
     """After every event: the marks so far, and some of what may be on the disk then."""
-    files: dict[str, _File] = {}
-    marks: list[object] = []
+    files = {}
+    marks = []
     for event in log.events:
         kind, name = event[:2]
         if kind == "mark":
@@ -110,35 +104,35 @@ def crashes(log: Log, rng: random.Random, each: int) -> Iterator[tuple[list[obje
             yield marks, {name: content for name, content in left.items() if content is not None}
 
 
-def recording(apsw: ModuleType, log: Log, name: str) -> Any:
+def recording(apsw, log, name):
     """A file system for SQLite that passes everything on, and remembers what changes something."""
 
     class File(apsw.VFSFile):
-        def __init__(self, path: Any, flags: list[int]) -> None:
+        def __init__(self, path, flags):
             self.path = path if isinstance(path, str) else path.filename()
             log.events.append(("open", self.path))
             super().__init__("", path, flags)
 
-        def xWrite(self, data: bytes, offset: int) -> None:
+        def xWrite(self, data, offset):
             log.events.append(("write", self.path, bytes(data), offset))
             super().xWrite(data, offset)
 
-        def xTruncate(self, size: int) -> None:
+        def xTruncate(self, size):
             log.events.append(("truncate", self.path, size))
             super().xTruncate(size)
 
-        def xSync(self, flags: int) -> None:
+        def xSync(self, flags):
             log.events.append(("sync", self.path))
             super().xSync(flags)
 
     class System(apsw.VFS):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__(name, "")
 
-        def xOpen(self, path: Any, flags: list[int]) -> File:
+        def xOpen(self, path, flags):
             return File(path, flags)
 
-        def xDelete(self, path: str, sync: bool) -> None:
+        def xDelete(self, path, sync):
             log.events.append(("delete", path, sync))
             super().xDelete(path, sync)
 
@@ -148,7 +142,7 @@ def recording(apsw: ModuleType, log: Log, name: str) -> Any:
 class Connection:
     """A connection of apsw, as the ledger uses one of the standard library."""
 
-    def __init__(self, apsw: ModuleType, path: Path, mode: str, vfs: str, *, exclusive: bool):
+    def __init__(self, apsw, path, mode, vfs, *, exclusive):
         flags = apsw.SQLITE_OPEN_READWRITE
         if mode == "rwc":
             flags |= apsw.SQLITE_OPEN_CREATE
@@ -156,16 +150,16 @@ class Connection:
         if exclusive:  # since the log would need memory that files of apsw do not share
             self._own.execute("PRAGMA locking_mode = EXCLUSIVE")
 
-    def execute(self, statement: str, values: Any = ()) -> Any:
+    def execute(self, statement, values=()):
         return self._own.execute(statement, tuple(values))
 
     @property
-    def in_transaction(self) -> bool:
+    def in_transaction(self):
         return self._own.in_transaction
 
-    def rollback(self) -> None:
+    def rollback(self):
         if self._own.in_transaction:
             self._own.execute("ROLLBACK")
 
-    def close(self) -> None:
+    def close(self):
         self._own.close()

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
-def wanted() -> set[str]:
+def wanted():
     """The distributions that the extras name for this Python."""
     project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     extras = project["optional-dependencies"].values()

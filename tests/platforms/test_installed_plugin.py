@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -30,7 +28,7 @@ print(sys.modules["acme_dp"].__file__)
 
 
 @pytest.fixture(scope="module")
-def site(hatchling: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(hatchling, tmp_path_factory):
     """A folder into which pip has installed it, without a network."""
     del hatchling
     folder = tmp_path_factory.mktemp("installed")
@@ -45,7 +43,7 @@ def site(hatchling: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "site"
 
 
-def run(site: Path, *arguments: str) -> str:
+def run(site, *arguments):
     root = str(PLUGIN.parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), root])}
     done = subprocess.run(

@@ -11,11 +11,9 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,7 +33,6 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.accounting.ledger import server, stored
-from dpsdk.accounting.ledger.store import Work
 from dpsdk.codec import renewed
 from dpsdk.errors import (
     AlreadyCharged,
@@ -71,18 +68,18 @@ schemas = count()
 class Place:
     """A schema of its own on the server."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn):
         self.dsn = dsn
         self.schema = f"spent_{os.getpid()}_{next(schemas)}"
 
-    def ledger(self, dsn: str = "", **given: Any) -> PostgresLedger:
+    def ledger(self, dsn="", **given):
         return PostgresLedger(dsn or self.dsn, schema=self.schema, **given)
 
-    def run(self, *statements: str, free: bool = True) -> list[Any]:
+    def run(self, *statements, free=True):
         """What somebody with all rights does, past the triggers if he is free to."""
         import psycopg
 
-        found: list[Any] = []
+        found = []
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             if free:
                 connection.execute("SET session_replication_role = replica")
@@ -96,19 +93,19 @@ class Place:
 class Server:
     """A server of one test, which may be stopped and started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         import pgserver
 
         self.folder = folder
         self.server = pgserver.get_server(folder)
-        self.dsn: str = self.server.get_uri()
+        self.dsn = self.server.get_uri()
 
-    def stop(self) -> None:
+    def stop(self):
         from pgserver._commands import pg_ctl
 
         pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self.server.system_user)
 
-    def crash(self) -> None:
+    def crash(self):
         """End all of its processes at once, with nothing written that was not, and begin again."""
         from pgserver._commands import pg_ctl
 
@@ -117,12 +114,12 @@ class Server:
         place = ["-o", '-h ""', "-o", f"-k {self.folder}", "-l", f"{self.folder}/log"]
         pg_ctl(["-w", *place, "start"], pgdata=self.folder, user=user)
 
-    def start(self) -> None:
+    def start(self):
         self.server.ensure_postgres_running()
 
 
 @pytest.fixture
-def place(postgres: str) -> Place:
+def place(postgres):
     return Place(postgres)
 
 
@@ -184,15 +181,15 @@ class SpendingInPostgres(Spending):
 
     dsn = ""
 
-    def ledger(self) -> Ledger:
+    def ledger(self):
         self.place = Place(self.dsn)
         return self.place.ledger()
 
-    def ask(self, guarantee) -> None:
+    def ask(self, guarantee):
         self.odometer = Odometer(self.budget, ledger=self.place.ledger())
         super().ask(guarantee)
 
-    def teardown(self) -> None:
+    def teardown(self):
         ledger = self.place.ledger()
         again = Odometer(self.budget, ledger=ledger)
         assert again.spent.epsilon == self.epsilon
@@ -243,9 +240,9 @@ def test_five_hundred_kills_lose_no_charge(place):
 def test_threads_take_turns(place):
     ledger = place.ledger()
     odometers = [opened(ledger), opened(ledger), opened(place.ledger())]
-    done: list[int] = []
+    done = []
 
-    def work(odometer: Odometer) -> None:
+    def work(odometer):
         done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(10))
 
     at_once(work, odometers * 2)
@@ -290,7 +287,7 @@ def test_a_decision_asks_its_ledger_for_nothing(place):
     ledger = place.ledger()
     opened(ledger)
 
-    def decide(books: Books) -> Decision:
+    def decide(books):
         with pytest.raises(Reentered):
             ledger.transact(Decision)
         assert ledger.read() == books
@@ -303,7 +300,7 @@ def test_a_decision_asks_its_ledger_for_nothing(place):
     opened(ledger).charge(HUNDREDTH, "x")
 
 
-def throw(error: BaseException):
+def throw(error):
     raise error
 
 
@@ -330,7 +327,7 @@ def test_a_password_is_never_shown(postgres):
     for dsn in wrong:
         with pytest.raises((LedgerUnavailable, InvalidArgument)) as caught:
             PostgresLedger(dsn)
-        error: BaseException | None = caught.value
+        error = caught.value
         while error is not None:
             assert secret not in f"{error} {error!r} {error.args}"
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -383,7 +380,7 @@ def test_the_command_line_shows_verifies_and_spends(place, quick_disk, capsys):
 # Connections that are lost
 
 
-def cut(place: Place) -> None:
+def cut(place):
     """End all connections, as a server does that stops."""
     place.run(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dpsdk'"
@@ -404,7 +401,7 @@ def test_a_turn_that_lost_its_connection_begins_again(place, monkeypatch):
     ledger = place.ledger()
     odometer, tries = opened(ledger), 0
 
-    def decide(books: Books) -> Decision:
+    def decide(books):
         nonlocal tries
         tries += 1
         if tries < 3:
@@ -430,9 +427,9 @@ def test_a_turn_that_a_signal_handler_ends_is_over_while_its_error_is_kept(place
     monkeypatch.setattr(server, "_PATIENCE", 5.0)
     odometer = opened(place.ledger())
     before = signal.signal(signal.SIGALRM, late)
-    kept: list[Exception] = []
+    kept = []
 
-    def hold(_: Work) -> None:
+    def hold(_):
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(TookTooLong) as told:
             odometer.charge(HUNDREDTH, "x")
@@ -458,7 +455,7 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
     twin = opened(place.ledger(anchor=anchor))
     twin._session = odometer.session
 
-    def losing(self: server._ServerWork, *given: Any) -> None:
+    def losing(self, *given):
         nonlocal lost
         if lost:
             return sure(self, *given)
@@ -482,7 +479,7 @@ def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
     monkeypatch.setattr(stored, "_PAUSES", ())
     odometer, sure = opened(place.ledger()), server._ServerWork._sure
 
-    def losing(self: server._ServerWork, *given: Any) -> None:
+    def losing(self, *given):
         sure(self, *given)
         cut(place)
         sure(self, *given)
@@ -498,15 +495,15 @@ def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
 class Statements:
     """Lets something happen before or after the statement of a number, of all that are sent."""
 
-    def __init__(self, monkeypatch: Any) -> None:
+    def __init__(self, monkeypatch):
         import psycopg
 
         self.count, self.at, self.what = 0, 0, (lambda: None, lambda: None)
         for kind in (psycopg.Cursor, psycopg.ClientCursor):
             monkeypatch.setattr(kind, "execute", self.around(kind.execute))
 
-    def around(self, execute: Any) -> Any:
-        def noted(cursor: Any, *given: Any, **named: Any) -> Any:
+    def around(self, execute):
+        def noted(cursor, *given, **named):
             self.count += 1
             before, after = self.what if self.count == self.at else (lambda: None, lambda: None)
             before()
@@ -526,7 +523,7 @@ def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path,
     ledger = place.ledger(anchor=anchor)
     odometer = opened(ledger)
 
-    def ended() -> None:
+    def ended():
         before, what = statements.at, statements.what
         statements.at = 0
         cut(place)
@@ -608,9 +605,9 @@ def test_who_waited_while_the_tables_were_made_finds_them_at_any_level(place):
     import psycopg
 
     dsn = f"{place.dsn}&options=-cdefault_transaction_isolation%3Dserializable"
-    made: list[int] = []
+    made = []
 
-    def make() -> None:
+    def make():
         made.append(place.ledger(dsn).verify())
 
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -769,13 +766,13 @@ def test_standbys_that_are_asked_for_within_a_decision_are_not_waited_for_foreve
     odometer = opened(place.ledger())
     wanted, said = "SELECT pg_reload_conf()", "SHOW synchronous_standby_names"
 
-    def late(work: Any, *given: Any) -> None:
+    def late(work, *given):
         place.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", wanted)
         while place.run(said) == [("",)]:
             time.sleep(0.01)
         commit(work, *given)
 
-    def slow(cursor: Any, *given: Any) -> Any:
+    def slow(cursor, *given):
         time.sleep(0.1)
         return execute(cursor, *given)
 
@@ -784,7 +781,7 @@ def test_standbys_that_are_asked_for_within_a_decision_are_not_waited_for_foreve
     monkeypatch.setattr(server._ServerWork, "_commit", late)
     monkeypatch.setattr(psycopg.ClientCursor, "execute", slow)
 
-    def charge() -> None:
+    def charge():
         for _ in range(60):
             place.run("ALTER SYSTEM RESET synchronous_standby_names", wanted)
             while place.run(said) != [("",)]:
@@ -796,7 +793,7 @@ def test_standbys_that_are_asked_for_within_a_decision_are_not_waited_for_foreve
     running.stop()
 
 
-def charge_unless_busy(odometer: Odometer) -> None:
+def charge_unless_busy(odometer):
     """Charge, unless a machine with other work to do needs longer than it may take."""
     try:
         odometer.charge(HUNDREDTH, "x")
@@ -805,7 +802,7 @@ def charge_unless_busy(odometer: Odometer) -> None:
             raise
 
 
-def charge_until_refused(odometer: Odometer) -> None:
+def charge_until_refused(odometer):
     """A server takes some time to read its settings anew."""
     for _ in range(60):
         charge_unless_busy(odometer)
@@ -815,7 +812,7 @@ def charge_until_refused(odometer: Odometer) -> None:
 # What was edited, damaged or put back
 
 
-def spent(place: Place, **given: Any) -> PostgresLedger:
+def spent(place, **given):
     ledger = place.ledger(**given)
     spend(ledger)
     return ledger
@@ -885,13 +882,13 @@ def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(pla
 @ignored
 def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
     class Checked(FileAnchor):
-        def put(self, seq: int, code: bytes) -> None:
+        def put(self, seq, code):
             known = self.get()
             if known is not None and known[0] >= seq:
                 raise OSError(5, "it went back")
             super().put(seq, code)
 
-    def make() -> PostgresLedger:
+    def make():
         return place.ledger(anchor=Checked(tmp_path / "anchor"))
 
     shares(make, 3, 30)
@@ -943,17 +940,17 @@ INSERT INTO {0}.ledger VALUES (1);
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers"
 
 
-def restore(place: Place, name: str, folder: Path) -> dict[str, Any]:
+def restore(place, name, folder):
     """Make the tables as 0.1.0 did, with what it wrote into a file; and give what it read there."""
     import psycopg
 
     path = folder / f"{name}.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{name}.db.gz").read_bytes()))
 
-    def spelled(text: str | None) -> str | None:
+    def spelled(text):
         return None if text is None else json.dumps(text)[1:-1]
 
-    def digest(text: str | None) -> bytes | None:
+    def digest(text):
         return None if text is None else hashlib.sha256(text.encode()).digest()
 
     with sqlite3.connect(path) as file, psycopg.connect(place.dsn, autocommit=True) as connection:
@@ -997,7 +994,7 @@ def test_what_an_older_version_wrote_is_found_as_it_was(place, tmp_path, name, k
 
 def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
     known = restore(place, "partitions", tmp_path)
-    found: list[int] = []
+    found = []
     at_once(lambda _: found.append(place.ledger().verify()), range(4))
     assert found == [known["entries"] + 3] * 4
 
@@ -1006,7 +1003,7 @@ def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_o
     ledger = place.ledger()
     odometer = opened(ledger)
 
-    def read(work: Work) -> None:
+    def read(work):
         other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
         other.start()
         other.join()
@@ -1021,7 +1018,7 @@ def test_threads_that_read_and_write_find_no_damage(place):
     ledger, end, failed = place.ledger(), time.monotonic() + 10, list[Exception]()
     odometer, part = opened(ledger), PureGuarantee("0.0001")
 
-    def work(step: Callable[[], object]) -> None:
+    def work(step):
         while time.monotonic() < end and not failed:
             try:
                 step()

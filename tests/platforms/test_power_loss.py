@@ -2,8 +2,6 @@
 
 import random
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from recorded_disk import Connection, Log, crashes, recording
@@ -14,13 +12,13 @@ from dpsdk.errors import DpsdkError
 from spenders import HUNDREDTH, opened
 
 
-def written(apsw: ModuleType, path: Path, monkeypatch: Any, mode: str, sync: str = "") -> Log:
+def written(apsw, path, monkeypatch, mode, sync=""):
     """What the disk is asked for a session with some charges, marked where each is released."""
     log = Log()
     name = f"recording-{path.parent.name}"
     system = recording(apsw, log, name)
 
-    def connect(self: files.LedgerFile, how: str) -> Connection:
+    def connect(self, how):
         return Connection(apsw, self.path, how, name, exclusive=mode == "wal")
 
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 51, 3) if mode == "wal" else (3, 40, 1))
@@ -29,7 +27,7 @@ def written(apsw: ModuleType, path: Path, monkeypatch: Any, mode: str, sync: str
     if sync:
         journal = files.LedgerFile._journal
 
-        def careless(self: files.LedgerFile, connection: Any, *, fresh: bool) -> None:
+        def careless(self, connection, *, fresh):
             journal(self, connection, fresh=fresh)
             connection.execute(f"PRAGMA synchronous = {sync}")
 
@@ -47,7 +45,7 @@ def written(apsw: ModuleType, path: Path, monkeypatch: Any, mode: str, sync: str
     return log
 
 
-def lost(path: Path, log: Log, each: int) -> tuple[int, int]:
+def lost(path, log, each):
     """How often something is missing that was released, of how many losses of power."""
     rng, missing, count = random.Random(11), 0, 0
     fresh = path.with_name("after")

@@ -15,15 +15,12 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -31,7 +28,7 @@ from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, S
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.errors import LedgerDamaged, LedgerUnavailable, ReleaseFailed
 from dpsdk.mechanisms import Gaussian, Laplace, Projection
-from dpsdk.queries import Conjunction, Count, Marginal, Query, Threshold
+from dpsdk.queries import Conjunction, Count, Marginal, Threshold
 from dpsdk.testing import seeded
 from platforms.conftest import engine
 
@@ -42,7 +39,7 @@ ENVELOPE = {"format": "dpsdk.wire", "version": 1}
 
 
 @pytest.fixture(scope="module")
-def service() -> ModuleType:
+def service():
     for name in ("fastapi", "httpx"):
         engine(name)
     spec = importlib.util.spec_from_file_location("service", SCRIPT)
@@ -54,7 +51,7 @@ def service() -> ModuleType:
     return module
 
 
-def configured(folder: Path, *, patience: float = 30.0, share: str = "0.5", **more: object) -> Path:
+def configured(folder, *, patience=30.0, share="0.5", **more):
     """A configuration of a table with 400 rows, whose budget is an epsilon of 1."""
     rows = ["age,sex", *(f"{17 + k % 60},{'Female' if k % 3 else 'Male'}" for k in range(400))]
     (folder / "table.csv").write_text("\n".join(rows) + "\n")
@@ -78,7 +75,7 @@ def configured(folder: Path, *, patience: float = 30.0, share: str = "0.5", **mo
     return path
 
 
-def body(query: Query[Any], using: object = None) -> dict[str, object]:
+def body(query, using=None):
     """What is sent: one envelope, and the question and mechanism without theirs."""
     chosen = Laplace("0.1") if using is None else using
     parts = {"query": wire.to_json(query), "using": wire.to_json(chosen)}
@@ -89,12 +86,12 @@ def body(query: Query[Any], using: object = None) -> dict[str, object]:
     return {**ENVELOPE, "kind": "service:ask", **inner}
 
 
-def by(name: str, key: str | None = None) -> dict[str, str]:
+def by(name, key=None):
     named = {} if key is None else {"Idempotency-Key": key}
     return {"Authorization": f"Bearer {KEYS[name]}", **named}
 
 
-def served(service: ModuleType, config: Path, *, raised: bool = False) -> Any:
+def served(service, config, *, raised=False):
     """A client of the service in this process."""
     with warnings.catch_warnings():
         # New versions would rather have another library than httpx, and take it as well.
@@ -104,15 +101,15 @@ def served(service: ModuleType, config: Path, *, raised: bool = False) -> Any:
 
 
 @pytest.fixture
-def client(service: ModuleType, tmp_path: Path) -> Iterator[Any]:
+def client(service, tmp_path):
     with served(service, configured(tmp_path)) as client:
         yield client
 
 
-def problem(reply: Any, status: int) -> dict[str, Any]:
+def problem(reply, status):
     assert reply.status_code == status, reply.text
     assert reply.headers["content-type"] == "application/problem+json"
-    told: dict[str, Any] = reply.json()
+    told = reply.json()
     assert told["status"] == status
     assert told["type"].startswith("/problems/")
     assert told["title"]
@@ -123,7 +120,7 @@ def problem(reply: Any, status: int) -> dict[str, Any]:
     return told
 
 
-def spent_of(client: Any, name: str) -> float:
+def spent_of(client, name):
     reply = client.get("/budget", headers=by(name))
     assert reply.status_code == 200
     told = reply.json()
@@ -379,7 +376,7 @@ def test_who_is_not_known_is_told_nothing(client):
 def test_a_body_that_is_too_large_is_not_read_to_its_end(client, service):
     read = []
 
-    def endless() -> Iterator[bytes]:
+    def endless():
         for number in range(1000):
             read.append(number)
             yield b" " * (1 << 14)
@@ -406,7 +403,7 @@ def test_an_answer_that_would_be_too_large_is_refused_before_it_is_charged(
 
 @pytest.mark.parametrize("key", [None, "", " ", "a b", "x" * 201, "ä".encode()])
 def test_a_request_needs_a_key_that_can_be_kept(client, key):
-    headers: dict[str, Any] = by("ana") | ({} if key is None else {"Idempotency-Key": key})
+    headers = by("ana") | ({} if key is None else {"Idempotency-Key": key})
     told = problem(client.post("/answers", headers=headers, json=body(Count())), 400)
     assert told["field"] == "Idempotency-Key"
     assert spent_of(client, "ana") == 0
@@ -435,7 +432,7 @@ def test_a_type_of_problem_can_be_looked_up(client, service):
     ],
 )
 def test_what_was_not_foreseen_tells_nothing(service, tmp_path, monkeypatch, error, status):
-    def failing(*_: object) -> None:
+    def failing(*_):
         raise error
 
     monkeypatch.setattr(service.Service, "quote", failing)
@@ -449,7 +446,7 @@ def test_what_was_not_foreseen_tells_nothing(service, tmp_path, monkeypatch, err
 def test_a_key_without_an_answer_is_tried_again_until_nobody_can_be_at_work(
     service, client, monkeypatch
 ):
-    def full(*_: object) -> None:
+    def full(*_):
         raise LedgerUnavailable("/var/54321.db", "the disk is full")
 
     with monkeypatch.context() as broken:
@@ -489,15 +486,15 @@ def test_a_body_that_does_not_come_to_its_end_is_not_answered(service, client, m
 
     whole = json.dumps(body(Count())).encode()
 
-    def broken(end: Any) -> Any:
-        async def stream(_: Request) -> AsyncIterator[bytes]:
+    def broken(end):
+        async def stream(_):
             yield whole
             await end()
             yield b""
 
         return stream
 
-    async def gone() -> None:
+    async def gone():
         raise ClientDisconnect
 
     monkeypatch.setattr(service, "MOST_SECONDS", 0.01)
@@ -521,11 +518,11 @@ def test_a_ledger_that_others_keep_is_busy_for_now(service, tmp_path):
 def test_more_than_can_wait_are_sent_away_and_nobody_keeps_others_out(service, client, monkeypatch):
     end = threading.Event()
 
-    def slow(*_: object) -> str:
+    def slow(*_):
         assert end.wait(60)
         return "{}"
 
-    def sent(pool: ThreadPoolExecutor, name: str, past: int) -> list[Any]:
+    def sent(pool, name, past):
         waiting = [pool.submit(client.get, "/budget", headers=by(name)) for _ in range(32 + past)]
         while sum(one.done() for one in waiting) < past:
             time.sleep(0.01)
@@ -644,7 +641,7 @@ def test_without_a_library_of_metrics_there_are_none(service, tmp_path, monkeypa
 class Worker:
     """A process of uvicorn, as an operator starts it."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -673,34 +670,33 @@ class Worker:
                 time.sleep(0.05)
         raise TimeoutError
 
-    def ask(self, name: str, key: str, query: Query[Any], epsilon: str) -> Any:
+    def ask(self, name, key, query, epsilon):
         import httpx
 
         sent = body(query, Laplace(epsilon))
         return httpx.post(f"{self.address}/answers", headers=by(name, key), json=sent, timeout=120)
 
-    def get(self, path: str) -> str:
+    def get(self, path):
         import httpx
 
-        text: str = httpx.get(f"{self.address}{path}", headers=by("ana"), timeout=120).text
-        return text
+        return httpx.get(f"{self.address}{path}", headers=by("ana"), timeout=120).text
 
-    def kill(self) -> None:
+    def kill(self):
         self.process.kill()
         self.process.wait()
 
-    def end(self) -> None:
+    def end(self):
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(60) in {0, -signal.SIGTERM}
 
 
 @pytest.fixture
-def workers(service: ModuleType, tmp_path: Path) -> Iterator[Callable[[], Worker]]:
+def workers(service, tmp_path):
     for name in ("uvicorn", "prometheus_client"):
         engine(name)
     config, made = configured(tmp_path), []
 
-    def start() -> Worker:
+    def start():
         made.append(Worker(config))
         return made[-1]
 
@@ -710,7 +706,7 @@ def workers(service: ModuleType, tmp_path: Path) -> Iterator[Callable[[], Worker
             one.kill()
 
 
-def charges_in(folder: Path) -> list[Any]:
+def charges_in(folder):
     ledger = SQLiteLedger(folder / "kept" / "spent.db")
     ledger.verify()
     return list(ledger.dataset("adult").charges())
@@ -725,7 +721,7 @@ def test_two_workers_under_load_charge_exactly_what_fits(workers, tmp_path):
 
     end = time.monotonic() + 120
 
-    def send(worker: Worker, name: str, number: int) -> Any:
+    def send(worker, name, number):
         while True:
             reply = worker.ask(name, f"k{number}", Threshold("age", 20 + number), "0.05")
             if reply.status_code not in {409, 503} or time.monotonic() > end:
@@ -764,7 +760,7 @@ def test_a_worker_that_is_killed_loses_nothing_that_was_sent(workers, tmp_path):
     before = first.ask("ana", "k0", Count(), "0.02")
     assert before.is_success
 
-    def send(number: int) -> Any:
+    def send(number):
         try:
             return first.ask("ana", f"k{number}", Threshold("age", 20 + number), "0.02")
         except httpx.TransportError:

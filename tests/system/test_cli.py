@@ -22,7 +22,7 @@ ROWS = 400
 
 
 @pytest.fixture
-def domain() -> Domain:
+def domain():
     return Domain(
         Integer("age", 0, 9),
         Categorical("size/../shape", ["small, round", "large"]),
@@ -32,7 +32,7 @@ def domain() -> Domain:
 
 
 @pytest.fixture
-def columns() -> dict[str, list[object]]:
+def columns():
     rng = np.random.default_rng(1)
     return {
         "age": rng.integers(0, 10, ROWS).tolist(),
@@ -43,7 +43,7 @@ def columns() -> dict[str, list[object]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, domain: Domain, columns: dict[str, list[object]]) -> Path:
+def folder(tmp_path, domain, columns):
     with (tmp_path / "table.csv").open("w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(columns)
@@ -52,16 +52,16 @@ def folder(tmp_path: Path, domain: Domain, columns: dict[str, list[object]]) -> 
     return tmp_path
 
 
-def release(folder: Path, *options: str) -> int:
+def release(folder, *options):
     given = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
     return main(["release", str(folder / "table.csv"), *given, *options], noise=seeded(7))
 
 
-def summary(folder: Path) -> dict:
+def summary(folder):
     return json.loads((folder / "out" / "release.json").read_text(encoding="utf-8"))
 
 
-def truth(domain: Domain, columns: dict[str, list[object]], names: list[str]) -> np.ndarray:
+def truth(domain, columns, names):
     """Counts made here by hand, with none of the package's own encoding."""
     counts = np.zeros([domain[name].size for name in names])
     places = {

@@ -49,25 +49,25 @@ ELSEWHERE = {"intended_use", "region", "sector", "details"}
 
 
 @pytest.fixture
-def folder(quick_disk: Path) -> Path:
+def folder(quick_disk):
     (quick_disk / "table.csv").write_text("age,member\n" + "1,true\n2,false\n" * 90)
     Domain(Integer("age", 0, 9), Boolean("member")).save(quick_disk / "domain.json")
     return quick_disk
 
 
-def release(folder: Path, *options: str, private: bool = False) -> int:
+def release(folder, *options, private=False):
     given = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
     arguments = ["release", str(folder / "table.csv"), *given, "--epsilon", "1", *options]
     return main(arguments, noise=None if private else seeded(7))
 
 
-def written(folder: Path, text: str | bytes) -> str:
+def written(folder, text):
     path = folder / "about.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)
 
 
-def everything(folder: Path) -> dict:
+def everything(folder):
     paths = sorted(folder.rglob("*"))
     return {path: path.read_bytes() if path.is_file() else None for path in paths}
 

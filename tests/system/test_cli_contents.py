@@ -1,7 +1,6 @@
 """What the command line reads whole: files and pipes of a size that fits, and no devices."""
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,16 +18,16 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(ages, monkeypatch):
     (ages / "key").write_bytes(bytes(range(32)))
     monkeypatch.chdir(ages)
     return ages
 
 
 @pytest.fixture(params=["device", "terminal", "huge"])
-def endless(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[str, Path]]:
+def endless(request, folder):
     """Whatever has no end or is too long; and what it is."""
-    kind: str = request.param
+    kind = request.param
     if kind == "device":
         yield kind, DEVICE
     elif kind == "terminal":
@@ -43,7 +42,7 @@ def endless(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[str,
         yield kind, folder / "huge"
 
 
-def refused(capsys: pytest.CaptureFixture[str], folder: Path, words: list[str]) -> str:
+def refused(capsys, folder, words):
     before = sorted(folder.iterdir())
     assert main(words) == 2
     printed = capsys.readouterr()
@@ -52,7 +51,7 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, words: list[str]) 
     return printed.err
 
 
-def told(option: str, kind: str, path: Path) -> str:
+def told(option, kind, path):
     if kind == "huge":
         return f"dpsdk: {option} must be a file of at most "
     other = "a file on a disk" if option == "--anchor" else "a file or a pipe"
@@ -96,7 +95,7 @@ def test_a_table_whose_first_line_has_no_end_is_refused(folder, capsys):
 
 
 @contextmanager
-def piped(file: Path) -> Iterator[str]:
+def piped(file):
     given, taken = os.pipe()
     os.write(taken, file.read_bytes())
     os.close(taken)

@@ -50,12 +50,12 @@ def test_what_cannot_be_rounded_is_written_whole():
 _TRIED = 80
 
 
-def decimal(number: float) -> Fraction:
+def decimal(number):
     """A number as it is written, which stands for the decimal that it prints as."""
     return Fraction(repr(number))
 
 
-def farthest(step: Step, unit: Fraction, bits: int, steps: int) -> Fraction:
+def farthest(step, unit, bits, steps):
     """How far numbers as they are written are from the truth, of all that are off by so many steps.
 
     Truths are multiples of `unit`, and numbers multiples of its part 2**-bits.
@@ -116,7 +116,7 @@ def test_the_least_budget_is_the_least(tmp_path, relation, counts, delta, beta):
     facts = Facts(DOMAIN, relation, rows, outside=True, row_limit=1000 if hidden else 400)
     unit = Fraction(1, 1 if counts else 400)
 
-    def request(error: Fraction) -> Request:
+    def request(error):
         wanted = Wanted(error, Budget(1000, delta))
         return Request(table=tmp_path, domain=tmp_path, out=tmp_path, budget=wanted, counts=counts,
                        beta=beta)  # fmt: skip
@@ -147,7 +147,7 @@ def test_the_least_budget_may_be_that_of_noise_on_a_coarser_lattice(tmp_path):
     asked = asked_of(request, [("age",)])
     prices = Planner.of(facts, Odometer(Budget(1, "1e-6")))
 
-    def bound(rho: str) -> float:
+    def bound(rho):
         return prices.quote(asked, using=Gaussian(rho=rho)).error(0.1)
 
     assert [bound("0.0622753"), bound("0.0622754"), bound("0.0626")] == [10.5, 10, 10.25]

@@ -4,7 +4,6 @@ import os
 import sqlite3
 from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ DOMAIN = Domain(Integer("age", 0, 9), Integer("size", 0, 3))
 
 
 @pytest.fixture
-def folder(quick_disk) -> Path:
+def folder(quick_disk):
     lines = ["age,size", *(f"{i % 10},{i % 4}" for i in range(50))]
     (quick_disk / "table.csv").write_text("\n".join(lines) + "\n")
     DOMAIN.save(quick_disk / "domain.json")
@@ -29,7 +28,7 @@ def folder(quick_disk) -> Path:
     return quick_disk
 
 
-def release(folder: Path, out: str, *words: str) -> int:
+def release(folder, out, *words):
     return main(
         ["release", str(folder / "table.csv"), "--domain", str(folder / "domain.json"),
          "--out", str(folder / out), *words]
@@ -178,13 +177,13 @@ def test_a_composition_is_shown_in_words(folder, capsys):
         assert raw not in said
 
 
-def held(folder: Path) -> dict[Path, tuple[int, bytes]]:
+def held(folder):
     """All files, and when each was written last."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def foreign(path: Path, *statements: str) -> None:
+def foreign(path, *statements):
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)

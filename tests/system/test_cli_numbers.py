@@ -1,7 +1,5 @@
 """Numbers below nought on the command line, however they are written."""
 
-from pathlib import Path
-
 import pytest
 
 from dpsdk import Binned, Domain, Integer
@@ -28,7 +26,7 @@ BESIDE = {
 
 
 @pytest.fixture
-def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(ages, monkeypatch):
     monkeypatch.chdir(ages)
     return ages
 

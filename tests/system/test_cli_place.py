@@ -17,21 +17,21 @@ TAKEN = "--out must be a directory that no other run writes to, or come with --f
 
 
 @pytest.fixture
-def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(ages, monkeypatch):
     monkeypatch.chdir(ages)
     return ages
 
 
-def release(*options: str, out: str = "out") -> int:
+def release(*options, out="out"):
     given = ["--domain", "domain.json", "--out", out, "--ledger", "l.db", "--name", "n"]
     return main(["release", "table.csv", *given, "--cap", "9", "--epsilon", "1", *options])
 
 
-def charges() -> int:
+def charges():
     return len(SQLiteLedger("l.db").dataset("n").charges())
 
 
-def files(folder: Path) -> set[str]:
+def files(folder):
     return {path.name for path in folder.rglob("*") if "l.db" not in path.name}
 
 

@@ -20,11 +20,11 @@ pytestmark = [
 
 
 @pytest.fixture
-def folder(ages: Path) -> Path:
+def folder(ages):
     return ages
 
 
-def shell(folder: Path, command: str, streams: str) -> tuple[int, str, str]:
+def shell(folder, command, streams):
     """Run a command with its streams as a shell has them."""
     run = f'exec "$0" -m dpsdk {command} {streams}'
     done = subprocess.run(
@@ -60,7 +60,7 @@ def test_a_command_whose_output_is_closed_goes_on(folder, monkeypatch):
 class Full(StringIO):
     """A stream to a disk that is full."""
 
-    def write(self, text: str, /) -> int:
+    def write(self, text, /):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -35,7 +35,7 @@ DESCRIBED = ["csv-metadata.json", "datapackage.json", "metadata.json"]
 
 
 @pytest.fixture
-def folder(quick_disk: Path) -> Path:
+def folder(quick_disk):
     rows = [
         [row % 10, ["=1+1", "large"][row % 2], row % 3 == 0, row % 7 / 3] for row in range(ROWS)
     ]
@@ -45,22 +45,22 @@ def folder(quick_disk: Path) -> Path:
     return quick_disk
 
 
-def release(folder: Path, *options: str, table: str = "table.csv", private: bool = False) -> int:
+def release(folder, *options, table="table.csv", private=False):
     given = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
     noise = None if private else seeded(7)
     return main(["release", str(folder / table), *given, *options], noise=noise)
 
 
-def summary(folder: Path) -> dict:
+def summary(folder):
     return json.loads((folder / "out" / "release.json").read_text(encoding="utf-8"))
 
 
-def lines(path: Path) -> list[list[str]]:
+def lines(path):
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
 
 
-def everything(folder: Path) -> dict:
+def everything(folder):
     paths = sorted(folder.rglob("*"))
     return {path: path.read_bytes() if path.is_file() else None for path in paths}
 
@@ -570,7 +570,7 @@ def test_booleans_are_described_as_they_are_written(folder, kind):
         assert column["datatype"] == {"base": "boolean", "format": "True|False"}
 
 
-def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
+def told(folder, capsys):
     """All that a release tells, but for its values and the digest of them."""
     out, written = folder / "out", summary(folder)
     for table in written["tables"]:
@@ -595,7 +595,7 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
 )
 def test_nothing_beside_the_values_tells_of_rows(folder, capsys, options):
     names, *rows = (folder / "table.csv").read_text().splitlines()
-    worlds: list[object] = []
+    worlds = []
     for kept in (rows, rows[1:], [], [*rows, '99,"=1+1",maybe,x'], rows * 9):
         (folder / "table.csv").write_text("\n".join([names, *kept]) + "\n")
         assert release(folder, *options, "--counts", "--tables", "age,member", "--force") == 0

@@ -14,7 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTENTS = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
 
 
@@ -23,7 +23,7 @@ def test_the_first_program_runs_as_printed(monkeypatch, capsys):
     programs = blocks("python")
     assert len(programs) == 1
     monkeypatch.chdir(ROOT)
-    names: dict[str, object] = {}
+    names = {}
     exec(compile(programs[0], "README.md", "exec"), names)  # noqa: S102
     printed = capsys.readouterr().out
     assert isinstance(names["share"], float)

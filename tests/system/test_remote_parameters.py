@@ -1,6 +1,5 @@
 """What a client far away may ask with: each ends at once, in an answer or a typed error."""
 
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from fractions import Fraction
 from functools import partial
@@ -87,7 +86,7 @@ def figure_3(**given):
     return TextbookConvexPMW(**(wanted | given), problem=problem)
 
 
-MECHANISMS: dict[str, Callable[[object], object]] = {
+MECHANISMS = {
     "laplace": lambda e: Laplace(e),
     "rho": lambda e: Gaussian(rho=e),
     "gaussian": lambda e: Gaussian(epsilon=e, delta="1e-9"),
@@ -175,7 +174,7 @@ for kind in sorted(BUILT_IN, key=lambda kind: kind.__name__):
         MECHANISMS[kind.family] = partial(sample, kind, AGES, "age")
 
 
-def _model(oracle: object, epsilon: object = 1) -> PrivateMinimizer:
+def _model(oracle, epsilon=1):
     return PrivateMinimizer(epsilon=epsilon, delta="1e-9", oracle=oracle)  # type: ignore[arg-type]
 
 
@@ -206,7 +205,7 @@ def test_no_parameter_of_a_mechanism_hangs_or_fails_untyped(name, place):
         text.encode()
 
 
-QUERIES: dict[str, Callable[[object], object]] = {
+QUERIES = {
     "threshold": lambda v: Threshold("age", v),
     "interval": lambda v: Interval("age", v, v),
     "between": lambda v: Count(where={"age": Between(v, v)}),
@@ -313,7 +312,7 @@ def test_a_query_of_another_author_is_on_record_with_a_short_description():
 
 
 LINE = {"features": ["age"], "label": "sex", "over": Ball(1)}
-MODELS: dict[str, Callable[[object], ConvexMinimization]] = {
+MODELS = {
     "radius": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Ball(v)}),
     "low": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Box(v, 1)}),
     "sides": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Box([0, 0], [1, v])}),
@@ -348,7 +347,7 @@ def test_no_parameter_of_a_model_hangs_or_fails_untyped(name):
                 text.encode()
 
 
-MINIMIZERS: dict[str, Callable[[object], PrivateMinimizer]] = {
+MINIMIZERS = {
     "epsilon": lambda v: PrivateMinimizer(epsilon=v),
     "delta": lambda v: PrivateMinimizer(epsilon=1, delta=v),
     "oracle": lambda v: PrivateMinimizer(epsilon=1, oracle=v),
@@ -377,7 +376,7 @@ def test_no_parameter_of_a_minimiser_hangs_or_fails_untyped(name):
             text.encode()
 
 
-PLANS: dict[str, Callable[[Session, object], object]] = {
+PLANS = {
     "alpha": lambda s, v: s.plan(Count(), error=v),
     "alpha of a goal": lambda s, v: s.plan([Goal(Count(), v)]),
     "query of a goal": lambda s, v: s.plan([Goal(v, 0.1), Goal(Count(), 0.1)]),
@@ -410,7 +409,7 @@ def test_no_parameter_of_a_plan_hangs_or_fails_untyped(name, place):
     assert session.spent.charges == 0
 
 
-LOOKS: dict[str, Callable[[object], Look]] = {
+LOOKS = {
     "bits": lambda v: Look([Reference(["sex"], [1, 2])], LaplaceNoise("0.1"), v),
     "a cell": lambda v: Look([Reference(["sex"], [v, 2])], LaplaceNoise("0.1")),
     "a table": lambda v: Look([Reference(["sex"], v)], LaplaceNoise("0.1")),
@@ -433,7 +432,7 @@ def test_no_parameter_of_a_look_hangs_or_fails_untyped(name):
             text.encode()
 
 
-MIXTURES: dict[str, Callable[[object], object]] = {
+MIXTURES = {
     "weights": lambda v: Mixture(DOMAIN, [v, 1], SHARES),
     "shares": lambda v: Mixture(DOMAIN, [1, 1], SHARES | {"sex": [[v, 1], [1, 1]]}),
     "mass": lambda v: Mixture(DOMAIN, [1, 1], SHARES, outside_mass=v),

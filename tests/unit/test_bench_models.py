@@ -1,7 +1,6 @@
 """The benchmarks of models read the tables, and see the rows, as they say."""
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -25,26 +24,26 @@ IONOSPHERE = "".join(
 
 
 @pytest.fixture
-def cases(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def cases(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
     import model_cases
 
     return model_cases
 
 
-def written(folder: Path, text: str) -> Path:
+def written(folder, text):
     path = folder / "table.csv"
     path.write_text(text, "utf-8")
     return path
 
 
-def test_groups_and_bins_have_the_edges_that_are_told(cases: ModuleType) -> None:
+def test_groups_and_bins_have_the_edges_that_are_told(cases):
     assert cases.grouped(np.array([0, 9, 10, 14, 15, 99]), [9, 14]).tolist() == [0, 0, 1, 1, 2, 2]
     numbers = np.array([-5.0, 0.0, 0.49, 0.5, 1.0, 7.0])
     assert cases.evenly(numbers, 0.0, 1.0, 2).tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_tables_are_coded_as_declared(cases: ModuleType, tmp_path: Path) -> None:
+def test_tables_are_coded_as_declared(cases, tmp_path):
     adult = written(tmp_path, ADULT)
     five = cases.adult_five(adult)
     assert five.codes.tolist() == [
@@ -66,7 +65,7 @@ def test_tables_are_coded_as_declared(cases: ModuleType, tmp_path: Path) -> None
     assert readings.codes.tolist() == [[0] * 6 + [1], [2] * 6 + [0], [3] * 6 + [1]]
 
 
-def test_a_table_has_the_axes_in_the_order_of_the_names(cases: ModuleType) -> None:
+def test_a_table_has_the_axes_in_the_order_of_the_names(cases):
     codes = np.array([[0, 1, 2], [1, 1, 0], [1, 0, 2], [1, 1, 0]])
     table = cases.Table.of(["a", "b", "c"], [2, 2, 3], codes)
     found = table.table(("c", "a"))
@@ -76,9 +75,7 @@ def test_a_table_has_the_axes_in_the_order_of_the_names(cases: ModuleType) -> No
 
 
 @pytest.mark.parametrize("name", ["adult_five", "adult_eight", "wine", "ionosphere"])
-def test_vectors_are_those_that_the_library_sees(
-    name: str, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_vectors_are_those_that_the_library_sees(name, cases, tmp_path):
     texts = {"wine": WINE, "ionosphere": IONOSPHERE}
     case = getattr(cases, name)(written(tmp_path, texts.get(name, ADULT)))
     every = [np.arange(40) % size for size in case.sizes]
@@ -97,9 +94,7 @@ def test_vectors_are_those_that_the_library_sees(
         assert np.allclose(hessian, rows.T @ (bends * rows) / len(rows))
 
 
-def test_the_least_loss_is_the_least(
-    cases: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_least_loss_is_the_least(cases, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCH))
     import bench_models
 
@@ -113,9 +108,7 @@ def test_the_least_loss_is_the_least(
     assert np.isclose(problem.excess(problem.constant) + problem.least, 0.5)
 
 
-def test_a_logistic_loss_of_cut_labels_keeps_what_losses_keep(
-    cases: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_logistic_loss_of_cut_labels_keeps_what_losses_keep(cases, monkeypatch):
     del cases
     monkeypatch.syspath_prepend(str(BENCH))
     import bench_many_models

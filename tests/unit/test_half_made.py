@@ -12,8 +12,8 @@ from dpsdk import Budget, Categorical, Count, Domain, Laplace, PrivateData, Sess
 from dpsdk.accounting import PureGuarantee
 
 
-def public_classes() -> set[type]:
-    found: set[type] = set()
+def public_classes():
+    found = set()
     for module in pkgutil.walk_packages(dpsdk.__path__, "dpsdk."):
         if not any(part.startswith("_") for part in module.name.split(".")):
             place = importlib.import_module(module.name)

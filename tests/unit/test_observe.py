@@ -12,7 +12,6 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.observe import (
     Answered,
     Charged,
-    Event,
     LoggingObserver,
     Observers,
     Opened,
@@ -24,7 +23,7 @@ from dpsdk.queries import Count
 from dpsdk.testing import seeded
 
 TENTH = PureGuarantee("0.1")
-EVENTS: list[Event] = [
+EVENTS = [
     Opened("Laplace(epsilon=0.1)", scope="weekly"),
     Charged(7, "Count()", "Laplace(epsilon=0.1)", TENTH, scope="weekly", request_id="a 7"),
     Refused("Count()", "Laplace(epsilon=0.1)", TENTH),
@@ -110,7 +109,7 @@ def test_a_logger_that_fails_keeps_nothing_from_anybody(logger):
 
 
 def test_several_observers_are_told_in_order_whatever_one_of_them_does():
-    told: list[tuple[str, Event]] = []
+    told = []
 
     def angry(event):
         told.append(("angry", event))

@@ -16,22 +16,19 @@ from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
     Budget,
-    Composition,
     EnvelopeComposition,
     MixedComposition,
     PureGuarantee,
     RenyiComposition,
-    State,
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.typing import Floats
 
 Allowed = Callable[[int, int], bool]
 """Whether the filter accepts so many runs of the first and of the second kind."""
 
 
-def game_value(small: float, ratio: int, budget: Budget, allowed: Allowed) -> float:
+def game_value(small, ratio, budget, allowed):
     """The largest δ at the budget's ε over adaptive choices of runs of small and ratio · small."""
     epsilon = float(budget.epsilon)
     firsts = next(n for n in range(1000) if not allowed(n + 1, 0))
@@ -40,14 +37,14 @@ def game_value(small: float, ratio: int, budget: Budget, allowed: Allowed) -> fl
     losses = np.arange(-reach, reach + 1) * small
     stop = np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses, 0.0)))
 
-    def step(value: Floats, size: int) -> Floats:
+    def step(value, size):
         p = 1.0 / (1.0 + math.exp(-size * small))
         up = np.concatenate((value[size:], np.full(size, value[-1])))
         down = np.concatenate((np.full(size, value[0]), value[:-size]))
         return p * up + (1.0 - p) * down
 
     @functools.cache
-    def value(first: int, second: int) -> Floats:
+    def value(first, second):
         best = stop
         if allowed(first + 1, second):
             best = np.maximum(best, step(value(first + 1, second), 1))
@@ -58,7 +55,7 @@ def game_value(small: float, ratio: int, budget: Budget, allowed: Allowed) -> fl
     return float(value(0, 0)[reach])
 
 
-def filter_rule(composition: Composition, budget: Budget, small: str, large: str) -> Allowed:
+def filter_rule(composition, budget, small, large):
     """Acceptance by counts, in the order of runs that leaves most.
 
     Exact for sums. The envelope charges no more where more is left, so that the state with most
@@ -67,10 +64,10 @@ def filter_rule(composition: Composition, budget: Budget, small: str, large: str
     runs = PureGuarantee(small), PureGuarantee(large)
 
     @functools.cache
-    def state(first: int, second: int) -> State | None:
+    def state(first, second):
         if first == second == 0:
             return composition.begin(budget)
-        found: list[State] = []
+        found = []
         for count, run, before in (
             (first, runs[0], (first - 1, second)),
             (second, runs[1], (first, second - 1)),
@@ -84,7 +81,7 @@ def filter_rule(composition: Composition, budget: Budget, small: str, large: str
     return lambda first, second: state(first, second) is not None
 
 
-def exact_delta(epsilon: float, small: float, ratio: int, first: int, second: int) -> float:
+def exact_delta(epsilon, small, ratio, first, second):
     """The exact δ of so many runs of both kinds when all are fixed beforehand."""
     law = np.ones(1)
     for count, size in ((first, 1), (second, ratio)):
@@ -98,7 +95,7 @@ def exact_delta(epsilon: float, small: float, ratio: int, first: int, second: in
     return float(np.sum(law * np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses, 0.0)))))
 
 
-FILTERS: list[Composition] = [
+FILTERS = [
     BasicComposition(),
     AdvancedComposition(),
     ZCDPComposition(),
@@ -120,9 +117,7 @@ FILTERS: list[Composition] = [
         (Budget(3, 1e-2), "0.1", "0.9", 9),
     ],
 )
-def test_no_adaptive_analyst_gets_past_a_filter(
-    composition: Composition, budget: Budget, small: str, large: str, ratio: int
-):
+def test_no_adaptive_analyst_gets_past_a_filter(composition, budget, small, large, ratio):
     allowed = filter_rule(composition, budget, small, large)
     value = game_value(float(small), ratio, budget, allowed)
     if isinstance(composition, BasicComposition):
@@ -132,7 +127,7 @@ def test_no_adaptive_analyst_gets_past_a_filter(
 
 
 @pytest.mark.parametrize("composition", [ZCDPComposition(), EnvelopeComposition()])
-def test_the_game_is_a_real_one(composition: Composition):
+def test_the_game_is_a_real_one(composition):
     budget = Budget(1, 1e-6)
     allowed = filter_rule(composition, budget, "0.02", "0.1")
     assert game_value(0.02, 5, budget, allowed) > 1e-8
@@ -143,7 +138,7 @@ def test_stopping_on_realised_privacy_curves_is_no_filter():
     budget = Budget(3, 1e-6)
 
     @functools.cache
-    def allowed(first: int, second: int) -> bool:
+    def allowed(first, second):
         return exact_delta(3.0, 0.1, 10, first, second) <= 1e-6
 
     assert game_value(0.1, 10, budget, allowed) == pytest.approx(1.479e-6, rel=1e-3)

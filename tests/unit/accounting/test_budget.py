@@ -49,7 +49,7 @@ def test_delta_must_be_in_zero_to_one(delta):
 
 
 @given(positive)
-def test_the_grid_rounds_to_the_named_side_by_less_than_a_step(value: Fraction):
+def test_the_grid_rounds_to_the_named_side_by_less_than_a_step(value):
     for steps in (STEPS, LEAK_STEPS):
         low, high = floor_steps(value, steps), ceil_steps(value, steps)
         assert from_steps(low, steps) <= value <= from_steps(high, steps)
@@ -76,7 +76,7 @@ def test_decimals_and_small_parts_of_one_are_on_the_grid():
         (Fraction(1, 10**400), "1e-400"),
     ],
 )
-def test_figures_are_short_and_never_vanish(value: Fraction, text: str):
+def test_figures_are_short_and_never_vanish(value, text):
     assert as_text(value) == text
 
 

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
@@ -13,16 +12,13 @@ from dpsdk.accounting import (
     ApproximateGuarantee,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     Odometer,
     PureGuarantee,
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.filters.composition import Runs, State
 from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
 from dpsdk.accounting.ledger.books import Refusal, charge_books
@@ -33,7 +29,7 @@ from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 pytestmark = pytest.mark.thorough
 
 BUDGET = Budget(1, 1e-6)
-FILTERS: list[Composition] = [
+FILTERS = [
     BasicComposition(),
     AdvancedComposition(),
     ZCDPComposition("0.1"),
@@ -50,7 +46,7 @@ ADDED = Fraction("1.000000001")
 MANY = 300
 
 
-def any_run(rng: random.Random) -> Guarantee:
+def any_run(rng):
     kind = rng.random()
     if kind < 0.3:
         return PureGuarantee(Fraction(rng.randint(5, 60), 1000))
@@ -61,11 +57,11 @@ def any_run(rng: random.Random) -> Guarantee:
     return ApproximateGuarantee(Fraction(rng.randint(1, 20), 1000), Fraction(1, 10**8))
 
 
-def any_round(rng: random.Random) -> list[Guarantee]:
+def any_round(rng):
     return [any_run(rng) for _ in range(rng.choice([1, 1, 2, 3]))]
 
 
-def tried(odometer: Odometer, runs: Sequence[Guarantee]) -> bool:
+def tried(odometer, runs):
     try:
         odometer.charge_all(runs, "test")
     except (BudgetExceeded, UnsupportedGuarantee):
@@ -73,19 +69,19 @@ def tried(odometer: Odometer, runs: Sequence[Guarantee]) -> bool:
     return True
 
 
-def divided(outer: Odometer, rng: random.Random) -> tuple[int, list[Odometer]]:
+def divided(outer, rng):
     generation = outer.generation()
     outer.divide(generation, 3, moves=rng.random() < 0.5)
-    parts: list[Odometer] = [PartOdometer(outer, f"p{i}", generation, i) for i in range(3)]
+    parts = [PartOdometer(outer, f"p{i}", generation, i) for i in range(3)]
     for _ in range(rng.randint(0, 5)):
         tried(rng.choice(parts), [any_run(rng)])
     return generation, parts
 
 
-def world(composition: Composition, rng: random.Random, reserves: float) -> list[Odometer]:
+def world(composition, rng, reserves):
     """A session, its scopes, scopes within them and perhaps parts of the table, all spent a bit."""
     outer = Odometer(BUDGET, composition)
-    desks: list[Odometer] = [outer]
+    desks = [outer]
     for _ in range(rng.randint(0, 3)):
         tried(outer, [any_run(rng)])
     if rng.random() < 0.4:
@@ -108,7 +104,7 @@ def world(composition: Composition, rng: random.Random, reserves: float) -> list
     return desks
 
 
-def accepted(desk: Odometer, runs: Sequence[Guarantee], most: int) -> int:
+def accepted(desk, runs, most):
     """How often in a row a charge would be accepted, by the decision itself, on books that stay."""
     books, count = desk._ledger.read(), 0
     while count < most:
@@ -119,14 +115,14 @@ def accepted(desk: Odometer, runs: Sequence[Guarantee], most: int) -> int:
     return count
 
 
-def fits(desk: Odometer, run: Guarantee) -> bool:
+def fits(desk, run):
     try:
         return accepted(desk, [run], 1) == 1
     except UnsupportedGuarantee:
         return False
 
 
-def check(desk: Odometer, rng: random.Random) -> int:
+def check(desk, rng):
     asked = 0
     for _ in range(2):
         runs = any_round(rng)
@@ -152,9 +148,7 @@ def check(desk: Odometer, rng: random.Random) -> int:
 @pytest.mark.parametrize("worlds", [3, pytest.param(60, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("reserves", [0.0, 0.7])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_affords_and_remaining_are_what_is_accepted(
-    composition: Composition, reserves: float, worlds: int
-):
+def test_affords_and_remaining_are_what_is_accepted(composition, reserves, worlds):
     rng = random.Random(worlds)
     asked = sum(
         check(desk, rng) for _ in range(worlds) for desk in world(composition, rng, reserves)
@@ -163,7 +157,7 @@ def test_affords_and_remaining_are_what_is_accepted(
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_so_many_are_charged_as_affords_says(composition: Composition):
+def test_so_many_are_charged_as_affords_says(composition):
     rng = random.Random(4)
     charges = 0
     for _ in range(4):
@@ -203,14 +197,14 @@ def test_beside_a_reserve_an_envelope_charges_by_what_is_really_left():
 
 
 @pytest.mark.parametrize(("gap", "rounds"), [("5e-7", 278), ("1.2e-6", 50)])
-def test_a_count_may_serve_all_reserves_again_once_one_of_them_is_spent(gap: str, rounds: int):
+def test_a_count_may_serve_all_reserves_again_once_one_of_them_is_spent(gap, rounds):
     composition = AnyOf((BasicComposition(), EnvelopeComposition()))
     outer = Odometer(BUDGET, composition)
     mine = ScopeOdometer(outer, "mine", "0.5", reserve=True)
     other = ScopeOdometer(outer, "other", "0.2", reserve=True)
     outer.charge(PureGuarantee("0.1"), "test")
 
-    def short(size: Fraction) -> bool:
+    def short(size):
         """Whether the envelope lacks so much for both reserves after a run."""
         after = composition.charge(outer.state, PureGuarantee(size))
         assert after is not None
@@ -256,9 +250,7 @@ def test_a_count_that_cannot_serve_a_reserve_accepts_no_run_of_leaks_alone():
 
 @pytest.mark.parametrize("share", ["0.002", "0.005", "0.01"])
 @pytest.mark.parametrize("composition", [EnvelopeComposition(), default_composition()], ids=str)
-def test_beside_a_small_reserve_the_largest_rho_fits_from_8_lattice_steps_on(
-    composition: Composition, share: str
-):
+def test_beside_a_small_reserve_the_largest_rho_fits_from_8_lattice_steps_on(composition, share):
     outer = Odometer(Budget("0.3", "1e-6"), composition)
     kept = ScopeOdometer(outer, "kept", share, reserve=True)
     rho = outer.remaining.rho
@@ -268,7 +260,7 @@ def test_beside_a_small_reserve_the_largest_rho_fits_from_8_lattice_steps_on(
     assert kept.remaining.kept_epsilon
 
 
-def test_room_on_many_lines_takes_few_looks_at_each(monkeypatch: pytest.MonkeyPatch):
+def test_room_on_many_lines_takes_few_looks_at_each(monkeypatch):
     outer = Odometer(BUDGET, default_composition())
     kept = ScopeOdometer(outer, "kept", "0.2", reserve=True)
     generation, parts = outer.generation(), 12
@@ -281,12 +273,12 @@ def test_room_on_many_lines_takes_few_looks_at_each(monkeypatch: pytest.MonkeyPa
     looks = 0
     charge, rounds = AnyOf.charge, AnyOf.rounds
 
-    def charge_seen(self: AnyOf, state: State, guarantee: Guarantee) -> State | None:
+    def charge_seen(self, state, guarantee):
         nonlocal looks
         looks += 1
         return charge(self, state, guarantee)
 
-    def rounds_seen(self: AnyOf, state: State, runs: Runs) -> int | None:
+    def rounds_seen(self, state, runs):
         nonlocal looks
         looks += 1
         return rounds(self, state, runs)

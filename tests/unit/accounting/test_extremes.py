@@ -14,12 +14,10 @@ from dpsdk.accounting import (
     BasicComposition,
     BoundedRangeGuarantee,
     Budget,
-    Composition,
     Declared,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MixedComposition,
     Odometer,
     PureGuarantee,
@@ -56,7 +54,7 @@ EPSILONS = [
     *("1e100", "1e308"),
 ]
 DELTAS = ["0", "1e-400", "1e-6", "0.5", "0.999999999999999"]
-COMPOSITIONS: list[Composition] = [
+COMPOSITIONS = [
     BasicComposition(),
     AdvancedComposition(),
     ZCDPComposition(),
@@ -67,7 +65,7 @@ COMPOSITIONS: list[Composition] = [
     AnyOf((ZCDPComposition(), EnvelopeComposition())),
     default_composition(),
 ]
-RUNS: list[Guarantee] = [
+RUNS = [
     PureGuarantee("0.01"),
     PureGuarantee("1e-80"),
     PureGuarantee("1e300"),
@@ -80,7 +78,7 @@ RUNS: list[Guarantee] = [
 ]
 
 
-def begun(composition: Composition, epsilon: str, delta: str) -> State | None:
+def begun(composition, epsilon, delta):
     """The state at the beginning; None where the budget, or this composition of it, is refused."""
     with suppress(InvalidArgument):
         return composition.begin(Budget(epsilon, delta))
@@ -104,9 +102,7 @@ BUDGETS = [
 
 
 @pytest.mark.parametrize(("composition", "epsilon", "delta"), BUDGETS)
-def test_every_budget_is_shown_and_filled_or_refused_by_name(
-    composition: Composition, epsilon: str, delta: str
-):
+def test_every_budget_is_shown_and_filled_or_refused_by_name(composition, epsilon, delta):
     state = begun(composition, epsilon, delta)
     if state is None:
         return
@@ -137,7 +133,7 @@ def test_every_budget_is_shown_and_filled_or_refused_by_name(
         assert fits == (composition.capacity(state, run) != 0)
 
 
-def full(state: State) -> State:
+def full(state):
     """The same state with nothing left on any axis."""
     return State(
         state.limit, state.limit, tuple(full(part) if part else None for part in state.parts)
@@ -145,7 +141,7 @@ def full(state: State) -> State:
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda c: type(c).__name__)
-def test_nothing_fits_where_exactly_nothing_is_left(composition: Composition):
+def test_nothing_fits_where_exactly_nothing_is_left(composition):
     state = full(composition.begin(Budget(10**6, 1e-6)))
     for run in RUNS:
         try:
@@ -168,7 +164,7 @@ def test_a_run_that_takes_the_very_last_step_leaves_nothing_to_bounded_range():
 
 
 @pytest.mark.parametrize("epsilon", thinned(EPSILONS, 3))
-def test_every_conversion_answers(epsilon: str):
+def test_every_conversion_answers(epsilon):
     for delta in DELTAS:
         starts = [f(epsilon, delta) for f in (zcdp_start, gdp_start, bun_steinke_start)]
         starts.append(renyi_start(epsilon, delta, 30))
@@ -194,7 +190,7 @@ def test_every_conversion_answers(epsilon: str):
 
 
 @pytest.mark.parametrize("size", EPSILONS)
-def test_every_delta_and_divergence_answers(size: str):
+def test_every_delta_and_divergence_answers(size):
     for epsilon in EPSILONS:
         assert 0.0 <= gdp_delta(size, epsilon) <= 1.0
         assert 0.0 <= zcdp_delta(size, epsilon) <= 1.0
@@ -209,7 +205,7 @@ def test_every_delta_and_divergence_answers(size: str):
 
 
 @pytest.mark.parametrize("mu", [12, 30, 1000, 10**9, 10**50, "1e300"])
-def test_the_delta_of_a_distant_gaussian_is_known_at_once(mu: int | str):
+def test_the_delta_of_a_distant_gaussian_is_known_at_once(mu):
     assert gdp_delta(mu, 1) == pytest.approx(1.0)
     square = Fraction(mu) ** 2
     if square < 10**300:
@@ -233,7 +229,7 @@ def test_the_delta_of_a_distant_gaussian_is_known_at_once(mu: int | str):
         for n in (4, 6, 9)
     ],
 )
-def test_the_epsilon_of_very_many_runs_is_found(composition: Composition, count: int):
+def test_the_epsilon_of_very_many_runs_is_found(composition, count):
     state = begun(composition, "1", "1e-6")
     if state is None:
         return

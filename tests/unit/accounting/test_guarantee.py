@@ -12,7 +12,6 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MixedComposition,
     Odometer,
     PureGuarantee,
@@ -65,7 +64,7 @@ def test_shown_short_with_the_notion_that_it_carries():
         (ApproximateGuarantee(0, "1e-30"), False),
     ],
 )
-def test_free_exactly_where_nothing_is_told(guarantee: Guarantee, free: bool):
+def test_free_exactly_where_nothing_is_told(guarantee, free):
     assert guarantee.free is free
 
 
@@ -88,7 +87,7 @@ def test_free_exactly_where_nothing_is_told(guarantee: Guarantee, free: bool):
         (lambda: BoundedRangeGuarantee("-0.1"), "eta"),
     ],
 )
-def test_bad_parameters_are_named(make, parameter: str):
+def test_bad_parameters_are_named(make, parameter):
     with pytest.raises(InvalidArgument) as caught:
         make()
     assert caught.value.parameter == parameter

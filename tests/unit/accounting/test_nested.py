@@ -9,10 +9,8 @@ from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MemoryLedger,
     Odometer,
     PureGuarantee,
@@ -36,19 +34,14 @@ BUDGET = Budget(1, 1e-6)
 TENTH = PureGuarantee("0.1")
 SMALL = PureGuarantee("0.02")
 WIDE = DiscreteGaussianGuarantee(10_000, 1, 1)
-FILTERS: list[Composition] = [
-    BasicComposition(),
-    ZCDPComposition(),
-    EnvelopeComposition(),
-    default_composition(),
-]
+FILTERS = [BasicComposition(), ZCDPComposition(), EnvelopeComposition(), default_composition()]
 
 
-def basic() -> Odometer:
+def basic():
     return Odometer(Budget(1), BasicComposition())
 
 
-def spend(odometer: Odometer, guarantee: Guarantee) -> int:
+def spend(odometer, guarantee):
     """Charge until refused."""
     for count in range(5_000):
         try:
@@ -102,7 +95,7 @@ def test_a_cap_may_be_a_budget_of_its_own():
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
-def test_scopes_and_parts_count_several_runs_together(composition: Composition):
+def test_scopes_and_parts_count_several_runs_together(composition):
     outer = Odometer(BUDGET, composition)
     outer.charge(TENTH, "before")
     runs = (PureGuarantee("0.004"), PureGuarantee("0.01"))
@@ -159,7 +152,7 @@ def test_scopes_nest():
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
-def test_scopes_cannot_spend_more_than_the_session(composition: Composition):
+def test_scopes_cannot_spend_more_than_the_session(composition):
     alone = spend(Odometer(BUDGET, composition), SMALL)
     outer = Odometer(BUDGET, composition)
     scopes = [ScopeOdometer(outer, str(place), "0.6") for place in range(3)]
@@ -168,7 +161,7 @@ def test_scopes_cannot_spend_more_than_the_session(composition: Composition):
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
-def test_what_is_reserved_is_there_whatever_others_spent(composition: Composition):
+def test_what_is_reserved_is_there_whatever_others_spent(composition):
     outer = Odometer(BUDGET, composition)
     scope = ScopeOdometer(outer, "kept", "0.4", reserve=True)
     promised = scope.affords(SMALL)
@@ -229,7 +222,7 @@ def test_threads_do_not_overspend_a_scope():
     scope = ScopeOdometer(outer, "shared", "0.5", reserve=True)
     tiny = PureGuarantee("0.001")
 
-    def work(place: int) -> int:
+    def work(place):
         done = 0
         for _ in range(300):
             try:
@@ -253,13 +246,13 @@ def test_bad_scopes_are_refused():
         ScopeOdometer(basic(), "copy", 1).__reduce_ex__(2)
 
 
-def parts_of(outer: Odometer, parts: int, *, moves: bool) -> list[PartOdometer]:
+def parts_of(outer, parts, *, moves):
     generation = outer.generation()
     outer.divide(generation, parts, moves=moves)
     return [PartOdometer(outer, f"part {place}", generation, place) for place in range(parts)]
 
 
-def merge(outer: Odometer) -> None:
+def merge(outer):
     """End the open division."""
     division = outer._ledger.read().division
     assert division is not None
@@ -310,14 +303,14 @@ def test_one_part_alone_is_the_whole_session():
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
-def test_what_any_neighbours_see_fits_the_filter_alone(composition: Composition, moves: bool):
+def test_what_any_neighbours_see_fits_the_filter_alone(composition, moves):
     # For neighbours that differ in some parts, only those parts' runs and the session's matter.
     rng = random.Random(7)
     for _ in range(5):
         outer = Odometer(BUDGET, composition)
         parts = parts_of(outer, 3, moves=moves)
         kinds = list(combinations(range(3), 2)) if moves else [(0,), (1,), (2,)]
-        seen: dict[tuple[int, ...], list[Guarantee]] = {kind: [] for kind in kinds}
+        seen = {kind: [] for kind in kinds}
         for _ in range(60):
             guarantee = PureGuarantee(Fraction(rng.randint(1, 200), 1000))
             place = rng.randint(0, 3)

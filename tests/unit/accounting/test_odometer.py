@@ -2,7 +2,6 @@ import copy
 import os
 import pickle
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -18,7 +17,6 @@ from dpsdk.accounting import (
     Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MixedComposition,
     Odometer,
     PureGuarantee,
@@ -38,13 +36,13 @@ TENTH = PureGuarantee(0.1)
 class Hesitant(BasicComposition):
     """Lets another thread run between the check and the change."""
 
-    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+    def charge(self, state, guarantee):
         after = super().charge(state, guarantee)
         time.sleep(0)
         return after
 
 
-def opened(epsilon: float = 1, delta: float = 1e-6) -> Odometer:
+def opened(epsilon=1, delta=1e-6):
     return Odometer(Budget(epsilon, delta), default_composition())
 
 
@@ -155,7 +153,7 @@ def test_it_cannot_be_copied_or_pickled():
             copied(odometer)
 
 
-def test_a_forked_process_cannot_spend(monkeypatch: pytest.MonkeyPatch):
+def test_a_forked_process_cannot_spend(monkeypatch):
     odometer = opened()
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
@@ -169,7 +167,7 @@ def test_sixteen_threads_end_exactly_on_the_budget():
     odometer = Odometer(Budget(1), Hesitant())
     part = PureGuarantee("0.005")
 
-    def spend(_: int) -> int:
+    def spend(_):
         accepted = 0
         for _ in range(100):
             try:
@@ -193,7 +191,7 @@ TestSpending = pytest.mark.thorough(Spending.TestCase)
 # Refusals in words and numbers
 
 
-def refused(odometer: Odometer, *runs: Guarantee) -> BudgetExceeded:
+def refused(odometer, *runs):
     before = odometer.spent
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge_all(runs, "refused")
@@ -241,7 +239,7 @@ def test_a_refusal_by_several_counts_names_each_that_is_open():
 
 
 def test_what_a_refusal_says_would_fit_does_in_the_units_of_the_request():
-    def fits(runs: Sequence[Guarantee | tuple[Guarantee, int]], size: str) -> Odometer:
+    def fits(runs, size):
         odometer = opened()
         odometer.charge(PureGuarantee("0.25"), "before")
         start = time.process_time()
@@ -251,7 +249,7 @@ def test_what_a_refusal_says_would_fit_does_in_the_units_of_the_request():
         assert size in caught.value.why
         return odometer
 
-    def claimed(epsilon: str, delta: str) -> Guarantee:
+    def claimed(epsilon, delta):
         claim = Fraction(epsilon), Fraction(delta)
         return DiscreteGaussianGuarantee(10**8 / (2 * claim_rho(*claim)), 10**8, 10**4, claim)
 

@@ -13,10 +13,8 @@ from dpsdk.accounting import (
     BasicComposition,
     BoundedRangeGuarantee,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     PureGuarantee,
     advanced_epsilon,
     bun_steinke_epsilon,
@@ -35,27 +33,27 @@ Row = dict[str, str]
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows():
     with (Path(__file__).parent / "reference.csv").open(newline="", encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
 
 
-def chosen(method: str, mechanism: str = "") -> list[Row]:
+def chosen(method, mechanism=""):
     found = [r for r in rows() if r["method"] == method and r["mechanism"].startswith(mechanism)]
     assert found
     return found
 
 
-def base_epsilon(row: Row) -> Fraction:
+def base_epsilon(row):
     """The epsilon (or eta) of one run."""
     return Fraction(row["parameters"].split("=")[1].split()[0])
 
 
-def runs(row: Row) -> int:
+def runs(row):
     return int(row["k"])
 
 
-def check(row: Row, epsilon: float, tolerance: float = 1e-7) -> None:
+def check(row, epsilon, tolerance=1e-7):
     assert epsilon == pytest.approx(float(row["epsilon"]), rel=tolerance), row
 
 
@@ -70,7 +68,7 @@ def test_basic_composition():
 @pytest.mark.parametrize(
     ("name", "convert"), [("Bun-Steinke", bun_steinke_epsilon), ("CKS", zcdp_epsilon)]
 )
-def test_concentrated_composition(name: str, convert):
+def test_concentrated_composition(name, convert):
     suffix = f" + {name} conversion"
     for row in chosen("zCDP rho=e0 tanh(e0/2)" + suffix):
         rho = zcdp_rho(PureGuarantee(base_epsilon(row))) * runs(row)
@@ -154,7 +152,7 @@ def test_the_anytime_bound():
         check(row, bound.epsilon(base_epsilon(row) ** 2 / 2 * runs(row)))
 
 
-def admits(composition: Composition, epsilon: float, groups: list[tuple[Guarantee, int]]) -> bool:
+def admits(composition, epsilon, groups):
     state = composition.begin(Budget(epsilon, 1e-6))
     for guarantee, count in groups:
         for _ in range(count):
@@ -181,7 +179,7 @@ def test_the_envelope_filter_on_gaussian_runs():
     for row in chosen(ENVELOPE, "gaussian"):
         # On a lattice fine enough that it behaves as the continuous law of the reference.
         spread = base_epsilon(row) ** 2 * 10**8
-        group: list[tuple[Guarantee, int]]
+
         group = [(DiscreteGaussianGuarantee(spread, 10**8, 10**4), runs(row))]
         epsilon = float(row["epsilon"])
         assert admits(EnvelopeComposition(leak_share=0), epsilon * 1.0001, group), row

@@ -10,13 +10,10 @@ from dpsdk.accounting import (
     ApproximateGuarantee,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     Odometer,
     PureGuarantee,
-    State,
     ZCDPComposition,
     default_composition,
 )
@@ -28,7 +25,7 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 pytestmark = pytest.mark.thorough
 
 BUDGET = Budget(1, 1e-6)
-FILTERS: list[Composition] = [
+FILTERS = [
     BasicComposition(),
     ZCDPComposition(),
     EnvelopeComposition(),
@@ -40,7 +37,7 @@ FILTERS: list[Composition] = [
 TINY = DiscreteGaussianGuarantee(10**5, 1, 1)
 
 
-def any_run(rng: random.Random) -> Guarantee:
+def any_run(rng):
     kind = rng.random()
     if kind < 0.45:
         return PureGuarantee(Fraction(rng.randint(1, 60), 1000))
@@ -51,7 +48,7 @@ def any_run(rng: random.Random) -> Guarantee:
     return ApproximateGuarantee(Fraction(rng.randint(1, 20), 1000), Fraction(1, 10**8))
 
 
-def tried(odometer: Odometer, run: Guarantee) -> bool:
+def tried(odometer, run):
     try:
         odometer.charge(run, "test")
     except (BudgetExceeded, UnsupportedGuarantee):
@@ -59,7 +56,7 @@ def tried(odometer: Odometer, run: Guarantee) -> bool:
     return True
 
 
-def alone(composition: Composition, state: State) -> list[tuple[Composition, State]]:
+def alone(composition, state):
     """The counts of a state, each by itself."""
     if not isinstance(composition, AnyOf):
         return [(composition, state)]
@@ -75,12 +72,12 @@ def alone(composition: Composition, state: State) -> list[tuple[Composition, Sta
 class Promise:
     """All that a reserve could be spent on in every one of its counts, when it was made."""
 
-    def __init__(self, scope: ScopeOdometer) -> None:
+    def __init__(self, scope):
         self.scope = scope
         self.counts = alone(scope.composition, scope.state)
         assert self.counts
 
-    def after(self, run: Guarantee) -> list[tuple[Composition, State]] | None:
+    def after(self, run):
         counts = []
         for composition, state in self.counts:
             try:
@@ -92,7 +89,7 @@ class Promise:
             counts.append((composition, after))
         return counts
 
-    def keep(self, run: Guarantee) -> bool:
+    def keep(self, run):
         """Spend a promised run; whether it was one."""
         counts = self.after(run)
         if counts is None:
@@ -102,7 +99,7 @@ class Promise:
         return True
 
 
-def history(outer: Odometer, rng: random.Random) -> None:
+def history(outer, rng):
     """Some runs, and perhaps a partition that leaves several lines."""
     for _ in range(rng.randint(0, 3)):
         tried(outer, any_run(rng))
@@ -118,16 +115,14 @@ def history(outer: Odometer, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_a_reserve_can_be_spent_in_every_way_that_was_promised(
-    composition: Composition, histories: int
-):
+def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition, histories):
     rng = random.Random(16)
     made = 0
     for _ in range(histories):
         outer = Odometer(BUDGET, composition)
         history(outer, rng)
-        others: list[Odometer] = [outer, ScopeOdometer(outer, "free", "0.9")]
-        promises: list[Promise] = []
+        others = [outer, ScopeOdometer(outer, "free", "0.9")]
+        promises = []
         for _ in range(60):
             move = rng.random()
             if move < 0.08 and len(promises) < 3:
@@ -158,7 +153,7 @@ def test_a_reserve_can_be_spent_in_every_way_that_was_promised(
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_what_a_reserve_shows_is_true(composition: Composition):
+def test_what_a_reserve_shows_is_true(composition):
     rng = random.Random(17)
     checked = 0
     for _ in range(15):

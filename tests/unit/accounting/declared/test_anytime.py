@@ -50,7 +50,7 @@ def test_an_odometer_reads_it_beside_the_filter():
 @pytest.mark.parametrize("around", ["1e-330", "0.1", "1e330"])
 @pytest.mark.parametrize("delta", ["1e-330", "1e-310", "0.01"])
 @pytest.mark.parametrize("rho", ["1e-340", "0.002", "1e300"])
-def test_the_bound_is_rounded_up_for_every_parameter(delta: str, around: str, rho: str):
+def test_the_bound_is_rounded_up_for_every_parameter(delta, around, rho):
     found = Anytime(delta, around).epsilon(rho)
     with mpmath.workdps(60):
         v, g = 2 * mpmath.mpf(rho), 2 * mpmath.mpf(around) / 31
@@ -80,7 +80,7 @@ def test_nothing_is_read_where_no_bound_was_fixed():
         (lambda: Anytime(0.1, 1).epsilon(-1), "rho"),
     ],
 )
-def test_bad_parameters_are_named(call, parameter: str):
+def test_bad_parameters_are_named(call, parameter):
     with pytest.raises(InvalidArgument) as caught:
         call()
     assert caught.value.parameter == parameter

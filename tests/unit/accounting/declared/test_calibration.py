@@ -8,10 +8,8 @@ from dpsdk.accounting import (
     ApproximateGuarantee,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     Odometer,
     PureGuarantee,
     RenyiComposition,
@@ -27,7 +25,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Kernel
 from dpsdk.testing.noise import seeded
 
-ALL: list[Composition] = [
+ALL = [
     BasicComposition(),
     AdvancedComposition(),
     ZCDPComposition(),
@@ -41,9 +39,7 @@ NEARLY = Fraction("1.0001")
 @pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("composition", ALL)
 @pytest.mark.parametrize("count", [1, 7, 200])
-def test_the_largest_epsilon_for_a_count_fits_and_is_nearly_the_largest(
-    composition: Composition, count: int
-):
+def test_the_largest_epsilon_for_a_count_fits_and_is_nearly_the_largest(composition, count):
     state = composition.begin(Budget(3, 1e-6))
     epsilon = max_epsilon_for(composition, state, count)
     assert fits_all(composition, state, [PureGuarantee(epsilon)] * count)
@@ -56,11 +52,11 @@ def test_equal_parts_of_a_plain_budget_are_exact():
 
 
 @pytest.mark.parametrize("composition", ALL)
-def test_a_whole_plan_is_scaled_to_fit(composition: Composition):
+def test_a_whole_plan_is_scaled_to_fit(composition):
     spent = composition.charge(composition.begin(Budget(3, 1e-6)), PureGuarantee("0.1"))
     assert spent is not None
 
-    def given(scale: Fraction) -> list[PureGuarantee]:
+    def given(scale):
         return [PureGuarantee(scale * 9 / 10), *[PureGuarantee(scale / 100)] * 10]
 
     scale = calibrate(composition, spent, given)
@@ -73,7 +69,7 @@ def test_noise_is_calibrated_as_well_as_epsilon():
     composition = ZCDPComposition()
     state = composition.begin(Budget(1, 1e-6))
 
-    def given(scale: Fraction) -> list[DiscreteGaussianGuarantee]:
+    def given(scale):
         return [DiscreteGaussianGuarantee(1 / scale, 1, 1)] * 10
 
     scale = calibrate(composition, state, given)
@@ -96,8 +92,8 @@ def test_bad_counts_are_named():
 
 
 @pytest.mark.parametrize("composition", ALL)
-def test_a_plan_never_costs_more_than_its_total(composition: Composition):
-    def given(scale: Fraction) -> list[PureGuarantee]:
+def test_a_plan_never_costs_more_than_its_total(composition):
+    def given(scale):
         return [PureGuarantee(scale / 2), *[PureGuarantee(scale / 20)] * 10]
 
     for total in (Budget(2, 1e-6), Budget("3.3", 1e-9)):
@@ -108,19 +104,19 @@ def test_a_plan_never_costs_more_than_its_total(composition: Composition):
 
 
 def test_equal_halves_of_a_total_are_exact():
-    def halves(scale: Fraction) -> list[PureGuarantee]:
+    def halves(scale):
         return [PureGuarantee(scale / 2)] * 2
 
     assert calibrate_within(BasicComposition(), Budget("0.3"), halves) == Fraction(3, 10)
 
-    def gaussians(scale: Fraction) -> list[DiscreteGaussianGuarantee]:
+    def gaussians(scale):
         return [DiscreteGaussianGuarantee(3 / (2 * scale), 1, 1)] * 3
 
     assert calibrate_within(BasicComposition(), Fraction(3, 100), gaussians) == Fraction(3, 100)
 
 
 def test_a_total_of_rho_allows_no_leaks():
-    def leaky(scale: Fraction) -> list[Guarantee]:
+    def leaky(scale):
         return [PureGuarantee(scale), ApproximateGuarantee(scale, "1e-9")]
 
     assert calibrate_within(ZCDPComposition(), Fraction(1, 10), leaky) == 0
@@ -132,7 +128,7 @@ def test_the_kernel_calibrates_and_allows_within_its_composition():
     odometer = Odometer(Budget(1, 1e-6), default_composition())
     kernel = Kernel(data, odometer, seeded(1), "test")
 
-    def given(scale: Fraction) -> list[PureGuarantee]:
+    def given(scale):
         return [PureGuarantee(scale / 5)] * 5
 
     scale = kernel.calibrate(given, Budget("0.4"))

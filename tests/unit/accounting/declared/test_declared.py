@@ -17,7 +17,7 @@ from dpsdk.accounting import (
 from dpsdk.errors import InvalidArgument
 
 
-def randomised_response_delta(epsilon: float, each: str, count: int) -> mpmath.mpf:
+def randomised_response_delta(epsilon, each, count):
     """The exact delta at epsilon of this many randomised responses."""
     e0, bound = mpmath.mpf(each), mpmath.mpf(epsilon)
     p = 1 / (1 + mpmath.exp(-e0))
@@ -34,7 +34,7 @@ def randomised_response_delta(epsilon: float, each: str, count: int) -> mpmath.m
     ("each", "count", "delta"),
     [("0.1", 1, 1e-6), ("0.1", 100, 1e-6), ("1", 30, 1e-9), ("0.01", 400, 0.3), ("3", 5, 1e-3)],
 )
-def test_the_optimal_bound_is_exact_and_not_below(each: str, count: int, delta: float):
+def test_the_optimal_bound_is_exact_and_not_below(each, count, delta):
     epsilon = optimal_epsilon(each, count, delta)
     with mpmath.workdps(50):
         assert randomised_response_delta(epsilon, each, count) <= delta
@@ -42,7 +42,7 @@ def test_the_optimal_bound_is_exact_and_not_below(each: str, count: int, delta: 
             assert randomised_response_delta(epsilon * (1 - 1e-7), each, count) > delta
 
 
-def tail_delta(epsilon: float, each: str, count: int) -> mpmath.mpf:
+def tail_delta(epsilon, each, count):
     """The same for many runs, from the smallest loss above epsilon on, to fifteen digits."""
     e0, bound = mpmath.mpf(each), mpmath.mpf(epsilon)
     flips = int(mpmath.ceil((count - bound / e0) / 2)) - 1
@@ -63,7 +63,7 @@ def tail_delta(epsilon: float, each: str, count: int) -> mpmath.mpf:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("each", "count"), [("0.001", 100_000), ("0.0001", 2_000_000)])
-def test_the_optimal_bound_of_many_runs_is_not_below(each: str, count: int):
+def test_the_optimal_bound_of_many_runs_is_not_below(each, count):
     epsilon = optimal_epsilon(each, count, 1e-6)
     with mpmath.workdps(30):
         found = tail_delta(epsilon, each, count)
@@ -120,7 +120,7 @@ def test_the_other_theorems_take_any_delta():
 
 @pytest.mark.parametrize("delta", ["1e-6", "1e-400", 1 - Fraction(1, 10**20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), Fraction(1, 10), Fraction(10**400)])
-def test_a_list_of_any_size_has_figures(epsilon: Fraction, delta: Fraction):
+def test_a_list_of_any_size_has_figures(epsilon, delta):
     runs = declare([PureGuarantee(epsilon)] * 3)
     assert set(runs.bounds(delta)) == {"basic", "zCDP", "heterogeneous", "optimal"}
     assert runs.epsilon(delta) >= 0
@@ -181,7 +181,7 @@ def test_a_plan_is_no_filter():
         (lambda: declare([PureGuarantee(Fraction(1))]).epsilon(0), "delta"),
     ],
 )
-def test_bad_parameters_are_named(call, parameter: str):
+def test_bad_parameters_are_named(call, parameter):
     with pytest.raises(InvalidArgument) as caught:
         call()
     assert caught.value.parameter == parameter

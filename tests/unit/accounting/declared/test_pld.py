@@ -48,9 +48,7 @@ GAUSSIANS = [(1, 0.83411756), (10, 2.9216007), (100, 10.997151), (1000, 49.31927
 
 @installed
 @pytest.mark.parametrize(("epsilon", "count", "step", "expected"), RESPONSES)
-def test_the_reference_figures_of_randomised_response(
-    epsilon: str, count: int, step: str, expected: float
-):
+def test_the_reference_figures_of_randomised_response(epsilon, count, step, expected):
     found = pld_epsilon(declare([PureGuarantee(epsilon)] * count), 1e-6, step=step)
     assert found == pytest.approx(expected, rel=1e-6)
     # Pessimistic: not below what is exact, though in floats.
@@ -59,14 +57,14 @@ def test_the_reference_figures_of_randomised_response(
 
 @installed
 @pytest.mark.parametrize(("count", "expected"), LEAKING)
-def test_the_reference_figures_with_leaks(count: int, expected: float):
+def test_the_reference_figures_with_leaks(count, expected):
     runs = declare([ApproximateGuarantee("0.1", "1e-10")] * count)
     assert pld_epsilon(runs, 1e-6) == pytest.approx(expected, rel=1e-6)
 
 
 @installed
 @pytest.mark.parametrize(("count", "expected"), GAUSSIANS)
-def test_the_reference_figures_of_gaussians(count: int, expected: float):
+def test_the_reference_figures_of_gaussians(count, expected):
     found = pld_epsilon(declare([WIDE] * count), 1e-6)
     assert found == pytest.approx(expected, rel=1e-4)
     assert found >= gdp_epsilon(Fraction(count**0.5) / 5, 1e-6) * (1 - 1e-6)

@@ -16,11 +16,9 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MixedComposition,
     PureGuarantee,
     RenyiComposition,
-    State,
     ZCDPComposition,
     default_composition,
     zcdp_start,
@@ -29,16 +27,11 @@ from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.filters.composition import NEVER_OPEN
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
-ALL: list[Composition] = [
-    BasicComposition(),
-    AdvancedComposition(),
-    ZCDPComposition(),
-    default_composition(),
-]
+ALL = [BasicComposition(), AdvancedComposition(), ZCDPComposition(), default_composition()]
 GAUSSIAN = DiscreteGaussianGuarantee(variance=100, shift_squared=1, shift_max=1)
 
 
-def wide_gaussian(rho: Fraction) -> DiscreteGaussianGuarantee:
+def wide_gaussian(rho):
     """A run of this rho with noise of 8 lattice steps or more, as the kernel makes them."""
     shift = 1
     while shift**2 < 64 * 2 * rho:
@@ -46,7 +39,7 @@ def wide_gaussian(rho: Fraction) -> DiscreteGaussianGuarantee:
     return DiscreteGaussianGuarantee(shift**2 / (2 * rho), shift**2, shift)
 
 
-def run(composition: Composition, state: State, guarantee: Guarantee) -> tuple[int, State]:
+def run(composition, state, guarantee):
     """Charge until refused."""
     for count in range(10_000):
         after = composition.charge(state, guarantee)
@@ -65,7 +58,7 @@ def run(composition: Composition, state: State, guarantee: Guarantee) -> tuple[i
         (Budget(0.5, 1e-6), "0.05", (10, 3, 5, 10)),
     ],
 )
-def test_the_reference_counts_are_admitted(budget: Budget, epsilon: str, admitted: tuple[int, ...]):
+def test_the_reference_counts_are_admitted(budget, epsilon, admitted):
     guarantee = PureGuarantee(epsilon)
     for composition, count in zip(ALL, admitted, strict=True):
         start = composition.begin(budget)
@@ -82,7 +75,7 @@ def test_a_tenth_ten_times_is_one_exactly():
 
 
 @pytest.mark.parametrize("parts", [3, 7, 11, 97])
-def test_equal_parts_fill_the_budget(parts: int):
+def test_equal_parts_fill_the_budget(parts):
     composition = BasicComposition()
     start = composition.begin(Budget(1))
     assert run(composition, start, PureGuarantee(Fraction(1, parts)))[0] == parts
@@ -100,14 +93,14 @@ def test_charges_that_miss_the_grid_are_rounded_up():
 
 
 @pytest.mark.parametrize("composition", ALL)
-def test_refusal_leaves_room_for_a_smaller_request(composition: Composition):
+def test_refusal_leaves_room_for_a_smaller_request(composition):
     start = composition.begin(Budget(1, 1e-6))
     assert composition.charge(start, PureGuarantee(3)) is None
     assert composition.charge(start, PureGuarantee("0.001")) is not None
 
 
 @pytest.mark.parametrize("composition", ALL)
-def test_free_runs_change_nothing_and_have_no_limit(composition: Composition):
+def test_free_runs_change_nothing_and_have_no_limit(composition):
     start = composition.begin(Budget(1, 1e-6))
     claimed = DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))
     for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0), claimed):
@@ -135,9 +128,7 @@ def test_free_runs_pass_where_nothing_else_does():
 @pytest.mark.parametrize(
     "budget", [Budget(1, 1e-6), Budget(20, 0.4), Budget("1e-12", "1e-300"), Budget(10**6, 0.5)]
 )
-def test_the_largest_requests_fit_and_hardly_larger_ones_do_not(
-    composition: Composition, budget: Budget
-):
+def test_the_largest_requests_fit_and_hardly_larger_ones_do_not(composition, budget):
     state = composition.begin(budget)
     additive = isinstance(composition, AdditiveComposition)
     first = composition.charge(state, PureGuarantee(composition.largest_epsilon(state) / 3))
@@ -197,7 +188,7 @@ def test_leaks_spend_only_the_share_kept_for_them():
     ],
     ids=lambda composition: type(composition).__name__,
 )
-def test_without_a_share_for_leaks_a_leaking_run_is_refused_by_that_name(composition: Composition):
+def test_without_a_share_for_leaks_a_leaking_run_is_refused_by_that_name(composition):
     leaking = ApproximateGuarantee("0.001", "1e-12")
     start = composition.begin(Budget(1, 1e-6))
     for ask in (composition.charge, composition.capacity):
@@ -261,7 +252,7 @@ def test_a_run_that_a_member_cannot_price_closes_that_member():
     [BASIC_OR_ENVELOPE, AnyOf((BasicComposition(), ZCDPComposition()))],
     ids=["basic or envelope", "basic or zCDP"],
 )
-def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition: AnyOf):
+def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition):
     state = composition.begin(Budget(1, 1e-6))
     state = composition.charge(state, PureGuarantee("0.5"))
     assert state is not None
@@ -283,7 +274,7 @@ def test_a_run_that_no_member_ever_prices_is_unsupported():
             composition.rounds(state, (PureGuarantee("0.1"), narrow))
 
 
-MIXED: list[tuple[Guarantee, ...]] = [
+MIXED = [
     (PureGuarantee("0.02"), PureGuarantee("0.005")),
     (PureGuarantee("0.005"), PureGuarantee(0), PureGuarantee("0.05")),
     (DiscreteGaussianGuarantee(10**5, 4, 2), PureGuarantee("0.01"), PureGuarantee("0.01")),
@@ -299,28 +290,28 @@ class Plain(Composition):
 
     inner: BasicComposition = field(factory=BasicComposition)
 
-    def begin(self, budget: Budget) -> State:
+    def begin(self, budget):
         return self.inner.begin(budget)
 
-    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+    def charge(self, state, guarantee):
         return self.inner.charge(state, guarantee)
 
-    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+    def capacity(self, state, guarantee):
         return self.inner.capacity(state, guarantee)
 
-    def fraction(self, state: State) -> float:
+    def fraction(self, state):
         return self.inner.fraction(state)
 
-    def leaked(self, state: State) -> Fraction:
+    def leaked(self, state):
         return self.inner.leaked(state)
 
-    def largest_epsilon(self, state: State) -> Fraction:
+    def largest_epsilon(self, state):
         return self.inner.largest_epsilon(state)
 
-    def largest_rho(self, state: State) -> Fraction:
+    def largest_rho(self, state):
         return self.inner.largest_rho(state)
 
-    def describe(self, state: State) -> tuple[str, ...]:
+    def describe(self, state):
         return self.inner.describe(state)
 
 
@@ -338,9 +329,7 @@ class Plain(Composition):
     ],
     ids=str,
 )
-def test_rounds_is_how_often_all_of_several_runs_fit(
-    composition: Composition, runs: tuple[Guarantee, ...]
-):
+def test_rounds_is_how_often_all_of_several_runs_fit(composition, runs):
     # Also from a state in which members are about to be closed.
     for before in ((), (PureGuarantee("0.3"),), (DiscreteGaussianGuarantee(1000, 1, 1),)):
         state = composition.begin(Budget(1, 1e-6))
@@ -364,7 +353,7 @@ def test_rounds_is_how_often_all_of_several_runs_fit(
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)
-def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition: Composition):
+def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition):
     start = composition.begin(Budget(1, 1e-6))
     tiny, number = PureGuarantee("1e-12"), DiscreteGaussianGuarantee(10**22, 1, 1)
     count = composition.rounds(start, [(tiny, 10**9), (number, 10**9)])
@@ -377,7 +366,7 @@ def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composi
 
 
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)
-def test_a_million_rounds_are_counted_without_walking_them(composition: Composition):
+def test_a_million_rounds_are_counted_without_walking_them(composition):
     small = (PureGuarantee("1e-5"), DiscreteGaussianGuarantee(10**10, 1, 1))
     start = composition.begin(Budget(1, 1e-6))
     count = composition.rounds(start, small)
@@ -437,7 +426,7 @@ def test_bad_parameters_are_named():
 def test_interactive_runs_may_interleave_only_where_every_member_says_so():
     class Sequential(BasicComposition):
         @property
-        def concurrent(self) -> bool:
+        def concurrent(self):
             return False
 
     assert all(composition.concurrent for composition in ALL)

@@ -14,7 +14,6 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     PureGuarantee,
     State,
     gdp_start,
@@ -37,11 +36,11 @@ Loss = list[tuple[mpmath.mpf, mpmath.mpf]]
 ENVELOPE = EnvelopeComposition(leak_share=0)
 
 
-def real(value: Fraction) -> mpmath.mpf:
+def real(value):
     return mpf(value.numerator) / value.denominator
 
 
-def gaussian_delta(x: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
+def gaussian_delta(x, v):
     """The hockey-stick divergence at e^x of unit Gaussians, squared shift v, for any real x."""
     if v <= 0:
         return max(mpf(0), 1 - mpmath.exp(x))
@@ -49,21 +48,21 @@ def gaussian_delta(x: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
     return mpmath.ncdf(mu / 2 - x / mu) - mpmath.exp(x) * mpmath.ncdf(-mu / 2 - x / mu)
 
 
-def two_points(t: mpmath.mpf, width: mpmath.mpf) -> Loss:
+def two_points(t, width):
     """The loss that is t or t - width."""
     p = mpmath.expm1(width - t) / mpmath.expm1(width) * mpmath.exp(t)
     return [(t, p), (t - width, 1 - p)]
 
 
-def gaussian_loss(variance: Fraction, shifts: tuple[int, ...]) -> Loss:
+def gaussian_loss(variance, shifts):
     """The loss of discrete Gaussians shifted by these steps, summed over the entries."""
     spread = real(variance)
     reach = int(mpmath.ceil(9 * mpmath.sqrt(spread))) + 1
     masses = {y: mpmath.exp(-mpf(y * y) / (2 * spread)) for y in range(-reach, reach + 1)}
     whole = sum(masses.values())
-    atoms: dict[int, mpmath.mpf] = {0: mpf(1)}
+    atoms = {0: mpf(1)}
     for shift in shifts:
-        grown: dict[int, mpmath.mpf] = {}
+        grown = {}
         for (total, p), (y, mass) in itertools.product(atoms.items(), masses.items()):
             key = total + shift * shift + 2 * shift * y
             grown[key] = grown.get(key, mpf(0)) + p * mass / whole
@@ -71,7 +70,7 @@ def gaussian_loss(variance: Fraction, shifts: tuple[int, ...]) -> Loss:
     return [(mpf(total) / (2 * spread), p) for total, p in atoms.items() if p > mpf("1e-18")]
 
 
-def worst_excess(loss: Loss, v: mpmath.mpf, cost: mpmath.mpf) -> mpmath.mpf:
+def worst_excess(loss, v, cost):
     """How far f ⊗ G(√(v - cost)) rises above G(√v), relative to what the charge pays for."""
     w = v - cost
     worst = mpf("-inf")
@@ -84,7 +83,7 @@ def worst_excess(loss: Loss, v: mpmath.mpf, cost: mpmath.mpf) -> mpmath.mpf:
     return worst
 
 
-def charged(guarantee: Guarantee, v: Fraction) -> tuple[mpmath.mpf, mpmath.mpf] | None:
+def charged(guarantee, v):
     """The v on the grid, and what the filter charges there."""
     state = State((0, 0), (floor_steps(v), 0))
     after = ENVELOPE.charge(state, guarantee)
@@ -95,7 +94,7 @@ def charged(guarantee: Guarantee, v: Fraction) -> tuple[mpmath.mpf, mpmath.mpf] 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.5", "3"])
 @pytest.mark.parametrize("ratio", ["1.6", "1.83", "2.5", "7", "60"])
-def test_charges_of_pure_runs_cover_randomised_response(epsilon: str, ratio: str):
+def test_charges_of_pure_runs_cover_randomised_response(epsilon, ratio):
     size = Fraction(epsilon)
     with mpmath.workdps(60):
         found = charged(PureGuarantee(size), Fraction(ratio) * size**2)
@@ -110,7 +109,7 @@ def test_charges_of_pure_runs_cover_randomised_response(epsilon: str, ratio: str
 @pytest.mark.parametrize(
     ("eta", "ratio"), [("0.1", "0.5"), ("0.1", "1.1"), ("1", "3"), ("4", "40")]
 )
-def test_charges_of_bounded_range_cover_every_split(split: str, eta: str, ratio: str):
+def test_charges_of_bounded_range_cover_every_split(split, eta, ratio):
     size = Fraction(eta)
     with mpmath.workdps(60):
         found = charged(BoundedRangeGuarantee(size), Fraction(ratio) * size**2)
@@ -124,9 +123,7 @@ def test_charges_of_bounded_range_cover_every_split(split: str, eta: str, ratio:
     [("0.5", (1,)), ("1", (1,)), ("1", (1, 1)), ("1", (2,)), ("2", (1, 2)), ("6", (3,))],
 )
 @pytest.mark.parametrize("ratio", ["1.3", "2.1", "6", "30"])
-def test_charges_of_discrete_gaussians_cover_the_lattice(
-    variance: str, shifts: tuple[int, ...], ratio: str
-):
+def test_charges_of_discrete_gaussians_cover_the_lattice(variance, shifts, ratio):
     spread, square = Fraction(variance), sum(shift**2 for shift in shifts)
     guarantee = DiscreteGaussianGuarantee(spread, square, max(shifts))
     with mpmath.workdps(60):
@@ -150,7 +147,7 @@ def test_a_narrow_discrete_gaussian_costs_more_than_a_continuous_one():
 
 @pytest.mark.parametrize("variance", ["0.25", "0.5", "1", "3"])
 @pytest.mark.parametrize("entries", [1, 2])
-def test_the_excess_bounds_the_variance_of_shifted_discrete_gaussians(variance: str, entries: int):
+def test_the_excess_bounds_the_variance_of_shifted_discrete_gaussians(variance, entries):
     spread = Fraction(variance)
     excess = discrete_gaussian_excess(spread, entries)
     assert excess is not None
@@ -165,7 +162,7 @@ def test_the_excess_bounds_the_variance_of_shifted_discrete_gaussians(variance: 
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 2), Fraction(64), Fraction(10**62)])
-def test_every_price_of_a_gaussian_leaves_the_share_that_it_relies_on(variance: Fraction):
+def test_every_price_of_a_gaussian_leaves_the_share_that_it_relies_on(variance):
     prices = _gaussian_prices(DiscreteGaussianGuarantee(variance, 1, 1))
     for share, (cost, floor) in zip(_RESERVES, prices, strict=False):
         assert floor - cost >= share * floor
@@ -188,9 +185,7 @@ def test_too_narrow_a_discrete_gaussian_is_refused():
         (Budget(0.5, 1e-6), "0.05", 5, 4),
     ],
 )
-def test_as_many_runs_fit_as_the_reference_says(
-    budget: Budget, epsilon: str, pure: int, bounded: int
-):
+def test_as_many_runs_fit_as_the_reference_says(budget, epsilon, pure, bounded):
     start = ENVELOPE.begin(budget)
     admitted = ENVELOPE.capacity(start, PureGuarantee(epsilon))
     assert admitted is not None
@@ -209,7 +204,7 @@ def test_as_many_runs_fit_as_the_reference_says(
         ApproximateGuarantee("0.05", "1e-8"),
     ],
 )
-def test_capacity_is_the_number_of_runs_that_follow(guarantee: Guarantee):
+def test_capacity_is_the_number_of_runs_that_follow(guarantee):
     composition = EnvelopeComposition(leak_share="0.1")
     state = composition.begin(Budget(2, 1e-6))
     capacity, count = composition.capacity(state, guarantee), 0
@@ -224,7 +219,7 @@ def test_capacity_is_the_number_of_runs_that_follow(guarantee: Guarantee):
 
 
 @pytest.mark.parametrize("left", ["1.01", "3.3", "40"])
-def test_the_price_of_several_runs_holds_down_to_its_floor(left: str):
+def test_the_price_of_several_runs_holds_down_to_its_floor(left):
     runs = (PureGuarantee("0.2"), DiscreteGaussianGuarantee(20, 1, 1), PureGuarantee("0.1"))
     price = round_price([(run, 1) for run in runs], floor_steps(Fraction(left)))
     assert price is not None
@@ -274,7 +269,7 @@ def test_the_largest_requests_fit():
 
 @pytest.mark.parametrize("left", ["0.2", "3.99", "4", "60", "1e6", "1e15"])
 @pytest.mark.parametrize("variance", [64, 1000, 10**9])
-def test_the_largest_gaussian_takes_what_it_is_said_to_take(left: str, variance: int):
+def test_the_largest_gaussian_takes_what_it_is_said_to_take(left, variance):
     state = State((0, 0), (floor_steps(Fraction(left)), 0))
     rho = ENVELOPE.largest_rho(state)
     squared = int(2 * rho * variance)

@@ -12,21 +12,17 @@ from dpsdk.accounting import (
     ApproximateGuarantee,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
-    Guarantee,
     MixedComposition,
     Odometer,
     PureGuarantee,
     RenyiComposition,
-    State,
     ZCDPComposition,
     default_composition,
     renyi_start,
 )
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
-from dpsdk.typing import Floats
-from mixtures import BUDGET, COMPOSITIONS, MIXTURES, TINY, Mixture, laplace, rounds
+from mixtures import BUDGET, COMPOSITIONS, MIXTURES, TINY, laplace, rounds
 
 pytestmark = pytest.mark.thorough
 
@@ -34,7 +30,7 @@ DEFAULT = (558, 10, 5, 556, 9, 4, 3, 556, 9, 4, 4, 4, 279, 3, 7, 2, 26)
 
 
 @pytest.mark.parametrize(("mixture", "count"), list(zip(MIXTURES, DEFAULT, strict=True)))
-def test_the_default_falls_off_no_cliff(mixture: Mixture, count: int):
+def test_the_default_falls_off_no_cliff(mixture, count):
     assert rounds(COMPOSITIONS["default"], mixture) == count
     for name in ("basic", "advanced", "zCDP", "envelope"):
         other = rounds(COMPOSITIONS[name], mixture) or 0
@@ -42,7 +38,7 @@ def test_the_default_falls_off_no_cliff(mixture: Mixture, count: int):
 
 
 @pytest.mark.parametrize("mixture", MIXTURES, ids=lambda mixture: mixture[0])
-def test_rounds_are_as_many_as_can_be_charged(mixture: Mixture):
+def test_rounds_are_as_many_as_can_be_charged(mixture):
     composition = default_composition()
     odometer = Odometer(BUDGET, composition)
     for run in mixture[1]:
@@ -53,7 +49,7 @@ def test_rounds_are_as_many_as_can_be_charged(mixture: Mixture):
         odometer.charge_all(mixture[2], "does not")
 
 
-def charged(composition: Composition, *runs: Guarantee) -> State:
+def charged(composition, *runs):
     state = composition.begin(BUDGET)
     for run in runs:
         after = composition.charge(state, run)
@@ -74,7 +70,7 @@ def charged(composition: Composition, *runs: Guarantee) -> State:
     ],
     ids=len,
 )
-def test_the_largest_epsilon_can_be_asked_and_no_larger_one(runs: tuple[Guarantee, ...]):
+def test_the_largest_epsilon_can_be_asked_and_no_larger_one(runs):
     composition = default_composition()
     state = charged(composition, *runs)
     size = composition.largest_epsilon(state)
@@ -120,7 +116,7 @@ def test_weights_share_out_the_delta():
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 2, 3), (1, 0), (1, -1), (1, "x")])
-def test_weights_that_share_out_nothing_are_refused(weights: tuple[object, ...]):
+def test_weights_that_share_out_nothing_are_refused(weights):
     with pytest.raises(InvalidArgument) as caught:
         AnyOf((BasicComposition(), ZCDPComposition()), weights=weights)  # type: ignore[arg-type]
     assert caught.value.parameter == "weights"
@@ -176,14 +172,14 @@ VARIANCE = 1 / (2 * UNIT)
 GAUSSIAN = DiscreteGaussianGuarantee(VARIANCE, 1, 1)
 
 
-def gaussian_law() -> Floats:
+def gaussian_law():
     """The probabilities of the losses 1 - 2z of a Gaussian run, z from -60 to 60."""
     points = np.arange(-60, 61)
     weights = np.exp(-(points**2) / (2 * float(VARIANCE)))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
-def best_delta(composition: Composition, budget: Budget, size: int) -> float:
+def best_delta(composition, budget, size):
     """The largest δ at the budget's ε, over adaptive choices, of runs that the filter accepts."""
     law, pure = gaussian_law(), PureGuarantee(size * UNIT)
     reach = 3000
@@ -192,19 +188,19 @@ def best_delta(composition: Composition, budget: Budget, size: int) -> float:
     p = 1.0 / (1.0 + math.exp(-size * float(UNIT)))
 
     @functools.cache
-    def state(first: int, second: int) -> State | None:
+    def state(first, second):
         # Acceptance does not depend on the order where members add up.
         if first == second == 0:
             return composition.begin(budget)
-        before: tuple[int, int] = (first - 1, second)
-        run: Guarantee = pure
+        before = (first - 1, second)
+        run = pure
         if not first:
             before, run = (0, second - 1), GAUSSIAN
         earlier = state(*before)
         return None if earlier is None else composition.charge(earlier, run)
 
     @functools.cache
-    def value(first: int, second: int) -> Floats:
+    def value(first, second):
         best = stop
         if state(first + 1, second) is not None:
             after = value(first + 1, second)
@@ -234,7 +230,7 @@ def best_delta(composition: Composition, budget: Budget, size: int) -> float:
     ids=["mixed", "basic or mixed", "basic, zCDP or mixed"],
 )
 @pytest.mark.parametrize(("delta", "size"), [("1e-2", 24), ("1e-4", 48)])
-def test_no_adaptive_analyst_gets_past_a_mixture(composition: Composition, delta: str, size: int):
+def test_no_adaptive_analyst_gets_past_a_mixture(composition, delta, size):
     budget = Budget(2, delta)
     assert composition.charge(composition.begin(budget), GAUSSIAN) is not None
     value = best_delta(composition, budget, size)
@@ -244,7 +240,7 @@ def test_no_adaptive_analyst_gets_past_a_mixture(composition: Composition, delta
 class Unconverted(RenyiComposition):
     """A filter that is wrong: it forgets what the conversion to (ε, δ) takes."""
 
-    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+    def limits(self, budget):
         return budget.epsilon, Fraction(0)
 
 
@@ -254,7 +250,7 @@ def test_the_game_catches_a_filter_that_is_wrong():
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_runs_may_be_given_with_how_often_they_follow_each_other(name: str):
+def test_runs_may_be_given_with_how_often_they_follow_each_other(name):
     composition = COMPOSITIONS[name]
     state = composition.begin(BUDGET)
     pure, other = PureGuarantee("0.001"), PureGuarantee("0.002")

@@ -18,14 +18,14 @@ from dpsdk.errors import InvalidArgument
 mpf = mpmath.mpf
 
 
-def real(value: Fraction) -> mpmath.mpf:
+def real(value):
     return mpf(value.numerator) / value.denominator
 
 
 @pytest.mark.thorough(quick=14)
 @pytest.mark.parametrize("epsilon", ["1e-20", "0.01", "1", "30", "2000"])
 @pytest.mark.parametrize("order", ["1.0001", "2", "7/3", "1000"])
-def test_the_divergence_of_randomised_response_is_bounded_tightly(epsilon: str, order: str):
+def test_the_divergence_of_randomised_response_is_bounded_tightly(epsilon, order):
     size, a = Fraction(epsilon), Fraction(order)
     with mpmath.workdps(2500):
         e, b = real(size), real(a)
@@ -41,7 +41,7 @@ def test_other_laws_take_the_order_times_rho():
 
 
 @pytest.mark.parametrize("order", ["1.5", "7/3", "40"])
-def test_the_start_is_certified_and_tight(order: str):
+def test_the_start_is_certified_and_tight(order):
     a = Fraction(order)
     start = renyi_start(Fraction(1), Fraction("1e-6"), a)
     with mpmath.workdps(60):
@@ -74,7 +74,7 @@ def test_the_largest_requests_fit_and_hardly_larger_ones_do_not():
 
 
 @pytest.mark.parametrize("order", [1, 0, -2, float("inf")])
-def test_the_order_must_be_above_one(order: float):
+def test_the_order_must_be_above_one(order):
     with pytest.raises(InvalidArgument) as caught:
         RenyiComposition(order)
     assert caught.value.parameter == "order"

@@ -3,7 +3,6 @@
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ KEY = b"a key of thirty-two random bytes"
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[Path]:
+def whole():
     """A ledger of two tables with several checkpoints, and one table that was left alone since."""
     folder = Path(tempfile.mkdtemp(dir=QUICK))
     with pytest.MonkeyPatch.context() as patch:
@@ -35,12 +34,12 @@ def whole() -> Iterator[Path]:
 
 
 @pytest.fixture
-def path(whole, quick_disk, monkeypatch) -> Path:
+def path(whole, quick_disk, monkeypatch):
     monkeypatch.setattr(store, "SPACING", 8)
     return Path(shutil.copy(whole, quick_disk / "spent.db"))
 
 
-def edit(path: Path, *statements: str) -> None:
+def edit(path, *statements):
     connection = sqlite3.connect(path)
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
     known = triggers.fetchall()
@@ -52,7 +51,7 @@ def edit(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def last(path: Path) -> int:
+def last(path):
     with sqlite3.connect(path) as connection:
         ((found,),) = connection.execute("SELECT max(seq) FROM entry")
     connection.close()
@@ -60,7 +59,7 @@ def last(path: Path) -> int:
 
 
 def test_opening_reads_what_came_since_the_last_checkpoint_alone(path, monkeypatch):
-    read: list[int] = []
+    read = []
 
     def noted(key, before, entry):
         read.append(entry.seq)

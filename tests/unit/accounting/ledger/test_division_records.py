@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 TENTH = PureGuarantee("0.1")
 
 
-def written(parts: int, asked: int, moves: bool) -> dict:
+def written(parts, asked, moves):
     ledger = MemoryLedger()
     odometer = Odometer(Budget(1), ledger=ledger)
     generation = odometer.generation()

@@ -1,7 +1,6 @@
 """Partitions in turn, held against one independent filter for each pair of neighbours."""
 
 import random
-from collections.abc import Hashable
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -13,13 +12,10 @@ from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
-    Guarantee,
     Odometer,
     PureGuarantee,
-    State,
     ZCDPComposition,
     default_composition,
 )
@@ -35,7 +31,7 @@ from dpsdk.testing import seeded
 pytestmark = pytest.mark.thorough
 
 BUDGET = Budget(1, 1e-6)
-FILTERS: list[Composition] = [
+FILTERS = [
     EnvelopeComposition(),
     ZCDPComposition(),
     default_composition(),
@@ -47,12 +43,12 @@ PROBES = (PureGuarantee("0.01"), PureGuarantee("0.2"), DiscreteGaussianGuarantee
 class Reference:
     """One filter of its own for every way in which neighbours may differ in the partitions."""
 
-    def __init__(self, composition: Composition) -> None:
+    def __init__(self, composition):
         self.composition = composition
-        self.states: dict[tuple[Hashable, ...], State] = {(): composition.begin(BUDGET)}
-        self.kinds: list[tuple[int, ...]] = []
+        self.states = {(): composition.begin(BUDGET)}
+        self.kinds = []
 
-    def divide(self, parts: int, *, moves: bool) -> None:
+    def divide(self, parts, *, moves):
         pairs = moves and parts > 1
         self.kinds = list(combinations(range(parts), 2 if pairs else 1))
         self.states = {
@@ -60,7 +56,7 @@ class Reference:
             for (place, state), kind in product(self.states.items(), self.kinds)
         }
 
-    def charge(self, run: Guarantee, part: int | None, *, open_: bool) -> bool:
+    def charge(self, run, part, *, open_):
         after = {}
         for place, state in self.states.items():
             if part is not None and open_ and part not in place[-1]:  # type: ignore[operator]
@@ -73,17 +69,17 @@ class Reference:
         self.states = after
         return True
 
-    def rounds(self, run: Guarantee) -> int | None:
+    def rounds(self, run):
         return min(self.composition.rounds(state, (run,)) or 0 for state in self.states.values())
 
 
-def any_run(rng: random.Random) -> Guarantee:
+def any_run(rng):
     if rng.random() < 0.6:
         return PureGuarantee(Fraction(rng.choice([5, 10, 10, 50, 300, 700]), 1000))
     return DiscreteGaussianGuarantee(10 ** rng.randint(3, 6), 1, 1)
 
 
-def taken(odometer: Odometer, run: Guarantee) -> bool:
+def taken(odometer, run):
     try:
         odometer.charge(run, "test")
     except BudgetExceeded:
@@ -232,7 +228,7 @@ def test_lines_that_another_is_further_spent_than_are_dropped():
     composition = default_composition()
     start = Line(composition.begin(BUDGET))
 
-    def after(*runs: Guarantee) -> Line:
+    def after(*runs):
         state = start.state
         for run in runs:
             new = composition.charge(state, run)

@@ -5,26 +5,21 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from dpsdk import Budget
 from dpsdk.accounting import (
     BasicComposition,
-    Books,
     Dataset,
     Decision,
-    Ledger,
     Odometer,
     PureGuarantee,
     SQLiteLedger,
 )
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import turnstile
-from dpsdk.accounting.ledger.store import Work
 from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
@@ -34,16 +29,16 @@ HUNDREDTH = PureGuarantee("0.01")
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
-def opened(ledger: Ledger) -> Odometer:
+def opened(ledger):
     return Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=Dataset("t"))
 
 
 @pytest.fixture
-def path(quick_disk) -> Path:
+def path(quick_disk):
     return quick_disk / "spent.db"
 
 
-def forked(work: Callable[[], object]) -> int:
+def forked(work):
     """A forked process that ends with 0 if the work does."""
     child = os.fork()
     if child == 0:
@@ -56,11 +51,11 @@ def forked(work: Callable[[], object]) -> int:
     return child
 
 
-def ended(child: int) -> int:
+def ended(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def stopped(books: Books) -> Decision:
+def stopped(books):
     os.kill(os.getpid(), signal.SIGSTOP)
     return Decision(books)
 
@@ -98,7 +93,7 @@ def test_making_a_file_waits_no_longer(path, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     holding = files.LedgerFile(path, b"")._turnstile
 
-    def make() -> None:
+    def make():
         with pytest.raises(LedgerUnavailable, match="too long"):
             SQLiteLedger(path)
 
@@ -112,7 +107,7 @@ def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
     opened(SQLiteLedger(path))
     hurried = SQLiteLedger(path, patience=0.05)
 
-    def store() -> None:
+    def store():
         with pytest.raises(LedgerUnavailable, match="too long"):
             hurried.store("a", b"7")
 
@@ -125,7 +120,7 @@ def test_who_is_refused_again_and_again_keeps_no_more_threads_and_files(path):
     opened(SQLiteLedger(path))
     hurried, before = SQLiteLedger(path, patience=0.01), threading.active_count()
 
-    def store() -> None:
+    def store():
         for _ in range(60):
             with pytest.raises(LedgerUnavailable, match="too long"):
                 hurried.store("a", b"7")
@@ -141,7 +136,7 @@ def test_a_turn_is_waited_for_no_longer_than_it_may(path, monkeypatch):
     """Also where the queue was long, and then somebody keeps the turn itself."""
     waits = []
 
-    def wait(file: object, patience: float) -> bool:
+    def wait(file, patience):
         waits.append(patience)
         now[0] += patience / 4
         return True
@@ -171,12 +166,12 @@ def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     opened(ledger)
     begun, end = threading.Event(), threading.Event()
 
-    def work(moment: Work) -> None:
+    def work(moment):
         moment.follow()
         begun.set()
         end.wait(60)
 
-    def spend() -> None:
+    def spend():
         monkeypatch.setattr(files, "_PATIENCE", 0.2)
         assert opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") == 1
 
@@ -198,7 +193,7 @@ def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
     ledger = SQLiteLedger(path)
     begun, end = threading.Event(), threading.Event()
 
-    def work(_: Work) -> None:
+    def work(_):
         begun.set()
         end.wait(60)
 
@@ -252,20 +247,20 @@ def test_a_file_that_another_program_has_marked_is_left_alone(path, mark):
 
 
 @contextmanager
-def fifo(path: Path):
+def fifo(path):
     os.mkfifo(path)
     yield
 
 
 @contextmanager
-def nowhere(path: Path):
+def nowhere(path):
     path.symlink_to(path.with_name("b"))
     path.with_name("b").symlink_to(path)
     yield
 
 
 @contextmanager
-def folder(path: Path):
+def folder(path):
     path.mkdir()
     yield
 
@@ -276,7 +271,7 @@ def test_what_is_no_file_is_refused(path, kind):
         SQLiteLedger(path)
 
 
-def device(path: Path) -> None:
+def device(path):
     path.symlink_to("/dev/tty")
 
 

@@ -2,8 +2,6 @@
 
 import gc
 import sys
-from collections.abc import Callable
-from types import FrameType
 
 import pytest
 
@@ -28,8 +26,8 @@ def impatient(monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 2.0)
 
 
-def places(path, step: int) -> None:
-    def nothing_is_left_behind() -> None:
+def places(path, step):
+    def nothing_is_left_behind():
         # That would keep others waiting, here or in a forked process.
         assert not forks._now.others(0)
         assert not [file for file in turnstile._open if not file.closed]
@@ -38,7 +36,7 @@ def places(path, step: int) -> None:
     assert opened(SQLiteLedger(path)).count > 1
 
 
-def reads(path, step: int) -> None:
+def reads(path, step):
     """A connection that was left open by a reader would keep all who write waiting."""
     odometer = opened(SQLiteLedger(path))
     place, late, reached = 1, 0, True
@@ -71,11 +69,11 @@ def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(quick_disk
     places(quick_disk / "spent.db", 1)
 
 
-def interrupt_call(work: Callable[[], object], place: int) -> KeyboardInterrupt | None:
+def interrupt_call(work, place):
     """Interrupt some work as the call of that number begins, as signals do; those of others too."""
     left = place
 
-    def count(_frame: FrameType, event: str, _value: object) -> None:
+    def count(_frame, event, _value):
         nonlocal left
         left -= event == "call"
         if event == "call" and not left:
@@ -97,10 +95,7 @@ def test_who_holds_an_interrupt_waits_for_nothing_that_it_left(quick_disk, what)
     """As a notebook holds the traceback of the last one, and a `finally` that charges."""
     ledger = SQLiteLedger(quick_disk / "spent.db", patience=0.05)
     odometer = opened(ledger)
-    doing: dict[str, Callable[[], object]] = {
-        "read": lambda: odometer.count,
-        "charge": lambda: odometer.charge(PART, "x"),
-    }
+    doing = {"read": lambda: odometer.count, "charge": lambda: odometer.charge(PART, "x")}
     place = 1
     while (error := interrupt_call(doing[what], place)) is not None:
         gc.disable()  # which would end what only a cycle of the traceback holds

@@ -26,7 +26,7 @@ def test_an_interrupt_leaves_each_request_charged_whole_or_not_at_all_and_no_res
         ledger = MemoryLedger()
         odometer = Odometer(Budget(1), BasicComposition(), ledger=ledger)
 
-        def work(odometer: Odometer = odometer) -> None:
+        def work(odometer=odometer):
             scope = ScopeOdometer(odometer, "kept", "0.5", reserve=True)
             scope.charge(TENTH, "x", request_id="one")
             odometer.charge_all([TENTH] * 2, "y", request_id="two")
@@ -51,7 +51,7 @@ def test_an_interrupt_leaves_each_request_charged_whole_or_not_at_all_and_no_res
     assert place > 300
 
 
-def divided_ledger(moves: bool) -> tuple[MemoryLedger, Odometer]:
+def divided_ledger(moves):
     ledger = MemoryLedger()
     anytime = Anytime("1e-6", around=1)
     odometer = Odometer(Budget(1, "1e-6"), ZCDPComposition(), anytime, ledger=ledger)

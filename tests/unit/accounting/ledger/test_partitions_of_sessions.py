@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,11 @@ OTHERS = PrivateData.from_columns({"sex": ["f"], "town": ["x"]}, DOMAIN, name="o
 
 
 @pytest.fixture
-def path(quick_disk) -> Path:
+def path(quick_disk):
     return quick_disk / "spent.db"
 
 
-def opened(path: Path, data: PrivateData = DATA) -> Session:
+def opened(path, data=DATA):
     return Session(data, Budget(1), ledger=SQLiteLedger(path))
 
 

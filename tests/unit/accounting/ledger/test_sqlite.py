@@ -10,7 +10,6 @@ from collections import Counter
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +25,6 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger.sqlite import network_of
-from dpsdk.accounting.ledger.store import Work
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,
@@ -56,7 +54,7 @@ KEY = b"a key of thirty-two random bytes"
 
 
 @pytest.fixture
-def path(quick_disk) -> Path:
+def path(quick_disk):
     return quick_disk / "spent.db"
 
 
@@ -106,7 +104,7 @@ def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
 def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
     turnstile, order = Turnstile(path), list[str]()
 
-    def work() -> None:
+    def work():
         other.start()
         with path.with_name(f"{path.name}-queue").open("a") as queue:
             while True:  # until the other has its place in the queue
@@ -135,9 +133,9 @@ def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
 
 def test_threads_take_turns_with_other_threads_and_other_objects(path):
     odometers = [opened(SQLiteLedger(path)) for _ in range(3)]
-    done: list[int] = []
+    done = []
 
-    def work(odometer: Odometer) -> None:
+    def work(odometer):
         done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(20))
 
     threads = [threading.Thread(target=work, args=(one,)) for one in odometers]
@@ -178,7 +176,7 @@ def test_a_decision_asks_its_ledger_for_nothing(path):
     ledger = SQLiteLedger(path)
     opened(ledger)
 
-    def decide(books: Books) -> Decision:
+    def decide(books):
         with pytest.raises(Reentered):
             ledger.transact(Decision)
         with pytest.raises(Reentered):
@@ -212,13 +210,13 @@ def test_it_cannot_be_copied_and_shows_no_key(path):
 # What the system refuses
 
 
-def refused(code: int):
+def refused(code):
     error = sqlite3.OperationalError("as SQLite says it")
     error.sqlite_errorcode = code
     return error
 
 
-def reopen(ledger: SQLiteLedger) -> None:
+def reopen(ledger):
     """Have the next piece of work open the file again."""
     ledger._store.close_idle()
 
@@ -285,7 +283,7 @@ def test_errors_of_the_system_are_typed(path, monkeypatch):
         SQLiteLedger(path.parent)
 
 
-def throw(error: Exception):
+def throw(error):
     raise error
 
 
@@ -354,7 +352,7 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
     ledger = SQLiteLedger(tmp_path / "spent.db")
     opened(ledger).charge(HUNDREDTH, "x")
 
-    def pragma(name: str) -> Any:
+    def pragma(name):
         ask = f"PRAGMA {name}"
         return ledger._store.read(lambda work: work._connection.execute(ask).fetchone())
 
@@ -370,13 +368,13 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
 # What was edited, damaged or put back
 
 
-def spent(path: Path, **given) -> SQLiteLedger:
+def spent(path, **given):
     ledger = SQLiteLedger(path, **given)
     spend(ledger)
     return ledger
 
 
-def edit(path: Path, *statements: str) -> None:
+def edit(path, *statements):
     connection = sqlite3.connect(path)
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
     known = triggers.fetchall()
@@ -390,7 +388,7 @@ def edit(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def for_both(path: Path) -> None:
+def for_both(path):
     for name in ("one", "two"):
         opened(SQLiteLedger(path, key=KEY), name).charge(HUNDREDTH, "x")
 
@@ -482,7 +480,7 @@ def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):
     class Failing(FileAnchor):
         fails = False
 
-        def put(self, seq: int, code: bytes) -> None:
+        def put(self, seq, code):
             if self.fails:
                 raise OSError(28, "No space left on device")
             super().put(seq, code)
@@ -503,7 +501,7 @@ def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):
         odometer.charge(HUNDREDTH, "z")
 
 
-def flips(path: Path, places: int) -> Counter[str]:
+def flips(path, places):
     """What becomes of single flipped bits anywhere in the file."""
     spent(path, key=KEY)
     whole, found, rng = path.read_bytes(), Counter[str](), random.Random(7)
@@ -575,7 +573,7 @@ def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_o
     ledger = SQLiteLedger(path)
     odometer = opened(ledger)
 
-    def read(work: Work) -> None:
+    def read(work):
         other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
         other.start()
         other.join()

@@ -7,7 +7,6 @@ import gzip
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,13 +27,13 @@ KEYS = {"sessions": KEY, "partitions": None, "long": KEY}
 HUNDREDTH = PureGuarantee("0.01")
 
 
-def facts(name: str) -> dict:
+def facts(name):
     return json.loads(gzip.decompress((GOLDEN / f"{name}.json.gz").read_bytes()))
 
 
 @pytest.fixture
-def restore(quick_disk) -> Callable[[str], Path]:
-    def made(name: str) -> Path:
+def restore(quick_disk):
+    def made(name):
         path = quick_disk / f"{name}.db"
         path.write_bytes(gzip.decompress((GOLDEN / f"{name}.db.gz").read_bytes()))
         return path
@@ -42,7 +41,7 @@ def restore(quick_disk) -> Callable[[str], Path]:
     return made
 
 
-def version_of(path: Path) -> int:
+def version_of(path):
     connection = sqlite3.connect(path)
     ((version,),) = connection.execute("PRAGMA user_version")
     connection.close()
@@ -171,7 +170,7 @@ def test_what_was_edited_is_not_upgraded(restore, statement):
 def test_an_upgrade_that_fails_leaves_the_older_ledger(restore, monkeypatch, step):
     path = restore("partitions")
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise LedgerUnavailable("x", "it broke")
 
     with monkeypatch.context() as patch:

@@ -1,12 +1,11 @@
 """Who spent it, for what request, and when: written with each charge, and decided by in nothing."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import pytest
 
-from dpsdk.accounting import Budget, Charge, Ledger, MemoryLedger, Odometer, PureGuarantee
+from dpsdk.accounting import Budget, Charge, MemoryLedger, Odometer, PureGuarantee
 from dpsdk.accounting.ledger.base import ledger_of
 from dpsdk.accounting.ledger.charge import charge_of, written
 from dpsdk.accounting.ledger.sqlite import SQLiteLedger
@@ -20,25 +19,25 @@ NOON = datetime(2026, 3, 1, 12, 0, 0, 250, tzinfo=UTC)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, quick_disk) -> Ledger:
+def ledger(request, quick_disk):
     if request.param == "memory":
         return MemoryLedger()
     return SQLiteLedger(quick_disk / "spent.db")
 
 
-def charges(ledger: Ledger) -> tuple[Charge, ...]:
+def charges(ledger):
     return tuple(ledger_of(ledger, "").charges())
 
 
-def opened(ledger: Ledger, *says: object) -> Odometer:
-    def saying() -> Iterator[object]:
+def opened(ledger, *says):
+    def saying():
         yield from says
         while True:
             yield says[-1]
 
     said = saying()
 
-    def clock() -> datetime | None:
+    def clock():
         now = next(said)
         if isinstance(now, Exception):
             raise now
@@ -127,7 +126,7 @@ def test_charges_of_ledgers_that_did_not_say_are_still_read():
 def test_a_file_that_did_not_say_goes_on(quick_disk, monkeypatch):
     path = quick_disk / "spent.db"
 
-    def first_form(charge: Charge) -> dict[str, object]:
+    def first_form(charge):
         return {**FIRST, "number": str(charge.number), "request_id": charge.request_id}
 
     with monkeypatch.context() as patch:

@@ -22,7 +22,7 @@ from dpsdk.mechanisms import Gaussian
 PAIRS = [("1", "1e-6"), ("0.1", "1e-8"), ("3", "1e-3"), ("10", "1e-6"), ("0.01", "0.1")]
 
 
-def exact_delta(variance: Fraction, shift: int, epsilon: Fraction) -> mpmath.mpf:
+def exact_delta(variance, shift, epsilon):
     """The δ at ε of discrete Gaussian noise whose answer moves by so many steps."""
     with mpmath.workdps(40):
         size = mpmath.mpf(variance.numerator) / variance.denominator
@@ -41,7 +41,7 @@ def exact_delta(variance: Fraction, shift: int, epsilon: Fraction) -> mpmath.mpf
 @pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
 @pytest.mark.parametrize("wider", [1, 3])
-def test_the_largest_rho_of_a_claim_keeps_it(epsilon: str, delta: str, wider: int):
+def test_the_largest_rho_of_a_claim_keeps_it(epsilon, delta, wider):
     size, chance = Fraction(epsilon), Fraction(delta)
     rho = claim_rho(size, chance)
     shift = 1
@@ -77,7 +77,7 @@ def test_narrow_noise_does_not_have_what_wide_noise_has():
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
-def test_a_session_by_default_admits_one_gaussian_of_its_budget(epsilon: str, delta: str):
+def test_a_session_by_default_admits_one_gaussian_of_its_budget(epsilon, delta):
     noise = Gaussian(epsilon=epsilon, delta=delta).noise
     shift = math.isqrt(math.ceil(128 * noise.rho)) + 1
     run = DiscreteGaussianGuarantee(shift**2 / (2 * noise.rho), shift**2, shift, noise.claim)

@@ -24,22 +24,22 @@ EXTREMES = [
 ]
 
 
-def real(value: Fraction) -> mpmath.mpf:
+def real(value):
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-def log_delta_at(rho: mpmath.mpf, epsilon: mpmath.mpf, order: mpmath.mpf) -> mpmath.mpf:
+def log_delta_at(rho, epsilon, order):
     excess = order - 1
     return (
         excess * (order * rho - epsilon) + order * mpmath.log(excess / order) - mpmath.log(excess)
     )
 
 
-def best_log_delta(rho: Fraction, epsilon: Fraction) -> mpmath.mpf:
+def best_log_delta(rho, epsilon):
     """The smallest certified ln(delta), by a search of its own."""
     rho_, epsilon_ = real(rho), real(epsilon)
 
-    def value(u: mpmath.mpf) -> mpmath.mpf:
+    def value(u):
         return log_delta_at(rho_, epsilon_, 1 + mpmath.e**u)
 
     best = min((mpmath.mpf(u) / 4 for u in range(-120, 480)), key=value)
@@ -55,7 +55,7 @@ def best_log_delta(rho: Fraction, epsilon: Fraction) -> mpmath.mpf:
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("epsilon", "delta"), thinned(EXTREMES, 2))
-def test_the_start_is_certified_and_nearly_the_largest(epsilon: Fraction, delta: Fraction):
+def test_the_start_is_certified_and_nearly_the_largest(epsilon, delta):
     with mpmath.workdps(80):
         rho = zcdp_start(epsilon, delta)
         assert rho > 0
@@ -65,7 +65,7 @@ def test_the_start_is_certified_and_nearly_the_largest(epsilon: Fraction, delta:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
-def test_the_closed_start_is_rounded_down_and_tight(epsilon: Fraction, delta: Fraction):
+def test_the_closed_start_is_rounded_down_and_tight(epsilon, delta):
     with mpmath.workdps(400):
         rho = real(bun_steinke_start(epsilon, delta))
         spent = rho + 2 * mpmath.sqrt(rho * mpmath.log(1 / real(delta)))
@@ -75,7 +75,7 @@ def test_the_closed_start_is_rounded_down_and_tight(epsilon: Fraction, delta: Fr
 
 @given(st.floats(1e-9, 1e5), st.floats(1e-200, 0.9))
 @settings(max_examples=40, deadline=None)
-def test_epsilon_delta_and_start_are_inverse_within_rounding(rho: float, delta: float):
+def test_epsilon_delta_and_start_are_inverse_within_rounding(rho, delta):
     epsilon = zcdp_epsilon(rho, delta)
     back = zcdp_start(Fraction(epsilon), Fraction(delta))
     assert math.isclose(float(back), rho, rel_tol=1e-6) or epsilon == 0.0
@@ -132,7 +132,7 @@ def test_a_claim_for_a_gaussian_run_is_the_conversion():
         (lambda: bun_steinke_epsilon(1, 1), "delta"),
     ],
 )
-def test_bad_parameters_are_named(call, parameter: str):
+def test_bad_parameters_are_named(call, parameter):
     with pytest.raises(InvalidArgument) as caught:
         call()
     assert caught.value.parameter == parameter

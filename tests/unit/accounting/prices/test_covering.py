@@ -13,14 +13,11 @@ from dpsdk.accounting import (
     BasicComposition,
     BoundedRangeGuarantee,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     PureGuarantee,
     RenyiComposition,
-    State,
     ZCDPComposition,
 )
 from dpsdk.accounting.filters.composition import NEVER_OPEN
@@ -28,7 +25,7 @@ from dpsdk.accounting.prices.covering import cover_of, covers
 from dpsdk.errors import UnsupportedGuarantee
 
 BUDGET = Budget(3, "1e-4")
-FILTERS: list[Composition] = [
+FILTERS = [
     BasicComposition(),
     AdvancedComposition("0.5"),
     ZCDPComposition("0.5"),
@@ -36,7 +33,7 @@ FILTERS: list[Composition] = [
     RenyiComposition(20, "0.5"),
     AnyOf((BasicComposition(), EnvelopeComposition("0.5"))),
 ]
-RUNS: list[Guarantee] = [
+RUNS = [
     *(PureGuarantee(epsilon) for epsilon in ("0", "0.01", "0.1", "0.5", "1")),
     *(
         ApproximateGuarantee(epsilon, delta)
@@ -62,7 +59,7 @@ PAIRS = [
 ]
 
 
-def states(composition: Composition) -> list[State]:
+def states(composition):
     """States from fresh to nearly spent."""
     rng = random.Random(4)
     found = [composition.begin(BUDGET)]
@@ -75,7 +72,7 @@ def states(composition: Composition) -> list[State]:
     return found
 
 
-def further(one: State, other: State) -> bool:
+def further(one, other):
     """Whether a state is at least as far spent as another, in every count."""
     if any(a < b for a, b in zip(one.spent, other.spent, strict=True)):
         return False

@@ -12,7 +12,7 @@ from dpsdk.errors import InvalidArgument
 mpf = mpmath.mpf
 
 
-def exact_delta(epsilon: Fraction, mu: mpmath.mpf) -> mpmath.mpf:
+def exact_delta(epsilon, mu):
     bound = mpf(epsilon.numerator) / epsilon.denominator
     return mpmath.ncdf(mu / 2 - bound / mu) - mpmath.exp(bound) * mpmath.ncdf(-mu / 2 - bound / mu)
 
@@ -20,7 +20,7 @@ def exact_delta(epsilon: Fraction, mu: mpmath.mpf) -> mpmath.mpf:
 @pytest.mark.parametrize(
     "t", ["-20", "-0.3", "0", "1e-20", "3", "11.99", "12", "12.01", "40", "900"]
 )
-def test_mills_ratio_is_enclosed_to_many_digits(t: str):
+def test_mills_ratio_is_enclosed_to_many_digits(t):
     low, high = mills(Decimal(t))
     with mpmath.workdps(150):
         exact = mpmath.ncdf(-mpf(t)) / mpmath.npdf(mpf(t))
@@ -31,7 +31,7 @@ def test_mills_ratio_is_enclosed_to_many_digits(t: str):
 @pytest.mark.thorough(quick=4)
 @pytest.mark.parametrize("epsilon", ["1e-12", "1e-3", "1", "30", "1e6"])
 @pytest.mark.parametrize("delta", ["1e-300", "1e-30", "1e-6", "0.5"])
-def test_the_start_is_certified_and_nearly_the_largest(epsilon: str, delta: str):
+def test_the_start_is_certified_and_nearly_the_largest(epsilon, delta):
     bound, goal = Fraction(epsilon), Fraction(delta)
     square = gdp_start(bound, goal)
     assert square >= 2 * zcdp_start(bound, goal) > 0
@@ -44,10 +44,10 @@ def test_the_start_is_certified_and_nearly_the_largest(epsilon: str, delta: str)
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2, 7)])
 def test_the_start_is_certified_at_no_more_than_epsilon(epsilon, monkeypatch):
-    asked: list[Decimal] = []
+    asked = []
     bound = gdp._delta_up
 
-    def seen(target: Decimal, mu: Decimal) -> tuple[Decimal, Decimal]:
+    def seen(target, mu):
         asked.append(target)
         return bound(target, mu)
 
@@ -73,7 +73,7 @@ def test_figures_are_upper_bounds_and_tight():
 
 
 @pytest.mark.parametrize("epsilon", ["1e-30", "1e-3", "0.1", "1", "20", "500", "700"])
-def test_the_corner_of_randomised_response_is_covered(epsilon: str):
+def test_the_corner_of_randomised_response_is_covered(epsilon):
     square = randomised_response_mu_squared(Fraction(epsilon))
     with mpmath.workdps(700):
         half = mpmath.sqrt(mpf(square.numerator) / square.denominator) / 2
@@ -92,7 +92,7 @@ def test_the_corner_of_randomised_response_is_covered(epsilon: str):
         (lambda: gdp_epsilon(1, 0), "delta"),
     ],
 )
-def test_bad_parameters_are_named(call, parameter: str):
+def test_bad_parameters_are_named(call, parameter):
     with pytest.raises(InvalidArgument) as caught:
         call()
     assert caught.value.parameter == parameter

@@ -23,12 +23,12 @@ SIZES = [
 ]
 
 
-def real(value: Fraction) -> mpmath.mpf:
+def real(value):
     return mpmath.mpf(value.numerator) / value.denominator
 
 
 @pytest.mark.parametrize("epsilon", SIZES)
-def test_the_rho_of_pure_runs_is_an_upper_bound_and_tight(epsilon: Fraction):
+def test_the_rho_of_pure_runs_is_an_upper_bound_and_tight(epsilon):
     # The bound of a tiny ε is exact to some 2000 digits.
     with mpmath.workdps(2500):
         exact = real(epsilon) * mpmath.tanh(real(epsilon) / 2)
@@ -39,7 +39,7 @@ def test_the_rho_of_pure_runs_is_an_upper_bound_and_tight(epsilon: Fraction):
 
 
 @pytest.mark.parametrize("eta", SIZES)
-def test_the_rho_of_bounded_range_is_an_upper_bound_and_tight(eta: Fraction):
+def test_the_rho_of_bounded_range_is_an_upper_bound_and_tight(eta):
     with mpmath.workdps(200):
         x = real(eta) / mpmath.expm1(real(eta))
         exact = x - 1 - mpmath.log(x)
@@ -49,10 +49,10 @@ def test_the_rho_of_bounded_range_is_an_upper_bound_and_tight(eta: Fraction):
             assert bound <= exact * (1 + mpmath.mpf("1e-15"))
 
 
-def worst_divergence(eta: Fraction, order: str) -> mpmath.mpf:
+def worst_divergence(eta, order):
     """The largest divergence of two-point losses t and t - eta, over all t."""
 
-    def moment(t: mpmath.mpf) -> mpmath.mpf:
+    def moment(t):
         up = (mpmath.exp(width) - mpmath.exp(t)) * mpmath.exp((a - 1) * t)
         down = (mpmath.exp(t) - 1) * mpmath.exp((a - 1) * (t - width))
         return mpmath.log((up + down) / mpmath.expm1(width)) / (a - 1)
@@ -63,7 +63,7 @@ def worst_divergence(eta: Fraction, order: str) -> mpmath.mpf:
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("eta", ["0.3", "2", "4.7", "4.71", "7", "20"])
-def test_the_rho_of_bounded_range_covers_every_order(eta: str):
+def test_the_rho_of_bounded_range_covers_every_order(eta):
     size = Fraction(eta)
     with mpmath.workdps(40):
         for order in ("1.001", "1.2", "2", "5", "40"):
@@ -99,10 +99,10 @@ def test_free_runs_cost_nothing():
 def test_a_guarantee_without_a_theorem_is_refused():
     class Unknown(Guarantee):
         @property
-        def free(self) -> bool:
+        def free(self):
             return False
 
-        def __str__(self) -> str:
+        def __str__(self):
             return "a stranger"
 
     with pytest.raises(UnsupportedGuarantee) as caught:

@@ -14,7 +14,6 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "platform_day.py"
 def test_a_platforms_day_adds_up(tmp_path):
     engine("polars")
     spec = importlib.util.spec_from_file_location("platform_day", SCRIPT)
-    assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)

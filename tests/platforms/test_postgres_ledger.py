@@ -893,7 +893,6 @@ def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
 
     shares(make, 3, 30)
     found = FileAnchor(tmp_path / "anchor").get()
-    assert found is not None
     assert found[0] == make().verify()
 
 
@@ -984,7 +983,6 @@ def test_what_an_older_version_wrote_is_found_as_it_was(place, tmp_path, name, k
     entries = known["entries"] + len(known["tables"])
     assert ledger.verify() == place.ledger(key=key).verify() == entries
     binding = ledger.dataset(next(iter(known["tables"]))).read().binding
-    assert binding is not None
     odometer = Odometer(binding.budget, ledger=place.ledger(key=key), dataset=binding.dataset)
     before = odometer.count
     odometer.charge(HUNDREDTH, "x")

@@ -43,7 +43,6 @@ def service():
     for name in ("fastapi", "httpx"):
         engine(name)
     spec = importlib.util.spec_from_file_location("service", SCRIPT)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["service"] = module  # where annotations are looked up

@@ -115,7 +115,6 @@ def test_every_budget_is_shown_and_filled_or_refused_by_name(composition, epsilo
     size = composition.largest_epsilon(state)
     assert size > 0
     after = composition.charge(state, PureGuarantee(size))
-    assert after is not None
     assert 0.0 <= composition.fraction(after) <= 1.0
     assert composition.largest_epsilon(after) < size
     assert composition.charge(state, PureGuarantee(size * Fraction("1.02"))) is None
@@ -157,7 +156,6 @@ def test_a_run_that_takes_the_very_last_step_leaves_nothing_to_bounded_range():
     composition = EnvelopeComposition()
     state = composition.begin(Budget("1e4", 1e-6))
     last = composition.charge(state, PureGuarantee(from_steps(state.limit[0]) / 8))
-    assert last is not None
     assert last.spent == last.limit
     assert composition.charge(last, BoundedRangeGuarantee(10**6)) is None
     assert composition.capacity(last, BoundedRangeGuarantee("1e-9")) == 0
@@ -235,5 +233,4 @@ def test_the_epsilon_of_very_many_runs_is_found(composition, count):
         return
     epsilon = max_epsilon_for(composition, state, count)
     capacity = composition.capacity(state, PureGuarantee(epsilon))
-    assert capacity is not None
     assert count <= capacity <= count * 1.0001 + 1

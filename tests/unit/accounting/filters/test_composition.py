@@ -88,7 +88,6 @@ def test_charges_that_miss_the_grid_are_rounded_up():
     assert composition.charge(start, above) is None
     below = PureGuarantee(1 - Fraction(1, 10**200))
     state = composition.charge(start, below)
-    assert state is not None
     assert composition.charge(state, PureGuarantee(Fraction(1, 10**200))) is None
 
 
@@ -117,7 +116,6 @@ def test_a_free_run_has_no_price_by_its_claim():
 def test_free_runs_pass_where_nothing_else_does():
     closed = AnyOf((BasicComposition(), ZCDPComposition()))
     start = closed.charge(closed.begin(Budget(1)), PureGuarantee(1))
-    assert start is not None
     assert closed.charge(start, PureGuarantee("1e-9")) is None
     for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))):
         assert closed.charge(start, free) == start
@@ -230,7 +228,6 @@ def test_an_accepted_run_closes_the_members_it_overflows():
     state = composition.begin(Budget(1, 1e-6))
     # One large run: too much for the envelope (a squared shift of 0.09), within basic.
     state = composition.charge(state, PureGuarantee("0.3"))
-    assert state is not None
     assert state.parts[1] is None
     # The envelope stays closed, though a tiny Gaussian would have fitted it.
     assert composition.charge(state, DiscreteGaussianGuarantee(10**12, 1, 1)) is None
@@ -241,7 +238,6 @@ def test_an_accepted_run_closes_the_members_it_overflows():
 def test_a_run_that_a_member_cannot_price_closes_that_member():
     composition = BASIC_OR_ENVELOPE
     state = composition.charge(composition.begin(Budget(1, 1e-6)), GAUSSIAN)
-    assert state is not None
     assert state.parts[0] is None
     assert composition.charge(state, PureGuarantee("0.25")) is None
     assert composition.charge(state, PureGuarantee("0.01")) is not None
@@ -255,7 +251,6 @@ def test_a_run_that_a_member_cannot_price_closes_that_member():
 def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition):
     state = composition.begin(Budget(1, 1e-6))
     state = composition.charge(state, PureGuarantee("0.5"))
-    assert state is not None
     assert composition.charge(state, GAUSSIAN) is None
     assert composition.capacity(state, GAUSSIAN) == 0
     assert composition.rounds(state, (PureGuarantee("0.1"), GAUSSIAN)) == 0
@@ -357,10 +352,8 @@ def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composi
     start = composition.begin(Budget(1, 1e-6))
     tiny, number = PureGuarantee("1e-12"), DiscreteGaussianGuarantee(10**22, 1, 1)
     count = composition.rounds(start, [(tiny, 10**9), (number, 10**9)])
-    assert count is not None
     assert count >= 10
     thousand = composition.rounds(start, [(tiny, 10**12), (number, 10**12)])
-    assert thousand is not None
     assert count // 1000 - 1 <= thousand <= count // 1000
     assert composition.rounds(start, [(tiny, 10**40)]) == 0
 
@@ -370,7 +363,6 @@ def test_a_million_rounds_are_counted_without_walking_them(composition):
     small = (PureGuarantee("1e-5"), DiscreteGaussianGuarantee(10**10, 1, 1))
     start = composition.begin(Budget(1, 1e-6))
     count = composition.rounds(start, small)
-    assert count is not None
     assert count > 10**8
     alone = [composition.capacity(start, guarantee) for guarantee in small]
     assert all(other is not None and other > count for other in alone)
@@ -407,7 +399,6 @@ def test_without_delta_the_default_is_basic_composition():
 def test_what_is_spent_is_described_for_people():
     composition = default_composition()
     state = composition.charge(composition.begin(Budget(1, 1e-6)), PureGuarantee("0.1"))
-    assert state is not None
     basic, envelope, mixed = composition.describe(state)
     assert basic == "basic composition: epsilon 0.1 of 1"
     assert envelope.startswith("envelope composition: squared shift 0.0103")

@@ -98,7 +98,6 @@ def test_charges_of_pure_runs_cover_randomised_response(epsilon, ratio):
     size = Fraction(epsilon)
     with mpmath.workdps(60):
         found = charged(PureGuarantee(size), Fraction(ratio) * size**2)
-        assert found is not None
         loss = two_points(real(size), 2 * real(size))
         assert worst_excess(loss, *found) <= mpf("1e-12")
         if found[1] < found[0]:
@@ -113,7 +112,6 @@ def test_charges_of_bounded_range_cover_every_split(split, eta, ratio):
     size = Fraction(eta)
     with mpmath.workdps(60):
         found = charged(BoundedRangeGuarantee(size), Fraction(ratio) * size**2)
-        assert found is not None
         loss = two_points(real(size) * mpf(split), real(size))
         assert worst_excess(loss, *found) <= mpf("1e-12")
 
@@ -140,7 +138,6 @@ def test_a_narrow_discrete_gaussian_costs_more_than_a_continuous_one():
         # The charge of a continuous Gaussian, which is false here.
         assert worst_excess(loss, mpf(40), mpf(4)) > mpf("0.01")
         found = charged(DiscreteGaussianGuarantee("0.25", 1, 1), Fraction(120))
-        assert found is not None
         assert found[1] > mpf("4.2")
         assert worst_excess(loss, *found) <= 0
 
@@ -188,7 +185,6 @@ def test_too_narrow_a_discrete_gaussian_is_refused():
 def test_as_many_runs_fit_as_the_reference_says(budget, epsilon, pure, bounded):
     start = ENVELOPE.begin(budget)
     admitted = ENVELOPE.capacity(start, PureGuarantee(epsilon))
-    assert admitted is not None
     assert pure <= admitted <= pure + 1
     assert ENVELOPE.capacity(start, BoundedRangeGuarantee(2 * Fraction(epsilon))) == bounded
 
@@ -212,7 +208,6 @@ def test_capacity_is_the_number_of_runs_that_follow(guarantee):
         state, count = after, count + 1
         if count == 3:
             left = composition.capacity(state, guarantee)
-            assert left is not None
             assert capacity == 3 + left
     assert count == capacity
     assert count >= 1
@@ -226,7 +221,6 @@ def test_the_price_of_several_runs_holds_down_to_its_floor(left):
     cost, floor = price
     for v in (floor, (floor + floor_steps(Fraction(left))) // 2):
         found = round_price([(run, 1) for run in runs], v)
-        assert found is not None
         assert found[0] == cost
         state = State((0, 0), (v, 0))
         for run in runs:
@@ -286,7 +280,6 @@ def test_leaks_and_free_runs():
     assert composition.capacity(state, PureGuarantee(0)) is None
     assert composition.capacity(state, ApproximateGuarantee(0, "1e-7")) == 5
     after = composition.charge(state, ApproximateGuarantee("0.01", "1e-7"))
-    assert after is not None
     assert composition.leaked(after) == Fraction(1, 10**7)
 
 

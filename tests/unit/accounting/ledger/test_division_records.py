@@ -57,6 +57,5 @@ def test_a_division_has_no_other_number_of_parts_than_its_kinds_tell(parts, aske
     except RecordError:
         return
     # With parts that nobody has asked, how many they are is not told by the kinds.
-    assert division is not None
     assert other - asked > (1 if division.moves and parts - asked > 1 else 0) or other == parts
     assert all(len(division.concerned(part)) for part in range(min(other, 7)))

@@ -96,7 +96,6 @@ def test_sessions_go_on_with_their_requests_scopes_and_anchor(restore):
     )
     assert Session(other, Budget(2), ledger=ledger).spent.epsilon == Fraction(1, 20)
     found = FileAnchor(put).get()
-    assert found is not None
     assert found[0] == ledger.verify()
     put.write_text("dpsdk.anchor.1 999 " + "0" * 64 + "\n")
     with pytest.raises(LedgerDamaged, match="anchor"):

@@ -102,7 +102,6 @@ def test_charging_the_paid_run_is_never_less_than_charging_the_covered_one(compo
             except UnsupportedGuarantee:
                 # What a claim that is implied pays for needs no claim of its own.
                 pytest.fail(f"{paid} pays for {run}, which has no price")
-            assert cheap is not None
             assert further(dear, cheap)
             seen += 1
     assert seen > 50

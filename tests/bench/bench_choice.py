@@ -5,7 +5,6 @@ and their sums in numpy's floats, which are not private. The AUC says how well t
 tells two kinds of levels, or two kinds of outcomes, apart: a half is not at all.
 """
 
-import argparse
 import random
 import statistics
 import time
@@ -14,20 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 from bench_noise import auc
+from measuring import arguments, medians
 
 from dpsdk.noise import SystemNoise
 
 RATE = Fraction(1, 20)
 SOURCE = SystemNoise()
-
-
-def seconds(call, rounds):
-    times: list[float] = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def peak(call):
@@ -45,11 +36,12 @@ def sizes(rounds):
         choose = lambda levels=levels: SOURCE.pick(levels, RATE)  # noqa: E731
         floats = lambda levels=levels: np.exp(levels * -0.05).cumsum()  # noqa: E731
         count = rounds if size > 10**4 else 100 * rounds
-        print(f"{size:>12,}{seconds(choose, count) * 1e3:12.3f}", end="")
-        print(f"{seconds(floats, count) * 1e3:12.3f}{peak(choose):12.1f}", end="")
+        choice, plainly = medians(count, choose, floats)
+        print(f"{size:>12,}{choice * 1e3:12.3f}", end="")
+        print(f"{plainly * 1e3:12.3f}{peak(choose):12.1f}", end="")
         if size <= 10**6:
             plain = levels.tolist()
-            slow = seconds(lambda plain=plain: SOURCE.pick(plain, RATE), max(3, count // 10))
+            (slow,) = medians(max(3, count // 10), lambda plain=plain: SOURCE.pick(plain, RATE))
             print(f"{slow * 1e3:12.3f}", end="")
         print()
     print()
@@ -57,9 +49,8 @@ def sizes(rounds):
     for size, bits in ((10**3, 60), (10**6, 60), (10**4, 1000), (10**4, 10_000), (10**3, 10**5)):
         counts = [random.getrandbits(bits) | 1 for _ in range(size)]
         levels = np.arange(size)
-        took = seconds(
-            lambda levels=levels, counts=counts: SOURCE.pick(levels, RATE, counts), rounds
-        )
+        pick = lambda levels=levels, counts=counts: SOURCE.pick(levels, RATE, counts)  # noqa: E731
+        (took,) = medians(rounds, pick)
         print(f"{size:>12,}{bits:>12,}{took * 1e3:12.3f}")
 
 
@@ -95,12 +86,9 @@ def silence(calls):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--calls", type=int, default=2000)
-    arguments = parser.parse_args()
-    sizes(arguments.rounds)
-    silence(arguments.calls)
+    given = arguments(__doc__, rounds=7, calls=2000)
+    sizes(given.rounds)
+    silence(given.calls)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ iterate in the set whose own Frank-Wolfe gap is 1e-6; they know no ball but as a
 are medians of interleaved rounds, of one thread if OMP_NUM_THREADS=1 is set.
 """
 
-import argparse
 import contextlib
-import statistics
 import time
 import warnings
 
 import numpy as np
+from measuring import arguments, medians
 from scipy import optimize
 
 from dpsdk.forms import Design, minimise
@@ -84,28 +83,8 @@ def by_scipy(design, weights, loss, over, method):
         )
 
 
-def cpu(call):
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
-def compare(design, weights, loss, over, method, rounds):
-    """Seconds of ours, of scipy's, and our minimum."""
-    ours, theirs = list[float](), list[float]()
-    for _ in range(rounds):
-        ours.append(cpu(lambda: minimise(design, loss, SIGNED, weights, over, tolerance=GAP)))
-        if method is not None:
-            theirs.append(cpu(lambda: by_scipy(design, weights, loss, over, method)))
-    other = statistics.median(theirs) if theirs else float("nan")
-    least = minimise(design, loss, SIGNED, weights, over, tolerance=GAP)
-    return statistics.median(ours), other, least
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    rounds = arguments(__doc__, rounds=3).rounds
     print(f"{'cells':>9} {'loss':>24} {'set':>10} {'ours':>7} {'gap':>8} {'steps':>5} {'scipy':>7}")
     for cells, shape in SHAPES.items():
         design, weights = problem(shape)
@@ -115,12 +94,15 @@ def main():
             sets = {"ball": Ball(20), "its edge": edge, "box": Box(-0.5, 0.5), "simplex": Simplex()}
             for name, over in sets.items():
                 method = "L-BFGS-B" if name in ("ball", "box") else "SLSQP"
-                ours, theirs, least = compare(
-                    design, weights, loss, over, None if loss.kinked else method, rounds
-                )
+                ours = lambda: minimise(design, loss, SIGNED, weights, over, tolerance=GAP)  # noqa: B023, E731
+                calls = [ours]
+                if not loss.kinked:
+                    calls.append(lambda: by_scipy(design, weights, loss, over, method))  # noqa: B023
+                spent = [*medians(rounds, *calls, clock=time.process_time), float("nan")]
+                least = ours()
                 print(
-                    f"{cells:>9,} {loss!s:>24.24} {name:>10} {ours * 1e3:>7.1f} "
-                    f"{least.gap:>8.0e} {least.steps:>5} {theirs * 1e3:>7.1f}"
+                    f"{cells:>9,} {loss!s:>24.24} {name:>10} {spent[0] * 1e3:>7.1f} "
+                    f"{least.gap:>8.0e} {least.steps:>5} {spent[1] * 1e3:>7.1f}"
                 )
 
 

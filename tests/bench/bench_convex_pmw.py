@@ -3,9 +3,9 @@
 python tests/bench/bench_convex_pmw.py [--seeds 3] [--queries 60]
 """
 
-import argparse
-
 import numpy as np
+from measuring import arguments
+from model_cases import Table
 
 from dpsdk import Budget, Categorical, Domain, PrivateData, Session
 from dpsdk.hypothesis import Pairs
@@ -31,17 +31,6 @@ def shares():
     return joint / joint.sum()
 
 
-class Table:
-    """The shares of a table, as a distribution has them."""
-
-    def __init__(self, joint):
-        self.joint = joint
-
-    def table(self, names):
-        gone = tuple(place for place, name in enumerate(SIZES) if name not in names)
-        return self.joint.sum(axis=gone)
-
-
 def queries(count, *, cross):
     rng = np.random.default_rng(1)
     for _ in range(count):
@@ -55,16 +44,11 @@ def queries(count, *, cross):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--queries", type=int, default=60)
-    given = parser.parse_args()
+    given = arguments(__doc__, seeds=3, queries=60)
     for rows in (5 * 10**4, 5 * 10**6):
         counts = np.random.default_rng(2).multinomial(rows, shares().reshape(-1))
-        data, table = (
-            PrivateData.from_counts(counts, DOMAIN),
-            Table(counts.reshape(tuple(SIZES.values())) / rows),
-        )
+        data = PrivateData.from_counts(counts, DOMAIN)
+        table = Table(tuple(SIZES), tuple(SIZES.values()), counts.reshape(tuple(SIZES.values())))
         for cross in (False, True):
             asked = list(queries(given.queries, cross=cross))
             forms = [query.lower(DOMAIN) for query in asked]

@@ -11,7 +11,6 @@ where it says "pure", 0. Noise is seeded, so that errors repeat; CPU seconds are
 and do not. A mechanism that refuses a case is left out with its reason.
 """
 
-import argparse
 import itertools
 import math
 import time
@@ -22,7 +21,8 @@ import numpy as np
 from attrs import field, frozen
 from bench_pmw import Outcome, Table, updates_for
 from bench_pmw import adult as example
-from bench_rectangles import Batch
+from bench_rectangles import Batch, plain
+from measuring import arguments, pyplot, save
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import DpsdkError
@@ -138,9 +138,7 @@ class Case:
 def adult():
     """Six columns, as whole numbers."""
     table = example()
-    sizes = zip(table.domain.names, table.domain.shape, strict=True)
-    domain = Domain(*(Integer(name, 0, size - 1) for name, size in sizes))
-    return Table(table.name, domain, table.counts)
+    return Table(table.name, plain(table.domain), table.counts)
 
 
 def lowered(domain, *asked):
@@ -370,12 +368,7 @@ COLOURS = {
 
 def draw(panels, along, path):
     """Largest and mean errors, one row of pictures a panel."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     height = 2.7 * len(panels) + 0.6
     figure, axes = plt.subplots(len(panels), 2, figsize=(8, height), squeeze=False, sharex=True)
     for row, (title, curves) in zip(axes, panels.items(), strict=True):
@@ -389,21 +382,13 @@ def draw(panels, along, path):
             axis.grid(alpha=0.3)
     for axis in axes[-1]:
         axis.set_xlabel(along)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=8)
-    figure.tight_layout(rect=(0, 0.65 / height, 1, 1))
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save(figure, path, axes[0][0], columns=4, room=0.65 / height)
     plt.close(figure)
-    print(f"\nwrote {path}")
 
 
 def main():
     every = ("counts", "line", "few", "tables", "rectangles", "linear", "stream")
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=every, default=every)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--plot", type=Path, help="a folder for the pictures")
-    given = parser.parse_args()
+    given = arguments(__doc__, only=every, seeds=3, plot=Path)
     plot: Path | None = given.plot
     start = time.process_time()
     if "counts" in given.only:

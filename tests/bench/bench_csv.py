@@ -5,16 +5,14 @@ the other library from the same file or the same arrays to the counts of the val
 their ratio, as medians over interleaved rounds. Polars uses all cores, ours one.
 """
 
-import argparse
 import os
-import statistics
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
+from measuring import arguments, medians
 
 from dpsdk import Attribute, Binned, Categorical, Domain, Integer, Neighbors, PrivateData
 
@@ -51,25 +49,13 @@ PEOPLE = ("age", "work", "sex", "hours")
 TABLES = [PEOPLE, *((name,) for name in ATTRIBUTES)]
 
 
-def seconds(ours, theirs):
-    taken: tuple[list[float], list[float]] = [], []
-    for _ in range(ROUNDS):
-        for run, times in zip((ours, theirs), taken, strict=True):
-            begun = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - begun)
-    return statistics.median(taken[0]), statistics.median(taken[1])
-
-
 def show(door, what, peer, taken):
     ours, theirs = taken
     print(f"{door:8} {what:24} {ours:8.3f} {theirs:8.3f} {peer:7} {ours / theirs:6.2f}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    rows = parser.parse_args().rows
+    rows = arguments(__doc__, rows=5_000_000).rows
     given = columns(rows)
     of = {"neighbors": Neighbors.ADD_REMOVE, "max_rows": rows}
     print(f"{rows:,} rows, {os.cpu_count()} cores\n{'door':8} {'columns':24} {'ours s':>8}"
@@ -80,7 +66,7 @@ def main():
             chosen = {name: given[name] for name in names}
             pl.DataFrame(chosen).write_csv(path)
             domain, what = Domain(*(ATTRIBUTES[name] for name in names)), ", ".join(names)
-            show("csv", what, "polars", seconds(
+            show("csv", what, "polars", medians(ROUNDS,
                 lambda d=domain: PrivateData.from_csv(path, d, **of),
                 lambda n=names: pl.read_csv(path).group_by(n).len(),
             ))  # fmt: skip
@@ -92,7 +78,7 @@ def main():
                     for name, values in chosen.items()
                 }
             for door, arrays in kinds.items():
-                show(door, what, "pandas", seconds(
+                show(door, what, "pandas", medians(ROUNDS,
                     lambda d=domain, a=arrays: PrivateData.from_columns(a, d, **of),
                     lambda n=names, a=arrays: pd.DataFrame(a).groupby(list(n)).size(),
                 ))  # fmt: skip

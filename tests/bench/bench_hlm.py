@@ -11,16 +11,15 @@ entropy with exactly these marginals, which no method that sees the marginals al
 to pass.
 """
 
-import argparse
 import itertools
 import time
-from pathlib import Path
 
 import numpy as np
+from measuring import arguments
 
 from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData, Session
 from dpsdk.mechanisms import MWEM, NoisyHistogram
-from dpsdk.queries import Marginal, Workload
+from dpsdk.queries import marginals as every_marginal
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 
@@ -64,20 +63,14 @@ def spread(distribution):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--epsilon", nargs="+", default=["0.1", "0.2", "0.5", "1"])
-    parser.add_argument("--seeds", type=int, default=50)
-    given = parser.parse_args()
+    given = arguments(__doc__, "folder", epsilon=["0.1", "0.2", "0.5", "1"], seeds=50)
     for table, relation in itertools.product(TABLES, Neighbors):
         counts = read(given.folder / f"{table}.txt")
         rows = int(counts.sum())
         true = counts / rows
         domain = Domain(*(Boolean(f"x{place}") for place in range(counts.ndim)))
         data = PrivateData.from_counts(counts, domain, neighbors=relation)
-        workload = Workload(
-            Marginal(*kept, normalized=False) for kept in itertools.combinations(domain.names, WAYS)
-        )
+        workload = every_marginal(domain, WAYS, normalized=False)
         print(f"{table}: {counts.size} cells, {rows} rows, {relation.value}")
         fitted = without_privacy(true)
         show("no privacy, exact marginals", [fitted], true, 0.0)

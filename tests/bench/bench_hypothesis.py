@@ -6,26 +6,18 @@ a machine drift; those of dense functions at sizes that fit the cache say how ma
 over a piece, as nothing there waits for memory.
 """
 
-import argparse
 import statistics
-import time
 
 import numpy as np
+from measuring import arguments, integers, medians, timed
 
-from dpsdk import Boolean, Domain, Integer
+from dpsdk import Domain, Integer
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Range
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 
 
 def universe(bits):
-    sizes = {"a": 128, "b": 2 ** (bits - 11), "c": 16}
-    return Domain(*(Integer(name, 0, size - 1) for name, size in sizes.items()))
-
-
-def timed(call):
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    return integers({"a": 128, "b": 2 ** (bits - 11), "c": 16})
 
 
 def cases(bits):
@@ -63,23 +55,14 @@ def cases(bits):
 
 def ratios(bits, rounds):
     scale, calls = cases(bits)
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    base: list[float] = []
-    for _ in range(rounds):
-        base.append(timed(scale))
-        for name, call in calls.items():
-            times[name].append(timed(call))
-    unit = statistics.median(base)
+    unit, *times = medians(rounds, scale, *calls.values())
     print(f"2^{bits} cells, one scale {unit * 1e3:.4f} ms")
-    for name, taken in times.items():
-        middle = statistics.median(taken)
+    for name, middle in zip(calls, times, strict=True):
         print(f"  {name:15}{middle * 1e3:10.4f} ms {middle / unit:10.3f} x")
 
 
 def chained(rounds):
-    domain = Domain(
-        *(Integer(f"a{size}", 0, size - 1) for size in (21, 16, 15, 9, 7, 6)), Boolean("b")
-    )
+    domain = integers({f"a{size}": size for size in (21, 16, 15, 9, 7, 6, 2)})
     hypothesis = DenseHypothesis.uniform(domain)
     names = domain.names
     pairs = [(a, b) for i, b in enumerate(names) for a in names[:i]]
@@ -100,8 +83,7 @@ def chained(rounds):
             hypothesis.table(chosen)
 
     together()
-    ours = statistics.median(timed(together) for _ in range(rounds))
-    theirs = statistics.median(timed(apart) for _ in range(min(rounds, 5)))
+    ours, theirs = medians(rounds, together, apart)
     print(f"{len(blocks)} marginals of {domain.size:,} cells: {ours * 1e3:.1f} ms together, "
           f"{theirs * 1e3:.1f} ms apart")  # fmt: skip
 
@@ -122,10 +104,7 @@ def piecewise(updates):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bits", type=int, nargs="*", default=[16, 20, 24])
-    parser.add_argument("--rounds", type=int, default=0, help="0 takes more where cells are few")
-    given = parser.parse_args()
+    given = arguments(__doc__, bits=[16, 20, 24], rounds=0)
     for bits in given.bits:
         ratios(bits, given.rounds or max(9, 2 ** (26 - bits) // 4))
     chained(5)

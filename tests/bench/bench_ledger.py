@@ -7,7 +7,6 @@ safest mode, and with PostgreSQL. Every figure is of this one run. Without --dsn
 for it, if pgserver is installed.
 """
 
-import argparse
 import os
 import platform
 import sqlite3
@@ -17,6 +16,8 @@ import time
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+
+from measuring import arguments
 
 from dpsdk import Budget
 from dpsdk.accounting import (
@@ -137,12 +138,7 @@ def opening(make, charges):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--dsn", default="")
-    parser.add_argument("--folder", type=Path, default=None, help="on the disk to be measured")
-    parser.add_argument("--charges", type=int, default=100_000, help="of the ledger to open")
-    given = parser.parse_args()
+    given = arguments(__doc__, seconds=3.0, dsn="", folder=Path, charges=100_000)
     folder = Path(tempfile.mkdtemp(dir=given.folder))
     quick = Path(tempfile.mkdtemp(dir=QUICK))
     print(platform.platform(), f"{os.cpu_count()} cores, SQLite {sqlite3.sqlite_version}")

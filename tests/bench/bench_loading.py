@@ -8,7 +8,6 @@ cells, and their ratio; each the best of three, in one run.
 import importlib.util
 import sys
 import tempfile
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
+from measuring import timed
 
 from dpsdk import Binned, Categorical, Domain, Integer, PrivateData
 
@@ -137,23 +137,14 @@ def cases(arrow, folder):
         yield "spark, Parquet", spark.read.parquet(str(path)), lambda: spark.sql(query).collect()
 
 
-def best(call):
-    """The least seconds of three calls."""
-    times: list[float] = []
-    for _ in range(3):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def main(rows):
     print(f"{rows:,} rows, 4 columns, {DOMAIN.size:,} cells")
     print(f"{'frame':20} {'from_frame':>10} {'by hand':>10} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
         for name, frame, by_hand in cases(table(rows), Path(folder)):
-            loaded = best(lambda frame=frame: PrivateData.from_frame(frame, DOMAIN))
-            hand = best(by_hand)
+            load = lambda frame=frame: PrivateData.from_frame(frame, DOMAIN)  # noqa: E731
+            loaded = min(timed(load) for _ in range(3))
+            hand = min(timed(by_hand) for _ in range(3))
             print(f"{name:20} {loaded:9.3f}s {hand:9.3f}s {loaded / hand:6.2f}", flush=True)
 
 

@@ -25,7 +25,6 @@ Methods spend the same (ε, δ):
 SVG is a picture of mean and largest excess against the number of models; it needs matplotlib.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -38,6 +37,7 @@ from typing import TypedDict, cast
 
 import numpy as np
 from attrs import frozen
+from measuring import arguments, pyplot, save
 from model_cases import NINE, NINE_SIZES, Dropped, Table, adult_nine
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
@@ -287,12 +287,7 @@ def told(line):
 
 
 def drawn(lines, path):
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "models"
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     methods = list(dict.fromkeys(one["method"] for one in lines))
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
     for axes, name in ((left, "mean"), (right, "largest")):
@@ -303,27 +298,25 @@ def drawn(lines, path):
         axes.set(xscale="log", yscale="log", xlabel="models", title=f"{name} excess")
         axes.grid(visible=True, which="major", alpha=0.3)
     left.set_ylabel("average loss over the least")
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path, left, columns=len(methods), room=0.07)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--adult", type=Path)
-    parser.add_argument("--models", nargs="+", type=int, default=[1, 3, 10, 30, 100, 300, 1_000])
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--each", type=int, default=1_000)
-    parser.add_argument("--copies", type=int, default=1)
-    parser.add_argument("--save", type=Path)
-    parser.add_argument("--draw", nargs="+", type=Path, help="saved JSONs, to draw without running")
-    parser.add_argument("--plot", type=Path)
-    given = parser.parse_args()
+    given = arguments(
+        __doc__,
+        adult=Path,
+        models=[1, 3, 10, 30, 100, 300, 1_000],
+        epsilon=1.0,
+        seeds=1,
+        only=[],
+        each=1_000,
+        copies=1,
+        save=Path,
+        draw=[],
+        plot=Path,
+    )
     if given.draw:
-        saved = [line for file in given.draw for line in json.loads(file.read_text("utf-8"))]
+        saved = [line for file in given.draw for line in json.loads(Path(file).read_text("utf-8"))]
         drawn([one for one in saved if not given.only or one["method"] in given.only], given.plot)
         return
     codes = np.repeat(adult_nine(given.adult), given.copies, axis=0)

@@ -16,12 +16,10 @@ fields that `report` reads. So peers run in environments of their own, beside th
 time, all runs of one world in it; that needs matplotlib.
 """
 
-import argparse
 import csv
 import itertools
 import json
 import math
-import resource
 import shlex
 import subprocess
 import sys
@@ -32,8 +30,9 @@ from pathlib import Path
 
 import numpy as np
 from attrs import field, frozen
+from measuring import arguments, coded, integers, peak, pyplot, save
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.learning.raking import onto_simplex
 from dpsdk.mechanisms import Gaussian, LocalMarginals, ResidualPlanner
 from dpsdk.queries import Marginal, Workload
@@ -65,8 +64,7 @@ class World:
 
     @property
     def domain(self):
-        pairs = zip(self.names, self.sizes, strict=True)
-        return Domain(*(Integer(name, 0, size - 1) for name, size in pairs))
+        return integers(dict(zip(self.names, self.sizes, strict=True)))
 
     def workload(self):
         names = self.names
@@ -85,12 +83,10 @@ def of_ways(attributes, *ways):
 
 
 def adult(path, domain, columns, *ways):
-    with path.open(newline="") as file:
-        header, *rows = csv.reader(file)
-    kept = columns or tuple(header)
+    found = coded(path)
+    kept = columns or tuple(found)
     sizes = json.loads(domain.read_text())
-    places = [header.index(name) for name in kept]
-    codes = np.array(rows, dtype=np.int64)[:, places]
+    codes = np.stack([found[name] for name in kept], axis=1)
     return World(tuple(sizes[name] for name in kept), codes, of_ways(len(kept), *ways))
 
 
@@ -187,10 +183,6 @@ def projected(world, answer):
 METHODS = {"LocalMarginals": local, "ResidualPlanner": planner, "independent": independent}
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def measured(world, method, rho, seed, certify):
     """One run: errors of all tables, CPU seconds of the process, and its memory in MB."""
     before, rows = peak(), len(world.codes)
@@ -258,12 +250,7 @@ def by_peer(command, world, epsilon):
 
 def draw(points, path):
     """Mean total variation against CPU seconds, a point a run."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(6.5, 4))
     for name, seconds, error in points:
         own = name in METHODS
@@ -271,26 +258,14 @@ def draw(points, path):
         axes.annotate(name, (seconds, error), (5, 4), textcoords="offset points")
     axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="mean total variation")
     axes.margins(0.2)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save(figure, path)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--adult")
-    parser.add_argument("--domain")
-    parser.add_argument("--pums")
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 0.1], choices=list(RHO))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--certify")
-    parser.add_argument("--peers", nargs="*", default=[])
-    parser.add_argument("--plot", type=Path)
-    parser.add_argument("--run", nargs=3, metavar=("METHOD", "EPSILON", "SEED"))
-    given = parser.parse_args()
+    given = arguments(
+        __doc__, adult=str, domain=str, pums=str, only=[], methods=tuple(METHODS),
+        epsilon=[1.0, 0.1], seeds=1, certify=str, peers=[], plot=Path, run=[],
+    )  # fmt: skip
     points: list[tuple[str, float, float]] = []
     for name, made in worlds(given):
         if given.only and name not in given.only:

@@ -7,14 +7,14 @@ FILE is given; all two-way marginals of seven attributes of 120,960 cells; and p
 of a small table. Root mean square errors are in rows.
 """
 
-import argparse
 import platform
 import time
 from pathlib import Path
 
 import numpy as np
+from measuring import arguments, integers
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms import (
@@ -52,7 +52,7 @@ def expected(mechanism, form, terms):
 
 
 def compare(title, workload, counts, runs, one):
-    domain = _domain(counts)
+    domain = domain_of(counts)
     print(title)
     for neighbors in Neighbors:
         data = PrivateData.from_counts(
@@ -82,15 +82,12 @@ def compare(title, workload, counts, runs, one):
                 print(f"  {name:52} {predicted:10.4g} {measured:>10} {designed:8.2f} s")
 
 
-def _domain(counts):
-    return Domain(*[Integer(f"x{i}", 0, size - 1) for i, size in enumerate(counts.shape)])
+def domain_of(counts):
+    return integers({f"x{place}": size for place, size in enumerate(counts.shape)})
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--histogram", type=Path)
-    parser.add_argument("--runs", type=int, default=20)
-    given = parser.parse_args()
+    given = arguments(__doc__, histogram=Path, runs=20)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {given.runs} runs")
     print("root mean square error: expected, measured; seconds to design and quote")
     rng = np.random.default_rng(0)
@@ -104,11 +101,11 @@ def main():
     thresholds = Workload(Threshold("x0", t, normalized=False) for t in range(len(counts)))
     compare(f"all thresholds of {len(counts)} cells", thresholds, counts, given.runs, "x0")
     counts = rng.poisson(0.4, SEVEN)
-    pairs = marginals(_domain(counts), 2, normalized=False)
+    pairs = marginals(domain_of(counts), 2, normalized=False)
     compare("all two-way marginals of seven attributes", pairs, counts, given.runs, None)
     counts = rng.poisson(0.3, (10, 8, 12))
-    pairs = marginals(_domain(counts), 2)
-    data = PrivateData.from_counts(counts, _domain(counts))
+    pairs = marginals(domain_of(counts), 2)
+    data = PrivateData.from_counts(counts, domain_of(counts))
     asked = Session(data, Budget(10**7, "0.1"))
     truth = truth_of(pairs.lower(data.domain), counts)
     print(f"all two-way marginals of {counts.size} cells, {counts.sum()} rows, rho 0.005")

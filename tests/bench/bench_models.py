@@ -16,7 +16,6 @@ Medians are over the seeds.
 Many models of one table are measured by bench_many_models.py.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -29,6 +28,7 @@ from typing import TypedDict
 
 import numpy as np
 from attrs import frozen
+from measuring import arguments
 from model_cases import Case, Table, adult_eight, adult_five, ionosphere, opened, wine
 
 from dpsdk import Budget, mechanisms
@@ -243,18 +243,19 @@ def told(line):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--adult", type=Path)
-    parser.add_argument("--wine", type=Path)
-    parser.add_argument("--ionosphere", type=Path)
-    parser.add_argument("--only", nargs="*", default=[], help="names of cases")
-    parser.add_argument("--losses", nargs="*", default=[], help="names of their classes")
-    parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 3.0])
-    parser.add_argument("--seeds", type=int, default=15)
-    parser.add_argument("--oracles", nargs="*", default=[], choices=ORACLES)
-    parser.add_argument("--held-out", action="store_true")
-    parser.add_argument("--peer", default="")
-    given = parser.parse_args()
+    given = arguments(
+        __doc__,
+        adult=Path,
+        wine=Path,
+        ionosphere=Path,
+        only=[],
+        losses=[],
+        epsilon=[0.1, 1.0, 3.0],
+        seeds=15,
+        oracles=[],
+        held_out=False,
+        peer="",
+    )
     readers: list[tuple[Path | None, Callable[[Path], Case]]] = [
         (given.adult, adult_five),
         (given.adult, adult_eight),

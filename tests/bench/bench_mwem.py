@@ -12,20 +12,19 @@ Errors are shares of the rows over all cells of all marginals; noise is seeded, 
 times do not.
 """
 
-import argparse
 import itertools
-import resource
 import time
 from pathlib import Path
 
 import numpy as np
 import peers
-from bench_pmw import SIZES, adult, coded
+from bench_pmw import SIZES, adult, adult_coded
+from measuring import arguments, peak
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.mechanisms import MWEM, Gaussian
-from dpsdk.queries import Marginal, Workload
+from dpsdk.queries import Workload, marginals
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 
@@ -61,10 +60,9 @@ def chained(domain, counts, workload):
 def show(name, errors, seconds):
     most = [float(error.max()) for error in errors]
     mean = np.mean([error.mean() for error in errors])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"  {name:34} max {np.mean(most):.4f} ({min(most):.4f}-{max(most):.4f})  mean {mean:.2e}"
-        f"  {seconds / len(errors):.2f} CPU s  {peak:.0f} MB at the most so far",
+        f"  {seconds / len(errors):.2f} CPU s  {peak():.0f} MB at the most so far",
         flush=True,
     )
 
@@ -85,29 +83,19 @@ def beside(methods, table, epsilon):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--adult", type=Path)
-    parser.add_argument("--epsilon", nargs="+", default=["1", "0.1"])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--mwem", action="store_true", help="leave out independent noise")
-    parser.add_argument("--wide", action="store_true", help="one more column of the file")
-    parser.add_argument("--peer", nargs="+", default=[], metavar="METHOD=PYTHON")
-    given = parser.parse_args()
+    given = arguments(
+        __doc__, adult=Path, epsilon=["1", "0.1"], seeds=3, rounds=int, steps=40, mwem=False,
+        wide=False, peer=[],
+    )  # fmt: skip
     if given.peer and (given.adult is None or given.wide):
-        parser.error("peers take the seven columns of --adult FILE")
+        raise SystemExit("peers take the seven columns of --adult FILE")
     if given.adult is None:
         table = adult()
         domain, counts = table.domain, table.counts
     else:
-        domain, counts = coded(given.adult, wide=given.wide)
-    names, true = domain.names, truths(counts, domain.names)
-    workload = Workload(
-        Marginal(*kept, normalized=False)
-        for way in (2, 3)
-        for kept in itertools.combinations(names, way)
-    )
+        domain, counts = adult_coded(given.adult, wide=given.wide)
+    true = truths(counts, domain.names)
+    workload = Workload([marginals(domain, way, normalized=False) for way in (2, 3)])
     chained(domain, counts, workload)
     rows = int(counts.sum())
     print(f"{domain.size:,} cells, {rows:,} rows, {len(true):,} numbers")

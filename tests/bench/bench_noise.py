@@ -9,7 +9,6 @@ draws floats of no privacy; OpenDP adds exact integers to a vector. Rates drift 
 that the ratios are medians over interleaved rounds.
 """
 
-import argparse
 import os
 import statistics
 import time
@@ -18,6 +17,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from measuring import arguments, timed
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -52,12 +52,6 @@ def opendp_vector(kind, scale, size):
         measurement = dp.m.make_gaussian(space, dp.l2_distance(T=float), scale=float(scale))
     zeros = [0] * size
     return lambda: measurement(zeros)
-
-
-def timed(call):
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def bytes_a_draw(law, size):
@@ -214,15 +208,11 @@ def latency(calls):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=100_000)
-    arguments = parser.parse_args()
-    throughput(arguments.size, arguments.rounds)
-    first_uses(arguments.calls // 500)
-    answers(arguments.calls // 250)
-    latency(arguments.calls)
+    given = arguments(__doc__, size=1_000_000, rounds=15, calls=100_000)
+    throughput(given.size, given.rounds)
+    first_uses(given.calls // 500)
+    answers(given.calls // 250)
+    latency(given.calls)
 
 
 if __name__ == "__main__":

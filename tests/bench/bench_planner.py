@@ -9,15 +9,14 @@ stated 90 % band, and how far off the first choice for a budget was beside the b
 Noise is seeded, so that errors repeat.
 """
 
-import argparse
 import math
 import time
 from collections import defaultdict
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 from attrs import frozen
+from measuring import arguments
 from planner_questions import Draws, questions
 from public_tables import Data
 
@@ -203,12 +202,7 @@ def print_held_out(observations):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--held-out", action="store_true")
-    parser.add_argument("--settings", type=int, default=2)
-    given = parser.parse_args()
+    given = arguments(__doc__, "data", table=False, held_out=False, settings=2)
     data = Data(given.data)
     if given.table:
         print_table(list(observe(data, data.calibrated(), given.settings)))

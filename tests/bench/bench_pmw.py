@@ -21,7 +21,6 @@ Rivals, for k numbers and one budget (ε, δ):
 Rivals are drawn in floats by their law, and moved into [0, 1], which is free and helps them.
 """
 
-import argparse
 import csv
 import gzip
 import math
@@ -35,8 +34,9 @@ from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
+from measuring import arguments, coded, histograms, integers, pyplot, save, title
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
 from dpsdk.forms import Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Product, Start
@@ -146,16 +146,12 @@ def adult():
     return Table("Adult", domain, counts)
 
 
-def coded(path, *, wide=False):
+def adult_coded(path, *, wide=False):
     """Seven coded columns of Adult; eight if wide."""
-    sizes = SIZES | ({"occupation": 15} if wide else {})
-    with path.open(newline="") as file:
-        header, *rows = csv.reader(file)
-    places = [header.index(name) for name in sizes]
-    codes = np.array([[int(row[place]) for place in places] for row in rows])
+    sizes, columns = SIZES | ({"occupation": 15} if wide else {}), coded(path)
     counts = np.zeros(tuple(sizes.values()), dtype=np.int64)
-    np.add.at(counts, tuple(codes.T), 1)
-    return Domain(*(Integer(name, 0, size - 1) for name, size in sizes.items())), counts
+    np.add.at(counts, tuple(columns[name] for name in sizes), 1)
+    return integers(sizes), counts
 
 
 def thresholds(rng, domain):
@@ -297,10 +293,6 @@ def starts(table, queries):
             if isinstance(start, Pairs) and start.width > 2:
                 name += f", width {start.width}"
             pmw(stream, OnlinePMW(epsilon, DELTA, **given), epsilon).show(name)
-
-
-def title(text):
-    print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
 
 def compare(table, kinds, sizes, epsilons):
@@ -455,21 +447,9 @@ def _constants(**values):
             setattr(schedule, name, value)
 
 
-def histograms(directory):
-    for path in sorted(directory.glob("*.npy")):
-        counts = np.load(path, allow_pickle=False).astype(np.int64).reshape(-1)
-        domain = Domain(Integer("cell", 0, len(counts) - 1))
-        yield Table(path.stem, domain, counts)
-
-
 def draw(curves, path):
     """The error against k, one row of pictures a budget."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     styles = {
         "Laplace stream": ("#c0504d", ":"),
         "Gaussian stream": ("#c0504d", "-"),
@@ -489,42 +469,34 @@ def draw(curves, path):
             axis.grid(alpha=0.3)
     for axis in axes[-1]:
         axis.set_xlabel("random rectangles asked, k")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=5, frameon=False, fontsize=8)
-    figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-    print(f"\nwrote {path}")
+    save(figure, path, axes[0][0], columns=5, room=0.3 / figure.get_figheight())
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="short streams only")
-    parser.add_argument("--plot", type=Path, help="draw the error against k to this file")
-    parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
-    parser.add_argument("--tune", action="store_true", help="only try constants of the schedule")
-    parser.add_argument("--pairs", action="store_true", help="only compare starts")
-    parser.add_argument("--adult", type=Path, help="coded columns in place of the example")
-    arguments = parser.parse_args()
-    table = adult() if arguments.adult is None else Table("Adult", *coded(arguments.adult))
+    given = arguments(
+        __doc__, quick=False, plot=Path, dpbench=Path, tune=False, pairs=False, adult=Path
+    )
+    table = adult() if given.adult is None else Table("Adult", *adult_coded(given.adult))
     start = time.perf_counter()
-    if arguments.tune:
-        tune(table, 3_000 if arguments.quick else 10_000, (1,) if arguments.quick else (1, 2, 3))
+    if given.tune:
+        tune(table, 3_000 if given.quick else 10_000, (1,) if given.quick else (1, 2, 3))
         return
-    if arguments.pairs:
-        starts(table, 10_000 if arguments.quick else 100_000)
+    if given.pairs:
+        starts(table, 10_000 if given.quick else 100_000)
         return
-    sizes = (1_000,) if arguments.quick else (1_000, 100_000)
+    sizes = (1_000,) if given.quick else (1_000, 100_000)
     compare(table, list(KINDS), sizes, ("0.1", "1"))
-    if arguments.dpbench is not None:
-        for histogram in histograms(arguments.dpbench):
+    if given.dpbench is not None:
+        for name, counts in histograms(given.dpbench):
+            histogram = Table(name, integers({"cell": len(counts)}), counts)
             compare(histogram, ["thresholds", "rectangles"], sizes, ("0.1", "1"))
-    steps = [round(10 ** (2 + place / 2)) for place in range(5 if arguments.quick else 7)]
+    steps = [round(10 ** (2 + place / 2)) for place in range(5 if given.quick else 7)]
     curves = regime(table, [("0.1", 1, steps), ("1", 1, steps)])
-    if arguments.plot is not None:
-        draw(curves, arguments.plot)
-    if not arguments.quick:
+    if given.plot is not None:
+        draw(curves, given.plot)
+    if not given.quick:
         regime(table, [("1", 10, (10_000, 100_000))])
-    textbook(table, 500 if arguments.quick else 2_000)
+    textbook(table, 500 if given.quick else 2_000)
     print(f"\n{time.perf_counter() - start:.0f} s in all")
 
 

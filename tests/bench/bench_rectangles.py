@@ -9,19 +9,17 @@ attributes of ten cells, which are too many for a table of sums, so that records
 δ is 1e-9. Noise is seeded, so that errors repeat; times do not. All times are of the processor.
 """
 
-import argparse
 import gc
-import resource
 import time
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from attrs import frozen
-from bench_mwem import coded
-from bench_pmw import adult
+from bench_pmw import adult, adult_coded
+from measuring import arguments, integers, peak
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition
 from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
 from dpsdk.queries import Conjunction, Rectangles, Workload
@@ -81,26 +79,25 @@ def timed(work):
 
 
 def line(name, seconds, note=""):
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     shown = " ".join(f"{second:8.3f}" for second in seconds)
-    print(f"  {name:44}{shown}   {note}  ({peak:.0f} MB at the most so far)", flush=True)
+    print(f"  {name:44}{shown}   {note}  ({peak():.0f} MB at the most so far)", flush=True)
 
 
-def integers(domain):
+def plain(domain):
     """The same cells as plain integers, so that conjunctions can say ranges."""
-    return Domain(*(Integer(a.name, 0, a.size - 1) for a in domain.attributes))
+    return integers(dict(zip(domain.names, domain.shape, strict=True)))
 
 
 def seven(path):
     if path is None:
         table = adult()
-        return PrivateData.from_counts(table.counts, integers(table.domain))
-    domain, counts = coded(path)
+        return PrivateData.from_counts(table.counts, plain(table.domain))
+    domain, counts = adult_coded(path)
     return PrivateData.from_counts(counts, domain)
 
 
 def eight():
-    domain = Domain(*(Integer(f"a{i}", 0, 9) for i in range(8)))
+    domain = integers({f"a{place}": 10 for place in range(8)})
     codes = np.random.default_rng(2).binomial(9, 0.4, (8, 48_842))
     return PrivateData.from_columns(
         {name: code.tolist() for name, code in zip(domain.names, codes, strict=True)}, domain
@@ -156,13 +153,14 @@ def stream(data, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--adult", type=Path)
-    parser.add_argument("--rectangles", nargs="+", type=int, default=[1_000, 10_000, 100_000])
-    parser.add_argument("--objects", type=int, default=100_000, help="no more as conjunctions")
-    parser.add_argument("--stream", action="store_true")
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
+    given = arguments(
+        __doc__,
+        adult=Path,
+        rectangles=[1_000, 10_000, 100_000],
+        objects=100_000,
+        stream=False,
+        quick=False,
+    )
     counts = [1_000] if given.quick else given.rectangles
     wide = seven(given.adult)
     batches(wide, counts, given.objects)

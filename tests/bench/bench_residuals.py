@@ -7,16 +7,14 @@ each name, as of the 14 attributes of Adult. The number of rows is private. Erro
 rows: the mean and the largest total variation of a table, the largest and the mean of a cell.
 """
 
-import argparse
 import json
 import platform
-import resource
 import time
-from pathlib import Path
 
 import numpy as np
+from measuring import arguments, coded, integers, peak
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.mechanisms import ResidualPlanner
 from dpsdk.queries import marginals
 
@@ -24,11 +22,8 @@ KINDS = {"sum": {}, "max": {"objective": "max"}, "possible": {"nonnegative": Tru
 
 
 def table_of(path, sizes):
-    with path.open(encoding="utf-8") as lines:
-        names = lines.readline().strip().split(",")
-        rows = np.loadtxt(lines, delimiter=",", dtype=np.int64, ndmin=2)
-    domain = Domain(*(Integer(name, 0, sizes[name] - 1) for name in names))
-    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    columns = coded(path)
+    domain = integers({name: sizes[name] for name in columns})
     return PrivateData.from_columns(
         columns, domain, neighbors=Neighbors.ADD_REMOVE, max_rows=2**20
     ), columns
@@ -55,14 +50,7 @@ def errors(columns, queries, tables):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("csv", type=Path)
-    parser.add_argument("domain", type=Path)
-    parser.add_argument("--ways", type=int, default=2)
-    parser.add_argument("--epsilon", default="1")
-    parser.add_argument("--delta", default="1e-9")
-    parser.add_argument("--runs", type=int, default=3)
-    given = parser.parse_args()
+    given = arguments(__doc__, "csv", "domain", ways=2, epsilon="1", delta="1e-9", runs=3)
     data, columns = table_of(given.csv, json.loads(given.domain.read_text(encoding="utf-8")))
     queries = [
         query
@@ -76,10 +64,9 @@ def main():
         found = [measure(data, queries, mechanism, budget) for _ in range(given.runs)]
         figures = np.mean([errors(columns, queries, tables) for tables, _ in found], axis=0)
         seconds = min(second for _, second in found)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
             f"{name:9} TV mean {figures[0]:.4f} largest {figures[1]:.3f}; cell largest "
-            f"{figures[2]:.5f} mean {figures[3]:.2e}; {seconds:.2f} CPU s, {peak:.0f} MB"
+            f"{figures[2]:.5f} mean {figures[3]:.2e}; {seconds:.2f} CPU s, {peak():.0f} MB"
         )
 
 

@@ -5,7 +5,6 @@ python tests/bench/bench_session.py [--queries 10000] [--workload 100000]
 Every figure is of this one run, on docs/examples/adult.csv.gz.
 """
 
-import argparse
 import csv
 import gzip
 import itertools
@@ -15,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from measuring import arguments, title
 
 from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import (
@@ -74,10 +74,6 @@ def conjunctions(count):
                 wanted[name] = attribute.label(index)
                 slices.append(slice(index, index + 1))
         yield Conjunction(wanted), names, tuple(slices)
-
-
-def title(text):
-    print(f"\n{text}\n{'-' * len(text)}")
 
 
 def single_queries(count):
@@ -199,14 +195,11 @@ def one_workload(count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--workload", type=int, default=100_000)
-    arguments = parser.parse_args()
+    given = arguments(__doc__, queries=10_000, workload=100_000)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {DATA!r}")
-    single_queries(arguments.queries)
+    single_queries(given.queries)
     first_versus_repeated()
-    one_workload(arguments.workload)
+    one_workload(given.workload)
 
 
 if __name__ == "__main__":

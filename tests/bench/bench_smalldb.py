@@ -21,7 +21,6 @@ squares and moved into [0, 1], which is free and helps them:
 - OnlinePMW at (epsilon, 1e-9), from the uniform distribution, all thresholds asked at once.
 """
 
-import argparse
 import csv
 import gzip
 import json
@@ -37,6 +36,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import evolve, frozen
+from measuring import arguments, histograms, pyplot, save, title
 from scipy.optimize import isotonic_regression
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
@@ -55,10 +55,6 @@ MOST = 1_000
 """Thresholds of one attribute, unless all are asked."""
 
 Columns = dict[str, Ints]
-
-
-def title(text):
-    print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
 
 # Costs
@@ -380,12 +376,11 @@ def capital_gains(directory):
     return Column.of("Adult, capital-gain", 100_000, np.array(gains))
 
 
-def histograms(directory):
-    for path in sorted(directory.glob("*.npy")):
-        counts = np.load(path, allow_pickle=False).astype(np.int64).reshape(-1)
+def columns_of(folder):
+    for name, counts in histograms(folder):
         codes = np.flatnonzero(counts)
         stops = np.arange(1, len(counts))
-        yield Column(path.stem, len(counts), codes, counts[codes], stops)
+        yield Column(name, len(counts), codes, counts[codes], stops)
 
 
 def simulated(rows, cells, most=MOST):
@@ -442,12 +437,7 @@ def curve(column, epsilon, rows, seeds):
 
 def draw(columns, epsilon, path, seeds, points):
     """The largest error against n, one panel a column."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     figure, axes = plt.subplots(1, len(columns), figsize=(8, 3.4), sharey=True)
     rows = [round(10 ** (2 + place / 2)) for place in range(points)]
     title(f"The picture, epsilon = {epsilon}: largest errors for n = {rows}")
@@ -461,11 +451,7 @@ def draw(columns, epsilon, path, seeds, points):
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("largest error, as a share")
     axes[0].set_ylim(1e-5, 1.3)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=8)
-    figure.tight_layout(rect=(0, 0.13, 1, 1))
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-    print(f"\nwrote {path}")
+    save(figure, path, axes[0], columns=3, room=0.13)
 
 
 def main():
@@ -473,15 +459,16 @@ def main():
         case, table, draws = sys.argv[2:]
         print(json.dumps(measure(CASES[case](), table, int(draws))))
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer seeds, draws and cases")
-    parser.add_argument("--costs", action="store_true", help="only time and memory")
-    parser.add_argument("--errors", action="store_true", help="only errors")
-    parser.add_argument("--plot", type=Path, help="draw the error against n to this file")
-    parser.add_argument("--adult", type=Path, help="a directory of the UCI text files of Adult")
-    parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
-    parser.add_argument("--case", choices=CASES, action="append", help="only these costs")
-    given = parser.parse_args()
+    given = arguments(
+        __doc__,
+        quick=False,
+        costs=False,
+        errors=False,
+        plot=Path,
+        adult=Path,
+        dpbench=Path,
+        case=[],
+    )
     start, cores = time.perf_counter(), os.cpu_count()
     every = not (given.costs or given.errors or given.plot or given.case)
     if every or given.costs or given.case:
@@ -490,7 +477,7 @@ def main():
     if every or given.errors:
         columns = [adult_ages(), simulated(10_000, 2**32), simulated(10_000, 2**20, 2**20)]
         columns += [capital_gains(given.adult)] if given.adult else []
-        columns += list(histograms(given.dpbench)) if given.dpbench else []
+        columns += list(columns_of(given.dpbench)) if given.dpbench else []
         seeds, rounds = (4, 1) if given.quick else (10, 2)
         errors(columns, ("0.1", "1"), seeds, rounds)
     if given.plot is not None:

@@ -10,13 +10,12 @@ replaced moves two, so that the same ε buys half as much there: ε = 0.1 under 
 ε = 0.05 under add-remove. Ratios to known figures are therefore printed for add-remove alone.
 """
 
-import argparse
 import platform
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
+from measuring import arguments, histograms
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.mechanisms import NoisyHistogram, SquareRoot, Tree
@@ -54,15 +53,11 @@ def measure(counts, mechanism, neighbors, runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("histograms", type=Path)
-    parser.add_argument("--runs", type=int, default=40)
-    given = parser.parse_args()
+    given = arguments(__doc__, "histograms", runs=40)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {given.runs} runs")
     print("pure epsilon 0.1: largest error, root mean square, ms to open and answer all")
-    for path in sorted(given.histograms.glob("*.npy")):
-        counts = np.load(path, allow_pickle=False).astype(np.int64)
-        print(f"{path.stem}: {counts.sum():,} rows, {len(counts)} cells")
+    for title, counts in histograms(given.histograms):
+        print(f"{title}: {counts.sum():,} rows, {len(counts)} cells")
         for mechanism in (
             Tree("x", epsilon="0.1"),
             Tree("x", epsilon="0.1", branching=2),
@@ -72,8 +67,8 @@ def main():
                 largest, square, took = measure(counts, mechanism, neighbors, given.runs)
                 name = f"{mechanism}, {neighbors.value}"
                 beside = ""
-                if neighbors is Neighbors.ADD_REMOVE and path.stem in KNOWN:
-                    ratios = zip(("OpenDP", "HB", "DAWA"), KNOWN[path.stem], strict=True)
+                if neighbors is Neighbors.ADD_REMOVE and title in KNOWN:
+                    ratios = zip(("OpenDP", "HB", "DAWA"), KNOWN[title], strict=True)
                     beside = ", ".join(
                         f"{other} x {largest / known:.2f}" for other, known in ratios
                     )

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 from attrs import field, frozen
+from measuring import coded
 
 from dpsdk import Boolean, Domain, Integer, PrivateData, Session
 from dpsdk.domain import Attribute
@@ -164,13 +165,6 @@ def evenly(numbers, low, high, bins):
     return np.clip(place, 0, bins - 1).astype(np.int64)
 
 
-def _coded(path):
-    with path.open(newline="") as file:
-        header, *rows = csv.reader(file)
-    codes = np.array(rows, dtype=np.int64)
-    return {name: codes[:, place] for place, name in enumerate(header)}
-
-
 def _named(names, sizes):
     numbers = [
         Integer(name, 0, size - 1) for name, size in zip(names[:-1], sizes[:-1], strict=True)
@@ -186,7 +180,7 @@ def _last(rows, count):
 
 def adult_five(path):
     """Income from five attributes as numbers: 6 coefficients, 5,120 cells."""
-    column = _coded(path)
+    column = coded(path)
     codes = np.stack(
         [
             grouped(column["age"], [9, 14, 19, 24, 29, 39, 49]),
@@ -213,7 +207,7 @@ def adult_five(path):
 
 def adult_nine(path):
     """Adult in nine grouped attributes: 96,000 cells."""
-    column = _coded(path)
+    column = coded(path)
     work = np.array([0, 1, 1, 2, 2, 2, 3, 3, 3])[column["workclass"]]
     married = np.array([0, 1, 2, 1, 1, 1, 0])[column["marital-status"]]
     return np.stack(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
@@ -230,6 +232,18 @@ def spend(ledger: SQLiteLedger | PostgresLedger) -> None:
         odometer.charge(HUNDREDTH, "x", request_id="a")
         odometer.charge_all([HUNDREDTH] * 2, "y")
         ledger.dataset(name).store("a", b"7")
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change the file of a ledger past its triggers."""
+    with closing(sqlite3.connect(path)) as connection:
+        triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        known = connection.execute(triggers).fetchall()
+        for name, _ in known:
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in (*statements, *[statement for _, statement in known]):
+            connection.execute(statement)
+        connection.commit()
 
 
 def serve_forked_workers(ledger: SQLiteLedger | PostgresLedger) -> None:

@@ -18,20 +18,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from dpsdk import Budget, Domain, Integer
+from dpsdk import Domain, Integer
 from dpsdk.__main__ import main
-from dpsdk.accounting import (
-    Books,
-    Charge,
-    Dataset,
-    Decision,
-    FileAnchor,
-    Ledger,
-    Odometer,
-    PostgresLedger,
-    PureGuarantee,
-    ZCDPComposition,
-)
+from dpsdk.accounting import Charge, Decision, FileAnchor, Odometer, PostgresLedger, PureGuarantee
 from dpsdk.accounting.ledger import server, stored
 from dpsdk.codec import renewed
 from dpsdk.errors import (
@@ -41,26 +30,11 @@ from dpsdk.errors import (
     LedgerDamaged,
     LedgerUnavailable,
     NotCopyable,
-    Reentered,
 )
+from durable import KEY, DurableLedgers, spent
 from parallel import at_once
-from spenders import (
-    HUNDREDTH,
-    Worker,
-    fork_within_a_decision,
-    ignored,
-    interrupted_everywhere,
-    killed,
-    needs_fork,
-    opened,
-    serve_forked_workers,
-    shares,
-    spend,
-    written_meanwhile,
-)
+from spenders import HUNDREDTH, Worker, ignored, interrupted_everywhere, needs_fork, opened, shares
 from spending import Spending
-
-KEY = b"a key of thirty-two random bytes"
 
 schemas = count()
 
@@ -123,35 +97,8 @@ def place(postgres):
     return Place(postgres)
 
 
-# Many tables, many processes
-
-
-def test_one_schema_has_the_books_of_many_tables(place):
-    ledger = place.ledger()
-    assert isinstance(ledger, Ledger)
-    assert (ledger.read(), list(ledger.charges()), ledger.stored("a")) == (Books(), [], None)
-    one, other = opened(ledger, "one"), opened(ledger, "other", Budget(2))
-    one.charge(HUNDREDTH, "x", request_id="a")
-    other.charge_all([HUNDREDTH] * 3, "y", request_id="a")
-    assert (one.count, other.count) == (1, 3)
-    assert ledger.datasets == ("one", "other")
-    named = ledger.dataset("other")
-    assert (named.read().runs, len(named.charges()), len(named.charges(2))) == (3, 3, 1)
-    named.store("a", b"1")
-    ledger.dataset("one").store("a", b"2")
-    assert (named.stored("a"), ledger.dataset("one").stored("a")) == (b"1", b"2")
-    with pytest.raises(InvalidArgument, match="answer"):
-        named.store("a", b"3")
-    for name, budget, composition, what in (
-        ("other", Budget(1), None, "budget"),
-        ("one", Budget(1), ZCDPComposition("0.1"), "composition"),
-    ):
-        with pytest.raises(LedgerConflict, match=what):
-            Odometer(budget, composition, ledger=place.ledger(), dataset=Dataset(name))
-    with pytest.raises(AlreadyCharged):
-        opened(place.ledger(), "one").charge(HUNDREDTH, "x", request_id="a")
-    assert ledger.verify() == 7
-    assert Place(place.dsn).ledger().datasets == ()
+class TestInADatabase(DurableLedgers):
+    pass
 
 
 def test_names_may_hold_whatever_a_name_may_hold(place):
@@ -207,14 +154,6 @@ def test_any_mixture_of_requests(postgres, monkeypatch):
     SpendingInPostgres.TestCase().runTest()
 
 
-@needs_fork
-@ignored
-def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(place):
-    one, other = shares(place.ledger, 2, 100)
-    assert one + other == 100
-    assert min(one, other) >= 20
-
-
 @pytest.mark.audit
 @needs_fork
 @ignored
@@ -222,32 +161,6 @@ def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(place):
 def test_many_processes_end_on_the_budget_and_nobody_starves(place, processes):
     each = shares(place.ledger, processes, 800)
     assert min(each) >= 200 / processes, each
-
-
-@needs_fork
-@ignored
-def test_a_process_that_is_killed_loses_no_charge(place):
-    killed(place.ledger, random.Random(3), 8, 2)
-
-
-@pytest.mark.audit
-@needs_fork
-@ignored
-def test_five_hundred_kills_lose_no_charge(place):
-    killed(place.ledger, random.Random(5), 500, 4)
-
-
-def test_threads_take_turns(place):
-    ledger = place.ledger()
-    odometers = [opened(ledger), opened(ledger), opened(place.ledger())]
-    done = []
-
-    def work(odometer):
-        done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(10))
-
-    at_once(work, odometers * 2)
-    assert sorted(done) == list(range(1, 61))
-    assert len(ledger._store._idle) <= 4
 
 
 @needs_fork
@@ -269,39 +182,6 @@ def test_whoever_comes_first_makes_the_tables(place):
     os.write(tell, b"....")
     assert [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children] == [0] * 4
     assert place.ledger().dataset("t").read().sessions == 4
-
-
-@needs_fork
-@ignored
-def test_one_ledger_serves_the_parent_and_forked_workers(place):
-    serve_forked_workers(place.ledger())
-
-
-@needs_fork
-@ignored
-def test_a_process_that_is_forked_within_a_decision_takes_nothing(place):
-    fork_within_a_decision(place.ledger())
-
-
-def test_a_decision_asks_its_ledger_for_nothing(place):
-    ledger = place.ledger()
-    opened(ledger)
-
-    def decide(books):
-        with pytest.raises(Reentered):
-            ledger.transact(Decision)
-        assert ledger.read() == books
-        raise OSError(28, "of the decision")
-
-    with pytest.raises(OSError, match="of the decision"):
-        ledger.transact(decide)
-    with pytest.raises(KeyboardInterrupt):
-        ledger.transact(lambda _: throw(KeyboardInterrupt()))
-    opened(ledger).charge(HUNDREDTH, "x")
-
-
-def throw(error):
-    raise error
 
 
 # What is shown
@@ -812,12 +692,6 @@ def charge_until_refused(odometer):
 # What was edited, damaged or put back
 
 
-def spent(place, **given):
-    ledger = place.ledger(**given)
-    spend(ledger)
-    return ledger
-
-
 EDITS = {
     "cap": 'UPDATE state SET text = replace(text, \'"epsilon":"1"\', \'"epsilon":"9"\')',
     "spent": "UPDATE state SET text = replace(text, '1', '0') WHERE name = 'lines'",
@@ -855,14 +729,6 @@ def test_what_was_edited_is_refused(place, statement):
         place.ledger(key=KEY).verify()
 
 
-def test_who_knows_the_key_alone_can_go_on(place):
-    spent(place, key=KEY)
-    for key in (None, KEY[::-1]):
-        with pytest.raises(LedgerDamaged):
-            place.ledger(key=key)
-    assert place.ledger(key=KEY).verify() == 8
-
-
 def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(place, tmp_path):
     anchor = FileAnchor(tmp_path / "anchor")
     ledger = spent(place, anchor=anchor)
@@ -894,10 +760,6 @@ def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
     shares(make, 3, 30)
     found = FileAnchor(tmp_path / "anchor").get()
     assert found[0] == make().verify()
-
-
-def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(place, tmp_path):
-    written_meanwhile(lambda anchor: place.ledger(anchor=anchor), tmp_path / "anchor")
 
 
 def test_many_entries_are_read_in_pages_and_from_a_checkpoint(place, monkeypatch):
@@ -995,20 +857,6 @@ def test_several_processes_that_upgrade_at_once_do_it_once(place, tmp_path):
     found = []
     at_once(lambda _: found.append(place.ledger().verify()), range(4))
     assert found == [known["entries"] + 3] * 4
-
-
-def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_older_copy(place):
-    ledger = place.ledger()
-    odometer = opened(ledger)
-
-    def read(work):
-        other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
-        other.start()
-        other.join()
-        assert work.follow().seq == 1
-
-    ledger._store.read(read)
-    assert odometer.count == 1
 
 
 @pytest.mark.thorough

@@ -12,10 +12,9 @@ from dpsdk.accounting.ledger import store
 from dpsdk.accounting.ledger.chain import SPACING, fits
 from dpsdk.accounting.ledger.file import FileWork
 from dpsdk.errors import LedgerDamaged
-from spenders import HUNDREDTH, opened
+from durable import KEY
+from spenders import HUNDREDTH, edit, opened
 from worlds import QUICK
-
-KEY = b"a key of thirty-two random bytes"
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +36,6 @@ def whole():
 def path(whole, quick_disk, monkeypatch):
     monkeypatch.setattr(store, "SPACING", 8)
     return Path(shutil.copy(whole, quick_disk / "spent.db"))
-
-
-def edit(path, *statements):
-    connection = sqlite3.connect(path)
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-    known = triggers.fetchall()
-    for name, _ in known:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in (*statements, *[statement for _, statement in known]):
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
 
 
 def last(path):

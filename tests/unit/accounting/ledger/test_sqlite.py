@@ -10,47 +10,26 @@ from collections import Counter
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dpsdk import Budget
-from dpsdk.accounting import (
-    Books,
-    Dataset,
-    Decision,
-    FileAnchor,
-    Odometer,
-    SQLiteLedger,
-    ZCDPComposition,
-)
+from dpsdk.accounting import FileAnchor, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger.sqlite import network_of
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,
     InvalidArgument,
-    LedgerConflict,
     LedgerDamaged,
     LedgerUnavailable,
     NotCopyable,
-    Reentered,
 )
-from spenders import (
-    HUNDREDTH,
-    fork_within_a_decision,
-    ignored,
-    killed,
-    needs_fork,
-    opened,
-    serve_forked_workers,
-    shares,
-    spend,
-    written_meanwhile,
-)
+from durable import KEY, DurableLedgers, spent, throw
+from spenders import HUNDREDTH, edit, ignored, needs_fork, opened, shares
 
 fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
-
-KEY = b"a key of thirty-two random bytes"
 
 
 @pytest.fixture
@@ -58,47 +37,13 @@ def path(quick_disk):
     return quick_disk / "spent.db"
 
 
-# Many tables, many processes
+@pytest.fixture
+def place(path):
+    return SimpleNamespace(ledger=partial(SQLiteLedger, path))
 
 
-def test_one_file_has_the_books_of_many_tables(path):
-    ledger = SQLiteLedger(path)
-    one, other = opened(ledger, "one"), opened(ledger, "other", Budget(2))
-    one.charge(HUNDREDTH, "x", request_id="a")
-    other.charge_all([HUNDREDTH] * 3, "y", request_id="a")
-    assert (one.count, other.count) == (1, 3)
-    assert [charge.number for charge in other.charges] == [1, 2, 3]
-    assert ledger.datasets == ("one", "other")
-    with pytest.raises(InvalidArgument, match="dataset"):
-        ledger.read()
-    named = ledger.dataset("other")
-    assert (named.read().runs, len(named.charges()), len(named.charges(2))) == (3, 3, 1)
-    named.store("a", b"1")
-    ledger.dataset("one").store("a", b"2")
-    assert (named.stored("a"), ledger.dataset("one").stored("a")) == (b"1", b"2")
-    assert ledger.dataset("third").read() == Books()
-    with pytest.raises(LedgerConflict, match="dataset"):
-        opened(named, "one")
-    with pytest.raises(LedgerConflict, match="budget"):
-        opened(SQLiteLedger(path), "other", Budget(1))
-    with pytest.raises(LedgerConflict, match="composition"):
-        Odometer(Budget(1), ZCDPComposition("0.1"), ledger=ledger, dataset=Dataset("one"))
-    with pytest.raises(InvalidArgument, match="request_id"):
-        ledger.dataset("third").store(" ", b"")
-    for bad in (7, None, " ", "\ud800", b"one"):
-        with pytest.raises(InvalidArgument, match="dataset"):
-            ledger.dataset(bad)
-    assert len(named.charges(-1)) == 3
-    assert list(named.charges(9)) == []
-    assert ledger.verify() == 6
-
-
-@needs_fork
-@ignored
-def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
-    one, other = shares(lambda: SQLiteLedger(path), 2, 1200)
-    assert one + other == 1200
-    assert min(one, other) >= 100
+class TestInAFile(DurableLedgers):
+    two_processes = 1200, 100
 
 
 def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
@@ -129,63 +74,6 @@ def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
 def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
     each = shares(lambda: SQLiteLedger(path), 32, 1600)
     assert min(each) >= 10, each
-
-
-def test_threads_take_turns_with_other_threads_and_other_objects(path):
-    odometers = [opened(SQLiteLedger(path)) for _ in range(3)]
-    done = []
-
-    def work(odometer):
-        done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(20))
-
-    threads = [threading.Thread(target=work, args=(one,)) for one in odometers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(done) == list(range(1, 61))
-    assert odometers[0].spent.epsilon == Fraction(60, 100)
-
-
-@needs_fork
-@ignored
-def test_a_process_that_is_killed_loses_no_charge(path):
-    killed(lambda: SQLiteLedger(path), random.Random(3), 8, 2)
-
-
-@pytest.mark.audit
-@needs_fork
-@ignored
-def test_five_hundred_kills_lose_no_charge(path):
-    killed(lambda: SQLiteLedger(path), random.Random(5), 500, 4)
-
-
-@needs_fork
-@ignored
-def test_one_ledger_serves_the_parent_and_forked_workers(path):
-    serve_forked_workers(SQLiteLedger(path))
-
-
-@needs_fork
-@ignored
-def test_a_process_that_is_forked_within_a_decision_takes_nothing(path):
-    fork_within_a_decision(SQLiteLedger(path))
-
-
-def test_a_decision_asks_its_ledger_for_nothing(path):
-    ledger = SQLiteLedger(path)
-    opened(ledger)
-
-    def decide(books):
-        with pytest.raises(Reentered):
-            ledger.transact(Decision)
-        with pytest.raises(Reentered):
-            ledger.dataset("other").store("x", b"")
-        assert ledger.read() == books
-        return Decision(books)
-
-    ledger.transact(decide)
-    opened(ledger).charge(HUNDREDTH, "x")
 
 
 def test_it_cannot_be_copied_and_shows_no_key(path):
@@ -283,10 +171,6 @@ def test_errors_of_the_system_are_typed(path, monkeypatch):
         SQLiteLedger(path.parent)
 
 
-def throw(error):
-    raise error
-
-
 def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypatch):
     ledger = SQLiteLedger(path)
     odometer = opened(ledger)
@@ -299,15 +183,6 @@ def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypa
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert odometer.charge(HUNDREDTH, "x") == 1
-
-
-def test_what_a_decision_raises_is_its_own(path):
-    ledger = SQLiteLedger(path)
-    opened(ledger)
-    for error in (OSError(28, "of the decision"), refused(13)):
-        with pytest.raises(type(error)) as caught:
-            ledger.transact(lambda books, error=error: throw(error))
-        assert caught.value is error
 
 
 def test_no_clock_has_a_say(path, monkeypatch):
@@ -368,26 +243,6 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
 # What was edited, damaged or put back
 
 
-def spent(path, **given):
-    ledger = SQLiteLedger(path, **given)
-    spend(ledger)
-    return ledger
-
-
-def edit(path, *statements):
-    connection = sqlite3.connect(path)
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-    known = triggers.fetchall()
-    for name, _ in known:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        connection.execute(statement)
-    for _, statement in known:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
-
-
 def for_both(path):
     for name in ("one", "two"):
         opened(SQLiteLedger(path, key=KEY), name).charge(HUNDREDTH, "x")
@@ -423,8 +278,8 @@ EDITS = {
 
 @pytest.mark.thorough(quick=8)
 @pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
-def test_an_edited_file_is_refused(path, statement):
-    spent(path, key=KEY)
+def test_an_edited_file_is_refused(path, place, statement):
+    spent(place, key=KEY)
     edit(path, statement)
     with pytest.raises(LedgerDamaged):
         SQLiteLedger(path, key=KEY).verify()
@@ -433,22 +288,16 @@ def test_an_edited_file_is_refused(path, statement):
             for_both(path)
 
 
-def test_who_knows_the_key_alone_can_go_on(path):
-    spent(path, key=KEY)
-    for key in (None, KEY[::-1]):
-        with pytest.raises(LedgerDamaged):
-            SQLiteLedger(path, key=key)
-    assert SQLiteLedger(path, key=KEY).verify() == 8
-    # Without a key, whoever can write the file can write codes as well, and is not told.
-    other = path.with_name("other.db")
-    spent(other)
+def test_a_key_is_asked_of_a_ledger_that_was_made_without_one(path, place):
+    """Without a key, whoever can write the file can write codes as well, and is not told."""
+    spent(place)
     with pytest.raises(LedgerDamaged):
-        SQLiteLedger(other, key=KEY)
+        SQLiteLedger(path, key=KEY)
 
 
-def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(path):
+def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(path, place):
     old, put = path.with_name("old.db"), path.with_name("anchor")
-    ledger = spent(path, anchor=FileAnchor(put))
+    ledger = spent(place, anchor=FileAnchor(put))
     shutil.copy(path, old)
     odometer = opened(ledger, "one")
     odometer.charge(HUNDREDTH, "late")
@@ -470,10 +319,6 @@ def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(pat
     SQLiteLedger(path)
     with pytest.raises(LedgerDamaged, match="older copy"):
         odometer.charge(HUNDREDTH, "x")
-
-
-def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(path):
-    written_meanwhile(lambda anchor: SQLiteLedger(path, anchor=anchor), path.with_name("anchor"))
 
 
 def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):
@@ -501,16 +346,15 @@ def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):
         odometer.charge(HUNDREDTH, "z")
 
 
-def flips(path, places):
+def flips(path, place, places):
     """What becomes of single flipped bits anywhere in the file."""
-    spent(path, key=KEY)
+    spent(place, key=KEY)
     whole, found, rng = path.read_bytes(), Counter[str](), random.Random(7)
     before = [opened(SQLiteLedger(path, key=KEY), name).charges for name in ("one", "two")]
     whole = path.read_bytes()
     for _ in range(places):
-        place = rng.randrange(len(whole))
         changed = bytearray(whole)
-        changed[place] ^= 1 << rng.randrange(8)
+        changed[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(changed))
         try:
             ledger = SQLiteLedger(path, key=KEY)
@@ -529,15 +373,15 @@ def flips(path, places):
 
 
 @pytest.mark.thorough
-def test_a_flipped_bit_is_told_or_changes_nothing(path):
-    found = flips(path, 60)
+def test_a_flipped_bit_is_told_or_changes_nothing(path, place):
+    found = flips(path, place, 60)
     assert found["LedgerDamaged"] > 5
     assert sum(found.values()) == 60
 
 
 @pytest.mark.audit
-def test_four_thousand_flipped_bits_are_told_or_change_nothing(path):
-    assert sum(flips(path, 4000).values()) == 4000
+def test_four_thousand_flipped_bits_are_told_or_change_nothing(path, place):
+    assert sum(flips(path, place, 4000).values()) == 4000
 
 
 def test_a_file_of_something_else_is_left_alone(path):
@@ -554,30 +398,3 @@ def test_a_file_of_something_else_is_left_alone(path):
     with pytest.raises(LedgerDamaged, match="no ledger"):
         SQLiteLedger(path)
     assert path.read_bytes() == before
-
-
-def test_an_interrupt_leaves_the_ledger_usable(path):
-    ledger = SQLiteLedger(path)
-    odometer = opened(ledger)
-    with pytest.raises(KeyboardInterrupt):
-        ledger.transact(lambda books: throw(KeyboardInterrupt()))
-    assert odometer.charge(HUNDREDTH, "x") == 1
-    assert opened(SQLiteLedger(path)).count == 1
-
-
-def test_a_reader_whose_moment_is_older_than_what_others_wrote_meanwhile_is_no_older_copy(
-    path, monkeypatch
-):
-    """With a log alone, since another journal lets nobody write while somebody reads."""
-    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 51, 3))
-    ledger = SQLiteLedger(path)
-    odometer = opened(ledger)
-
-    def read(work):
-        other = threading.Thread(target=odometer.charge, args=(HUNDREDTH, "x"))
-        other.start()
-        other.join()
-        work.follow()
-
-    ledger._store.read(read)
-    assert odometer.count == 1

@@ -20,7 +20,6 @@ from dpsdk.accounting import (
     ZCDPComposition,
     declare,
 )
-from dpsdk.accounting.declared.runs import optimal_epsilon
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching
 
@@ -96,7 +95,3 @@ def test_a_refusal_tells_the_asked_from_the_left(asked):
     text = str(caught.value)
     told, left = re.findall(r"epsilon (?:up to )?([\d.]+)", text)
     assert Fraction(told) > Fraction(left)
-
-
-def test_the_best_epsilon_of_many_small_runs_is_below_their_sum():
-    assert optimal_epsilon("0.1", 10, "1e-6") < 1

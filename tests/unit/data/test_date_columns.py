@@ -343,23 +343,6 @@ def test_dates_move_to_the_nearest_bound():
     assert (inside[0], inside[10], inside[-1], outside) == (1, 1, 1, 3)
 
 
-class Spy(timezone.__base__):
-    """A zone of another author, which would see every value."""
-
-    seen = []
-
-    def utcoffset(self, when):
-        self.seen.append(when)
-        return timedelta(0)
-
-
-def test_a_zone_of_another_author_sees_no_value():
-    attribute = Date("c", *ENDS["day"], zone="UTC")
-    column = [datetime(2012, 1, 1, tzinfo=Spy())]
-    assert read_codes({"c": column}, [attribute])["c"].tolist() == [-1]
-    assert Spy.seen == []
-
-
 @pytest.mark.parametrize("name", [name for name in DOORS if "Polars" in name])
 def test_a_frame_that_groups_by_itself_has_the_same_cells(name):
     column, values = DOORS[name]

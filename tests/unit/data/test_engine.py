@@ -115,29 +115,6 @@ def test_values_of_pandas_that_python_calls_equal_are_still_told_apart(values):
     assert cells(data) == cells(PrivateData.from_columns({"c": values}, OTHERS, **given))
 
 
-class Spy(str):
-    """A text that tells who compares it."""
-
-    asked: list[str] = []
-    __slots__ = ()
-
-    def __eq__(self, other):
-        Spy.asked.append("eq")
-        return True
-
-    def __hash__(self):
-        Spy.asked.append("hash")
-        return 1
-
-
-def test_no_method_of_a_value_is_asked_what_equals_it():
-    frame = pd.DataFrame({"c": pd.Series(["a", Spy("x"), Spy("True")], dtype=object)})
-    Spy.asked.clear()
-    data = PrivateData.from_frame(frame, OTHERS)
-    assert cells(data) == ([1, 1, 0, 1], 0)
-    assert Spy.asked == []
-
-
 def test_dictionaries_of_arrow_are_read_by_their_codes():
     one, two = pa.array(["a", "1"]).dictionary_encode(), pa.array(["1", "b", None])
     nulls = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.uint8()), [None, "a"])

@@ -66,14 +66,6 @@ def test_the_reference_counts_are_admitted(budget, epsilon, admitted):
         assert run(composition, start, guarantee)[0] == count
 
 
-def test_a_tenth_ten_times_is_one_exactly():
-    composition = BasicComposition()
-    count, state = run(composition, composition.begin(Budget(1)), PureGuarantee(0.1))
-    assert count == 10
-    assert composition.fraction(state) == 1.0
-    assert composition.largest_epsilon(state) == 0
-
-
 @pytest.mark.parametrize("parts", [3, 7, 11, 97])
 def test_equal_parts_fill_the_budget(parts):
     composition = BasicComposition()
@@ -122,7 +114,7 @@ def test_free_runs_pass_where_nothing_else_does():
         assert closed.capacity(start, free) is None
 
 
-@pytest.mark.parametrize("composition", ALL)
+@pytest.mark.parametrize("composition", [*ALL, EnvelopeComposition()])
 @pytest.mark.parametrize(
     "budget", [Budget(1, 1e-6), Budget(20, 0.4), Budget("1e-12", "1e-300"), Budget(10**6, 0.5)]
 )
@@ -356,16 +348,10 @@ def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composi
     thousand = composition.rounds(start, [(tiny, 10**12), (number, 10**12)])
     assert count // 1000 - 1 <= thousand <= count // 1000
     assert composition.rounds(start, [(tiny, 10**40)]) == 0
-
-
-@pytest.mark.parametrize("composition", ALL[1:], ids=str)
-def test_a_million_rounds_are_counted_without_walking_them(composition):
     small = (PureGuarantee("1e-5"), DiscreteGaussianGuarantee(10**10, 1, 1))
-    start = composition.begin(Budget(1, 1e-6))
     count = composition.rounds(start, small)
     assert count > 10**8
-    alone = [composition.capacity(start, guarantee) for guarantee in small]
-    assert all(other is not None and other > count for other in alone)
+    assert all(composition.capacity(start, guarantee) > count for guarantee in small)
 
 
 def test_a_refused_run_closes_no_member():
@@ -374,17 +360,6 @@ def test_a_refused_run_closes_no_member():
     assert composition.charge(start, PureGuarantee(2)) is None
     assert composition.charge(start, DiscreteGaussianGuarantee(1, 1, 1)) is None
     assert composition.capacity(start, PureGuarantee("0.01")) == 558
-
-
-def test_capacity_of_any_of_is_the_number_of_runs_that_follow():
-    composition = default_composition()
-    state = composition.begin(Budget(1, 1e-6))
-    for epsilon in ("0.15", "0.02", "0.01"):
-        guarantee = PureGuarantee(epsilon)
-        assert composition.capacity(state, guarantee) == run(composition, state, guarantee)[0]
-        after = composition.charge(state, guarantee)
-        assert after is not None
-        state = after
 
 
 def test_without_delta_the_default_is_basic_composition():

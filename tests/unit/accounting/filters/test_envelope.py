@@ -6,9 +6,7 @@ import mpmath
 import pytest
 
 from dpsdk.accounting import (
-    AnyOf,
     ApproximateGuarantee,
-    BasicComposition,
     BoundedRangeGuarantee,
     Budget,
     DiscreteGaussianGuarantee,
@@ -16,7 +14,6 @@ from dpsdk.accounting import (
     EnvelopeComposition,
     PureGuarantee,
     State,
-    gdp_start,
 )
 from dpsdk.accounting.numbers import floor_steps, from_steps
 from dpsdk.accounting.prices.envelope import (
@@ -250,17 +247,6 @@ def test_charges_do_not_grow_as_more_is_left():
         assert costs == sorted(costs, reverse=True)
 
 
-def test_the_largest_requests_fit():
-    for budget in (Budget(1, 1e-6), Budget(20, 0.4), Budget("1e-9", "1e-200"), Budget(10**5, 0.5)):
-        state = ENVELOPE.begin(budget)
-        epsilon = ENVELOPE.largest_epsilon(state)
-        assert epsilon > 0
-        assert ENVELOPE.charge(state, PureGuarantee(epsilon)) is not None
-        rho = ENVELOPE.largest_rho(state)
-        wide = DiscreteGaussianGuarantee(10**30 / (2 * rho), 10**30, 10**15)
-        assert ENVELOPE.charge(state, wide) is not None
-
-
 @pytest.mark.parametrize("left", ["0.2", "3.99", "4", "60", "1e6", "1e15"])
 @pytest.mark.parametrize("variance", [64, 1000, 10**9])
 def test_the_largest_gaussian_takes_what_it_is_said_to_take(left, variance):
@@ -287,16 +273,6 @@ def test_nothing_is_opened_without_delta():
     with pytest.raises(InvalidArgument) as caught:
         ENVELOPE.begin(Budget(1))
     assert caught.value.parameter == "budget"
-
-
-def test_basic_or_envelope_admits_what_either_does():
-    composition = AnyOf((BasicComposition(), EnvelopeComposition()))
-    start = composition.begin(Budget(1, 1e-6))
-    assert composition.capacity(start, PureGuarantee("0.1")) == 10
-    assert composition.capacity(start, PureGuarantee("0.01")) == 558
-    assert composition.concurrent
-    assert start.parts[1] is not None
-    assert from_steps(start.parts[1].limit[0]) <= gdp_start(Fraction(1), Fraction(1, 10**6))
 
 
 def test_no_charge_of_a_gaussian_grows_with_what_is_left():

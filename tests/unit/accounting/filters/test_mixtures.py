@@ -247,15 +247,3 @@ class Unconverted(RenyiComposition):
 def test_the_game_catches_a_filter_that_is_wrong():
     budget = Budget(2, "1e-2")
     assert best_delta(Unconverted(4), budget, 24) > float(budget.delta)
-
-
-@pytest.mark.parametrize("name", COMPOSITIONS)
-def test_runs_may_be_given_with_how_often_they_follow_each_other(name):
-    composition = COMPOSITIONS[name]
-    state = composition.begin(BUDGET)
-    pure, other = PureGuarantee("0.001"), PureGuarantee("0.002")
-    listed = composition.rounds(state, [pure, pure, pure, other])
-    assert composition.rounds(state, [(pure, 3), (other, 1)]) == listed
-    tiny = PureGuarantee("1e-9")
-    count = composition.rounds(state, [(tiny, 10**9)])
-    assert count == (composition.capacity(state, tiny) or 0) // 10**9

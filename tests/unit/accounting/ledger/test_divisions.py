@@ -6,8 +6,6 @@ from itertools import combinations, product
 
 import pytest
 
-from dpsdk import Budget as PublicBudget
-from dpsdk import Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
@@ -24,9 +22,6 @@ from dpsdk.accounting.ledger import lines as division
 from dpsdk.accounting.ledger.lines import LINE_LIMIT, Line, essential, worst_line
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import BudgetExceeded, TooLarge
-from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Count
-from dpsdk.testing import seeded
 
 pytestmark = pytest.mark.thorough
 
@@ -131,19 +126,6 @@ def test_closing_a_partition_of_a_gaussian_and_a_laplace_part_costs_nothing():
     outer.merge(generation)
     assert (outer.affords(small), outer.remaining, outer.spent) == before
     assert sum(taken(outer, small) for _ in range(before[0] + 1)) == before[0]
-
-
-def test_the_parts_of_a_session_may_use_noise_of_two_kinds():
-    domain = Domain(Integer("age", 0, 9))
-    data = PrivateData.from_counts([5] * 10, domain, neighbors=Neighbors.ADD_REMOVE)
-    session = Session(data, PublicBudget(1, 1e-6), noise=seeded(1))
-    count = Count(normalized=False)
-    with session.partition("age") as parts:
-        parts[0].answer(count, using=Gaussian(rho="0.005"))
-        parts[1].answer(count, using=Laplace("0.2"))
-        left = session.affords(count, using=Laplace("0.01"))
-    assert session.affords(count, using=Laplace("0.01")) == left
-    assert left >= 75
 
 
 @pytest.mark.parametrize("moves", [False, True])

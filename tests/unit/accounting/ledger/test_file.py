@@ -9,50 +9,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from dpsdk import Budget
-from dpsdk.accounting import (
-    BasicComposition,
-    Dataset,
-    Decision,
-    Odometer,
-    PureGuarantee,
-    SQLiteLedger,
-)
+from dpsdk.accounting import Decision, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import turnstile
 from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
+from parallel import ended, forked
+from spenders import HUNDREDTH, opened
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
 
-HUNDREDTH = PureGuarantee("0.01")
 
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
-def opened(ledger):
-    return Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=Dataset("t"))
 
 
 @pytest.fixture
 def path(quick_disk):
     return quick_disk / "spent.db"
-
-
-def forked(work):
-    """A forked process that ends with 0 if the work does."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def ended(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def stopped(books):
@@ -203,7 +175,7 @@ def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
     assert ended(forked(lambda: None)) == 0
     end.set()
     thread.join()
-    assert ended(forked(lambda: opened(SQLiteLedger(path)).charge(HUNDREDTH, "x"))) == 0
+    assert ended(forked(lambda: opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") - 1)) == 0
 
 
 def test_a_file_with_two_names_is_refused_under_either(path):

@@ -4,16 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from dpsdk.accounting import (
-    Anytime,
-    BasicComposition,
-    Budget,
-    MemoryLedger,
-    Odometer,
-    PureGuarantee,
-    ZCDPComposition,
-)
-from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
+from dpsdk.accounting import BasicComposition, Budget, MemoryLedger, Odometer, PureGuarantee
+from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.errors import AlreadyCharged
 from dpsdk.testing.interrupts import interrupted
 
@@ -49,14 +41,3 @@ def test_an_interrupt_leaves_each_request_charged_whole_or_not_at_all_and_no_res
         assert odometer.count == 3
         place += 7
     assert place > 300
-
-
-def divided_ledger(moves):
-    ledger = MemoryLedger()
-    anytime = Anytime("1e-6", around=1)
-    odometer = Odometer(Budget(1, "1e-6"), ZCDPComposition(), anytime, ledger=ledger)
-    ScopeOdometer(odometer, "kept", "0.5", reserve=True)
-    generation = odometer.generation()
-    odometer.divide(generation, 3, moves=moves)
-    PartOdometer(odometer, "a part", generation, 1).charge(TENTH, "x", request_id="one")
-    return ledger, odometer

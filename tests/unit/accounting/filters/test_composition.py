@@ -338,7 +338,6 @@ def test_rounds_is_how_often_all_of_several_runs_fit(composition, runs):
         assert composition.rounds(state, repeated) == composition.rounds(state, runs * 3)
 
 
-@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)
 def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition):
     start = composition.begin(Budget(1, 1e-6))

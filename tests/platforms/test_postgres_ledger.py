@@ -32,7 +32,7 @@ from dpsdk.errors import (
     NotCopyable,
 )
 from durable import KEY, DurableLedgers, spent
-from parallel import at_once
+from parallel import at_once, ended, forked
 from spenders import HUNDREDTH, Worker, ignored, interrupted_everywhere, needs_fork, opened, shares
 from spending import Spending
 
@@ -167,20 +167,14 @@ def test_many_processes_end_on_the_budget_and_nobody_starves(place, processes):
 @ignored
 def test_whoever_comes_first_makes_the_tables(place):
     told, tell = os.pipe()
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                os.read(told, 1)
-                opened(place.ledger())
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
+
+    def make():
+        os.read(told, 1)
+        opened(place.ledger())
+
+    children = [forked(make) for _ in range(4)]
     os.write(tell, b"....")
-    assert [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children] == [0] * 4
+    assert [ended(child) for child in children] == [0] * 4
     assert place.ledger().dataset("t").read().sessions == 4
 
 

@@ -20,6 +20,7 @@ from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NoisyHistogram, SmallDB
 from dpsdk.planner import Goal
 from dpsdk.queries import Conjunction, Count, Marginal, Workload
 from dpsdk.testing import seeded
+from parallel import at_once
 
 # Some releases of Ibis call what DuckDB has renamed since.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -58,14 +59,17 @@ def filled(connection, run):
     return SimpleNamespace(frame=connection.table("people"), run=run, connection=connection)
 
 
+def in_spark(session):
+    rows = list(zip(*COLUMNS.values(), strict=True))
+    return session.createDataFrame(rows, "age int, sex string, owns boolean")
+
+
 @pytest.fixture
 def place(request):
     """Where the table is: its frame, its connection, and what runs a statement there."""
     if request.param == "spark":
         session = request.getfixturevalue("spark")
-        rows = list(zip(*COLUMNS.values(), strict=True))
-        frame = session.createDataFrame(rows, "age int, sex string, owns boolean")
-        yield SimpleNamespace(frame=frame, run=None, connection=session)
+        yield SimpleNamespace(frame=in_spark(session), run=None, connection=session)
         return
     if request.param == "duckdb":
         connection = request.getfixturevalue("duckdb").connect()
@@ -172,9 +176,6 @@ def test_duckdb_holds_its_own_snapshot(duckdb, tmp_path):
     data = both(connection.sql("SELECT * FROM people"))[1]
     engine = open_histogram(data)
     connection.execute("DELETE FROM people")
-    assert [row[0] for row in connection.execute("SHOW ALL TABLES").fetchall()] == [
-        "people"
-    ] or True
     connection.close()
     assert engine.table(("age", "sex")).sum() > 0
     [[threads, memory]] = (
@@ -211,11 +212,7 @@ def test_many_threads_ask_one_duckdb(duckdb):
         if not np.array_equal(engine.counted(names), memory.counted(names)):
             wrong.append(names)
 
-    threads = [threading.Thread(target=ask, args=(names,)) for names in sets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(ask, sets)
     assert not wrong
 
 
@@ -228,20 +225,14 @@ def test_a_connection_to_a_server_is_shared_by_turns(place, ibis):
     assert one._lock is two._lock is not None
     wrong = []
 
-    def ask(counts, names):
+    def ask(asked):
+        counts, names = asked
         expected = open_histogram(memory).counted(names)
         if not np.array_equal(counts.counted(names), expected):
             wrong.append(names)
 
-    threads = [
-        threading.Thread(target=ask, args=(open_histogram(data), names))
-        for data in (engine, other)
-        for names in (("age",), ("sex", "owns"), ("age", "owns"))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    sets = (("age",), ("sex", "owns"), ("age", "owns"))
+    at_once(ask, [(open_histogram(data), names) for data in (engine, other) for names in sets])
     assert not wrong
 
 
@@ -343,9 +334,7 @@ def test_keys_of_many_attributes_are_no_trouble(place):
 
 def test_spark_reads_its_source_once(spark, tmp_path):
     place = tmp_path / "people.parquet"
-    rows = list(zip(*COLUMNS.values(), strict=True))
-    given = spark.createDataFrame(rows, "age int, sex string, owns boolean")
-    given.repartition(4).write.parquet(str(place))
+    in_spark(spark).repartition(4).write.parquet(str(place))
     data = PrivateData.from_frame(spark.read.parquet(str(place)), DOMAIN, collect="marginals")
     for part in place.iterdir():
         part.unlink()
@@ -355,8 +344,7 @@ def test_spark_reads_its_source_once(spark, tmp_path):
 
 
 def test_spark_without_local_checkpoints_is_refused(spark, monkeypatch):
-    rows = list(zip(*COLUMNS.values(), strict=True))
-    frame = spark.createDataFrame(rows, "age int, sex string, owns boolean")
+    frame = in_spark(spark)
 
     def missing(*_, **__):
         raise NotImplementedError("271828")

@@ -13,7 +13,7 @@ from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse
-from dpsdk.queries import Not, Query, Sum, Threshold, Workload
+from dpsdk.queries import Above, Not, Query, Sum, Threshold, Workload
 from dpsdk.testing import seeded
 
 pytestmark = pytest.mark.thorough
@@ -129,39 +129,24 @@ def test_their_price_is_a_refusal_and_no_other_error(case, noise, neighbors):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_watch_refuses_them_before_it_is_paid(case):
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda _, watch, gaps: watch.first_above(gaps, 0.0),
+        lambda kernel, _, gaps: kernel.select(gaps, 1),
+        lambda kernel, _, gaps: kernel.select(gaps, 1, groups=[slice(0, 1)]),
+    ],
+    ids=["watch", "choice", "choice of groups"],
+)
+def test_a_watch_and_a_choice_refuse_them_before_they_are_paid(case, asked):
     kernel, odometer = kernel_over(table(), epsilon=1000)
     watch = kernel.watch(Watching(1, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         form = LinearForm(DOMAIN, mixed(1, 40)[case])
         with pytest.raises(InvalidArgument):
-            watch.first_above(GapForm.around(form, np.zeros(form.rows)), 0.0)
+            asked(kernel, watch, GapForm.around(form, np.zeros(form.rows)))
     assert odometer.spent.charges == 0
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("groups", [None, [slice(0, 1)]])
-def test_a_choice_refuses_them_before_it_is_paid(case, groups):
-    kernel, odometer = kernel_over(table(), epsilon=1000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        form = LinearForm(DOMAIN, mixed(1, 40)[case])
-        with pytest.raises(InvalidArgument):
-            kernel.select(GapForm.around(form, np.zeros(form.rows)), 1, groups=groups)
-    assert odometer.spent.charges == 0
-
-
-def test_a_query_with_a_far_edge_tells_nothing():
-    domain = Domain(Binned("income", [0, 1, 1.7e308]), Categorical("sex", ["F", "M"]))
-    columns = {"income": [2.0] * 30, "sex": ["F"] * 30}
-    data = PrivateData.from_columns(columns, domain, outside="raise")
-    asked = Session(data, Budget(1000), noise=seeded(1))
-    nobody = Not({"F", "M"})
-    total = Sum("income", where={"sex": nobody}, normalized=False)
-    with pytest.raises(DpsdkError):
-        asked.answer(Workload([total, total]), using=Laplace("0.01"))
-    assert asked.spent.charges == 0
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -281,15 +266,21 @@ def test_a_form_that_no_row_changes_is_answered_without_the_table(
     assert asked.spent.epsilon == 0
 
 
-def test_a_sparse_vector_over_a_far_range_is_refused_before_it_is_paid():
-    from dpsdk.queries import Above
+NOBODY = Sum("income", where={"sex": Not({"F", "M"})}, normalized=False)
 
+
+@pytest.mark.parametrize(
+    ("mechanism", "query"),
+    [
+        (Laplace("0.01"), Workload([NOBODY, NOBODY])),
+        (NumericSparse(1, tops=1), Above(Sum("income", normalized=False), 3)),
+    ],
+)
+def test_a_query_with_a_far_edge_is_refused_before_it_is_paid(mechanism, query):
     domain = Domain(Binned("income", [0, 1, 1.7e308]), Categorical("sex", ["F", "M"]))
-    data = PrivateData.from_columns(
-        {"income": [2.0] * 30, "sex": ["F"] * 30}, domain, outside="raise"
-    )
-    asked = Session(data, Budget(1000), noise=seeded(1))
-    channel = asked.open(NumericSparse(1, tops=1))
+    columns = {"income": [2.0] * 30, "sex": ["F"] * 30}
+    asked = session(PrivateData.from_columns(columns, domain, outside="raise"))
+    channel = asked.open(mechanism)
     with pytest.raises(DpsdkError):
-        channel.answer(Above(Sum("income", normalized=False), 3))
+        channel.answer(query)
     assert asked.spent.charges == 0

@@ -1,6 +1,6 @@
 """What a client far away may ask with: each ends at once, in an answer or a typed error."""
 
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
 
@@ -186,23 +186,30 @@ NUMBERS = [
 ]
 
 
+@contextmanager
+def refused_briefly(limit):
+    """What is refused within is told in a text of a bounded length."""
+    try:
+        yield
+    except DpsdkError as refusal:
+        text = str(refusal)
+        assert len(text) < limit
+        text.encode()
+
+
 @pytest.mark.parametrize(("name", "place"), crossed(MECHANISMS, range(len(NUMBERS)), 5))
 def test_no_parameter_of_a_mechanism_hangs_or_fails_untyped(name, place):
     session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
     query = Above(Count(), 0.5) if name.startswith(("sparse", "tops")) else Count()
     if name.startswith(("model", "steps", "ridge", "descent", "sketch")):
         query = MODEL
-    try:
+    with refused_briefly(500):
         mechanism = MECHANISMS[name](NUMBERS[place])
         repr(mechanism)
         str(session.quote(query, using=mechanism).at_most)
         session.affords(query, using=mechanism)
         with session.open(mechanism) as channel:
             channel.answer(query)
-    except DpsdkError as refusal:
-        text = str(refusal)
-        assert len(text) < 500
-        text.encode()
 
 
 QUERIES = {
@@ -236,15 +243,11 @@ def test_no_parameter_of_a_query_hangs_or_fails_untyped(name, place):
     if isinstance(value, list) and name in {"labels", "key"}:
         return  # Python itself refuses these
     session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
-    try:
+    with refused_briefly(1500):
         query = QUERIES[name](value)
         using = NumericSparse("0.1", tops=3) if name.startswith("level") else Laplace("0.1")
         with session.open(using) as channel:
             channel.answer(query)
-    except DpsdkError as refusal:
-        text = str(refusal)
-        assert len(text) < 1500
-        text.encode()
 
 
 @pytest.mark.parametrize("updates", [10**5, 10**9, 10**12])
@@ -337,14 +340,10 @@ def test_no_parameter_of_a_model_hangs_or_fails_untyped(name):
     session = Session(DATA, Budget(1), noise=seeded(1))
     with session.open(NoisyHistogram(epsilon=1)) as channel:
         for value in NUMBERS:
-            try:
+            with refused_briefly(1500):
                 release = channel.release(MODELS[name](value))
                 repr(release)
                 release.value.predict({"age": [3, value], "sex": ["F", "M"]})
-            except DpsdkError as refusal:
-                text = str(refusal)
-                assert len(text) < 1500
-                text.encode()
 
 
 MINIMIZERS = {
@@ -365,15 +364,11 @@ def test_no_parameter_of_a_minimiser_hangs_or_fails_untyped(name):
     query = ConvexMinimization(SquaredLoss(), **LINE)
     for value in NUMBERS:
         session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
-        try:
+        with refused_briefly(500):
             mechanism = MINIMIZERS[name](value)
             repr(mechanism)
             str(session.quote(query, using=mechanism).at_most)
             repr(session.release(query, using=mechanism))
-        except DpsdkError as refusal:
-            text = str(refusal)
-            assert len(text) < 500
-            text.encode()
 
 
 PLANS = {
@@ -400,12 +395,8 @@ PLANS = {
 @pytest.mark.parametrize(("name", "place"), crossed(PLANS, range(len(NUMBERS)), 5))
 def test_no_parameter_of_a_plan_hangs_or_fails_untyped(name, place):
     session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
-    try:
+    with refused_briefly(1500):
         repr(PLANS[name](session, NUMBERS[place]))
-    except DpsdkError as refusal:
-        text = str(refusal)
-        assert len(text) < 1500
-        text.encode()
     assert session.spent.charges == 0
 
 
@@ -424,12 +415,8 @@ LOOKS = {
 def test_no_parameter_of_a_look_hangs_or_fails_untyped(name):
     for value in NUMBERS:
         kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "look")
-        try:
+        with refused_briefly(500):
             kernel.run(LOOKS[name](value))
-        except DpsdkError as refusal:
-            text = str(refusal)
-            assert len(text) < 500
-            text.encode()
 
 
 MIXTURES = {

@@ -157,6 +157,12 @@ def test_the_written_example_is_read():
         written().replace('"name": "a"', '"name": "b", "name": "a"'),
         '{"format": "dpsdk.domain", "version": 1, "attributes": '
         '[{"kind": "integer", "name": "a", "low": 0, "high": ' + "9" * 5000 + "}]}",
+        written(more=1), written(version=1.0),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": {"x": 1}}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": {"x": 1}}]),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "other": None}]),
+        written().replace('"version": 1', '"version": 1, "version": 1'),
+        written(attributes=[{"kind": "integer", "name": "a", "low": 0, "high": 10**399 * 10}]),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_domain_of_this_version_is_refused(text):
@@ -335,24 +341,8 @@ def test_labels_that_look_alike_are_refused(one, other):
 
 
 def test_labels_that_look_different_are_accepted():
-    labels = [
-        "a",
-        "A",
-        "á",
-        "à",
-        "ﬁ",
-        "fi",
-        "2",
-        "²",
-        "a b",
-        "a-b",
-        "🏳️‍🌈",
-        "🏳️🌈",
-        "می‌خواهم",
-        "میخواهم",
-        "01",
-        1,
-    ]
+    words = "a A á à ﬁ fi 2 ² a-b 🏳️‍🌈 🏳️🌈 می‌خواهم میخواهم 01"
+    labels = [*words.split(" "), "a b", 1]
     assert Categorical("a", labels).size == len(labels)
 
 
@@ -365,14 +355,8 @@ def test_a_label_is_found_in_either_normal_form():
         assert Domain.from_json(Domain(attribute).to_json()) == Domain(attribute)
 
 
-class Odd(str):
-    """A text that is equal to nothing and to everything, in turn."""
-
+class Text(str):
     __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        return not str.__eq__(self, other)
 
 
 class OddFloat(float):
@@ -381,10 +365,10 @@ class OddFloat(float):
 
 
 def test_what_is_declared_is_kept_as_plain_values():
-    attribute = Categorical(Odd("a"), [Odd("x"), np.str_("y")], other=np.str_("y"))
+    attribute = Categorical(Text("a"), [Text("x"), np.str_("y")], other=np.str_("y"))
     assert [type(label) for label in (*attribute.values, attribute.other)] == [str] * 3
     assert attribute.index("x") == 0
-    assert type(Boolean("a", true=[Odd("Y")]).true[0]) is str
+    assert type(Boolean("a", true=[Text("Y")]).true[0]) is str
     bins = Binned("a", [OddFloat(1), np.float64(2), np.float32(2.7), np.int8(3)])
     assert bins.edges == (1.0, 2.0, 2.7, 3.0)
     assert {type(edge) for edge in bins.edges} == {float}
@@ -405,21 +389,6 @@ def test_a_boolean_lists_what_it_reads():
         domain = Domain(attribute)
         assert Domain.from_json(domain.to_json()) == domain
         assert eval(repr(attribute)) == attribute  # noqa: S307
-
-
-class Bool:
-    """A class that only bears the name."""
-
-    def __int__(self):
-        return 5
-
-
-Bool.__name__ = "bool"
-
-
-def test_only_truth_values_are_labels_of_a_boolean():
-    with pytest.raises(UnknownLabel):
-        Boolean("a").index(Bool())
 
 
 MARKED = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-8"]
@@ -488,22 +457,6 @@ def test_a_save_keeps_links_and_permissions(tmp_path):
 
 def test_what_is_no_plain_file_is_written_to():
     Domain(Boolean("a")).save(os.devnull)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        written(more=1), written(version=1.0),
-        written(attributes=[{"kind": "categorical", "name": "a", "labels": {"x": 1}}]),
-        written(attributes=[{"kind": "boolean", "name": "a", "true": {"x": 1}}]),
-        written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "other": None}]),
-        written().replace('"version": 1', '"version": 1, "version": 1'),
-        written(attributes=[{"kind": "integer", "name": "a", "low": 0, "high": 10**399 * 10}]),
-    ],
-)  # fmt: skip
-def test_a_file_that_says_more_or_otherwise_than_it_may_is_refused(text):
-    with pytest.raises(DomainError):
-        Domain.from_json(text)
 
 
 def test_a_domain_iterates_over_its_attributes_and_has_as_many():

@@ -166,13 +166,24 @@ def admits(composition, epsilon, groups):
 ENVELOPE = "GDP-envelope filter (fully adaptive)"
 
 
-def test_the_envelope_filter_on_pure_runs():
+@pytest.mark.parametrize(
+    ("method", "composition"),
+    [
+        (ENVELOPE, EnvelopeComposition(leak_share=0)),
+        (
+            "portfolio basic|GDP-envelope (fully adaptive)",
+            AnyOf((BasicComposition(), EnvelopeComposition(leak_share=0))),
+        ),
+    ],
+    ids=["envelope", "basic or envelope"],
+)
+def test_the_envelope_filter_on_pure_runs(method, composition):
     # The charge proved here is a little below the reference's.
-    for row in chosen(ENVELOPE, "randomized"):
+    for row in chosen(method, "randomized"):
         group = [(PureGuarantee(base_epsilon(row)), runs(row))]
         epsilon = float(row["epsilon"])
-        assert admits(EnvelopeComposition(leak_share=0), epsilon * 1.001, group), row
-        assert not admits(EnvelopeComposition(leak_share=0), epsilon * 0.97, group), row
+        assert admits(composition, epsilon * 1.001, group), row
+        assert not admits(composition, epsilon * 0.97, group), row
 
 
 def test_the_envelope_filter_on_gaussian_runs():
@@ -193,12 +204,3 @@ def test_the_envelope_filter_on_bounded_range_runs():
         start = composition.begin(Budget(float(row["epsilon"]) * 1.0001, 1e-6))
         admitted = composition.capacity(start, BoundedRangeGuarantee(base_epsilon(row)))
         assert runs(row) - 5 <= admitted <= runs(row), row
-
-
-def test_basic_or_envelope_on_pure_runs():
-    either = AnyOf((BasicComposition(), EnvelopeComposition(leak_share=0)))
-    for row in chosen("portfolio basic|GDP-envelope (fully adaptive)", "randomized"):
-        group = [(PureGuarantee(base_epsilon(row)), runs(row))]
-        epsilon = float(row["epsilon"])
-        assert admits(either, epsilon * 1.001, group), row
-        assert not admits(either, epsilon * 0.97, group), row

@@ -292,66 +292,12 @@ class Sealed:
         raise RuntimeError(WORD)
 
 
-class Shouting(dict):
-    def __getitem__(self, key):
-        raise KeyError(WORD)
-
-    def __contains__(self, key):
-        return True
-
-
 def secret_frame():
     return pl.DataFrame({"age": [NUMBER, 17], "sex": [WORD, "F"], "hours": [float(NUMBER)] * 2})
 
 
 BOTH = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M"]), Binned("hours", [0, 10]))
 SECRET = {"age": [NUMBER, 17], "sex": [WORD, "F"], "hours": [float(NUMBER)] * 2}
-
-FAILING = {
-    "raise": lambda: PrivateData.from_columns(SECRET, BOTH, outside="raise"),
-    "bad outside": lambda: PrivateData.from_columns(SECRET, BOTH, outside="x"),
-    "bad domain": lambda: PrivateData.from_columns(SECRET, "x"),
-    "bad name": lambda: PrivateData.from_columns(SECRET, BOTH, name=""),
-    "bad neighbors": lambda: PrivateData.from_columns(SECRET, BOTH, neighbors=1),
-    "bad max_rows": lambda: PrivateData.from_columns(SECRET, BOTH, max_rows="x"),
-    "few rows": lambda: PrivateData.from_columns(SECRET, BOTH, max_rows=1),
-    "too wide": lambda: PrivateData.from_columns(SECRET, Domain(Integer("age", 0, 10**30))),
-    "missing column": lambda: PrivateData.from_columns({"age": SECRET["age"]}, BOTH),
-    "lengths": lambda: PrivateData.from_columns({**SECRET, "hours": [NUMBER]}, BOTH),
-    "nested": lambda: PrivateData.from_columns(
-        {**SECRET, "age": [[NUMBER], [1]]}, BOTH, outside="raise"
-    ),
-    "scalar": lambda: PrivateData.from_columns({**SECRET, "age": NUMBER}, BOTH),
-    "bytes": lambda: PrivateData.from_columns({"sex": np.array([WORD.encode()])}, SEX),
-    "shouting": lambda: PrivateData.from_columns(Shouting(), BOTH),
-    "frame raise": lambda: PrivateData.from_frame(secret_frame(), BOTH, outside="raise"),
-    "frame lazy": lambda: PrivateData.from_frame(
-        secret_frame().lazy().with_columns(pl.col("sex").cast(pl.Int64)), BOTH
-    ),
-    "frame domain": lambda: PrivateData.from_frame(secret_frame(), None),
-    "frame name": lambda: PrivateData.from_frame(secret_frame(), BOTH, name=4),
-    "frame columns": lambda: PrivateData.from_frame(secret_frame().drop("hours"), BOTH),
-    "frame twice": lambda: PrivateData.from_frame(
-        pd.concat([secret_frame().to_pandas()] * 2, axis=1), BOTH
-    ),
-    "no frame": lambda: PrivateData.from_frame(SECRET, BOTH),
-    "counts shape": lambda: PrivateData.from_counts([NUMBER], BOTH),
-    "counts ragged": lambda: PrivateData.from_counts([[NUMBER], [1, 2]], BOTH),
-    "counts text": lambda: PrivateData.from_counts([WORD] * 4, AGE),
-    "counts name": lambda: PrivateData.from_counts([NUMBER] * 4, AGE, name=""),
-    "counts outside": lambda: PrivateData.from_counts([1] * 4, AGE, outside_rows=NUMBER + 0.5),
-    "counts limit": lambda: PrivateData.from_counts([NUMBER, 0, 0, 0], AGE, max_rows=7),
-    "counts sum": lambda: PrivateData.from_counts([NUMBER * 10**5] * 4, AGE),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAILING)
-def test_no_failure_to_load_tells_a_value(name):
-    error, text = told(FAILING[name])
-    assert isinstance(error, DataError | InvalidArgument | TooLarge)
-    assert WORD not in text
-    assert str(NUMBER) not in text
-    assert error.__context__ is None
 
 
 def test_no_failure_to_read_a_file_tells_a_value(tmp_path):

@@ -4,7 +4,6 @@ import gc
 import itertools
 import os
 import threading
-import warnings
 import weakref
 
 import narwhals.stable.v2 as nw
@@ -21,10 +20,11 @@ from dpsdk.data.engine import pushed
 from dpsdk.data.engine.pushed import EngineCounts
 from dpsdk.data.engine.snapshot import Snapshot, snapshot_of
 from dpsdk.data.vault import keep, open_histogram
-from dpsdk.errors import BudgetExceeded, Closed, DataError, InvalidArgument, Redacted, ReleaseFailed
+from dpsdk.errors import BudgetExceeded, DataError, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.mechanisms import Laplace, NoisyHistogram
 from dpsdk.queries import Conjunction, Count, Marginal
 from dpsdk.testing import seeded
+from parallel import count_closed, in_a_child, needs_fork
 
 pytestmark = pytest.mark.thorough
 
@@ -290,26 +290,16 @@ def test_a_connection_that_all_share_is_waited_for_and_refused_to_who_has_it():
     assert counts.table(("age",)).tolist() == [1, 2]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_forked_process_is_refused_before_the_charge():
     data = loaded()
     session, counts = Session(data, Budget(1)), open_histogram(data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        refusals = 0
-        for attempt in (
-            lambda: Session(data, Budget(1)),
-            lambda: session.partition("sex"),
-            lambda: counts.table(("age",)),
-        ):
-            try:
-                attempt()
-            except Closed:
-                refusals += 1
-        os._exit(refusals)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    attempts = (
+        lambda: Session(data, Budget(1)),
+        lambda: session.partition("sex"),
+        lambda: counts.table(("age",)),
+    )
+    assert in_a_child(lambda: count_closed(*attempts)) == 3
     assert session.answer(Count(), using=Laplace("0.1")) >= 0
 
 

@@ -154,8 +154,11 @@ class Records:
         return codes, np.ones(len(self.cells))
 
 
-def weights(form: LinearForm) -> np.ndarray:
-    """All weights (functions, cells), worked out cell by cell from the factors themselves."""
+def weights(form: LinearForm, kind: Callable[[float], object] = float) -> np.ndarray:
+    """All weights (functions, cells), worked out cell by cell from the factors themselves.
+
+    Without rounding where `kind` is Fraction.
+    """
     domain = form.domain
     cells = list(itertools.product(*(range(size) for size in domain.shape)))
     lines: list[list[float]] = []
@@ -165,7 +168,7 @@ def weights(form: LinearForm) -> np.ndarray:
             for number, scale in enumerate(block.scales.tolist()):
                 line = []
                 for cell in cells:
-                    weight = scale
+                    weight = kind(scale)
                     for axis, place in enumerate(places):
                         code, own = cell[place], block.lines[axis]
                         ends = block.starts[axis, number], block.stops[axis, number]
@@ -177,15 +180,15 @@ def weights(form: LinearForm) -> np.ndarray:
             for rows in itertools.product(*(range(len(matrix)) for matrix in matrices)):
                 line = []
                 for cell in cells:
-                    weight = block.scale
+                    weight = kind(block.scale)
                     for matrix, row, place in zip(matrices, rows, places, strict=True):
-                        weight *= matrix[row, cell[place]]
+                        weight *= kind(matrix[row, cell[place]])
                     line.append(weight)
                 lines.append(line)
         else:
             shaped = block.weights.reshape(-1, *block.shape)
             lines.extend(
-                [function[tuple(cell[place] for place in places)] for cell in cells]
+                [kind(function[tuple(cell[place] for place in places)]) for cell in cells]
                 for function in shaped
             )
     return np.array(lines)

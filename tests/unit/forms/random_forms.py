@@ -1,7 +1,5 @@
 """Random small forms of every kind of block and factor."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpsdk import Domain, Integer

@@ -332,20 +332,6 @@ def test_boxes_that_do_not_fit_are_refused(bad):
         Boxes(**{**GOOD, **bad})
 
 
-def test_boxes_are_copies_that_nobody_can_write_into():
-    given = {name: np.array(GOOD[name]) for name in ("starts", "stops", "scales")}
-    line = np.array([1.0, 0.0, 1.0])
-    boxes = Boxes(**{**GOOD, **given}, lines=(line, None))
-    for array in (*given.values(), line):
-        array[...] = 1
-    assert boxes.starts.tolist() == GOOD["starts"]
-    assert boxes.scales.tolist() == GOOD["scales"]
-    assert boxes.lines[0].tolist() == [1.0, 0.0, 1.0]
-    for array in (boxes.starts, boxes.stops, boxes.scales, boxes.lines[0], boxes.counted):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_form_of_boxes_comes_in_parts_and_apart(seed):
     rng = np.random.default_rng(seed)

@@ -161,10 +161,7 @@ def test_a_factor_of_another_author_is_answered_by_every_mechanism():
     assert released.cost.epsilon == 1
     np.testing.assert_allclose(released.value, true, atol=0.01)
     np.testing.assert_allclose(session.answer(query, using=Gaussian(rho=0.5)), true, atol=0.01)
-    for mechanism in (
-        NoisyHistogram(epsilon=1),
-        OnlinePMW(epsilon=2, delta=1e-7, updates=10),
-    ):
+    for mechanism in (NoisyHistogram(epsilon=1), OnlinePMW(epsilon=2, delta=1e-7, updates=10)):
         with session.open(mechanism) as channel:
             np.testing.assert_allclose(channel.answer(query), true, atol=0.05)
 

@@ -98,12 +98,3 @@ def test_what_is_too_large_is_told_before_it_is_made():
 def test_blocks_that_cannot_be(blocks):
     with pytest.raises(InvalidArgument, match="blocks"):
         Design(blocks)
-
-
-def test_blocks_are_copies_that_stay():
-    block = np.eye(2)
-    design = Design([block])
-    block[:] = 7.0
-    assert design.rows().tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(ValueError, match="read-only"):
-        design.blocks[0][:] = 7.0

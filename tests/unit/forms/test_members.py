@@ -1,7 +1,5 @@
 """Whether functions are among those of a form, against all their weights written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

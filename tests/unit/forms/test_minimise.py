@@ -7,15 +7,7 @@ from scipy import optimize
 
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Design, Minimum, minimise
-from dpsdk.losses import (
-    GLMLoss,
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import Ball, Box, Simplex
 
 pytestmark = pytest.mark.thorough

@@ -102,7 +102,6 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relati
     )
 
 
-@pytest.mark.thorough(quick=1)
 def random_counts(rng, domain):
     """A form of zeros and ones: boxes, products of ranges, lines with gaps."""
     blocks = []

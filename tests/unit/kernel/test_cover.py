@@ -1,7 +1,5 @@
 """What is paid before its lattice is known covers what is then measured."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from statistics import NormalDist

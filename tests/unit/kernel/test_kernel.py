@@ -3,13 +3,14 @@ import pickle
 
 import numpy as np
 import pytest
+from diary import Diary, World
 
 import dpsdk.kernel.access as module
 from dpsdk import Budget, Neighbors, PrivateData
-from dpsdk.accounting import BasicComposition, Odometer
+from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Pricing
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.observe import Charged, Refused
 from dpsdk.queries import Count, Marginal
 from dpsdk.testing.noise import seeded
@@ -20,80 +21,32 @@ OTHER = [{**ROWS[0], "age": 23, "sex": "Female", "hours": 39.0}, *ROWS[1:]]
 FORM = Marginal("age", "sex").lower(PEOPLE)
 
 
-class Diary(NoiseSource):
-    """Keeps in order what happens: charges, reads and draws."""
-
-    def __init__(self, happened):
-        self.happened = happened
-        self.source = seeded(4)
-
-    @property
-    def private(self):
-        return False
-
-    def _bits(self, count):
-        return self.source._bits(count)
-
-    def draw(self, law, size):
-        self.happened.append(("draw", law, size))
-        return self.source.draw(law, size)
+def world_of(monkeypatch, rows=ROWS, epsilon=1, observer=None):
+    return World(monkeypatch, table(rows), epsilon, observer)
 
 
-class World:
-    def __init__(self, monkeypatch, rows=ROWS, epsilon=1, observer=None):
-        self.happened = []
-        self.odometer = Odometer(Budget(epsilon), BasicComposition())
-        charge, happened = self.odometer.charge_all, self.happened
-
-        def charging(guarantees, *given, **named):
-            happened.append(("asked", *guarantees))
-            numbers = charge(guarantees, *given, **named)
-            happened.append(("charged", *numbers))
-            return numbers
-
-        monkeypatch.setattr(self.odometer, "charge_all", charging, raising=False)
-        real = module.open_histogram
-
-        def opening(owner):
-            happened.append(("opened",))
-            return real(owner)
-
-        monkeypatch.setattr(module, "open_histogram", opening)
-        self.data = table(rows)
-        self.kernel = Kernel(self.data, self.odometer, Diary(happened), "test", observer)
-
-    def steps(self):
-        return [step[0] for step in self.happened]
-
-
-@pytest.fixture
-def unslotted(monkeypatch):
-    """An odometer whose methods can be watched."""
-    return monkeypatch
-
-
-def test_the_charge_comes_first_then_the_noise_then_the_table(unslotted):
-    world = World(unslotted)
+def test_the_charge_comes_first_then_the_noise_then_the_table(monkeypatch):
+    world = world_of(monkeypatch)
     world.kernel.measure(FORM, LaplaceNoise("0.1"))
-    assert world.steps() == ["asked", "charged", "draw", "opened"]
-    assert world.happened[2][2] == FORM.rows
+    assert world.happened[1][2] == FORM.rows
+    assert world.did() == ["charge", "draw", "open"]
 
 
-def test_a_refusal_reads_nothing_draws_nothing_and_changes_nothing(unslotted):
-    world = World(unslotted)
+def test_a_refusal_reads_nothing_draws_nothing_and_changes_nothing(monkeypatch):
+    world = world_of(monkeypatch)
     world.kernel.measure(FORM, LaplaceNoise("0.9"))
-    before = world.odometer.spent, world.odometer.state, world.odometer.charges
+    before = world.books
     world.happened.clear()
     with pytest.raises(BudgetExceeded):
         world.kernel.measure(FORM, LaplaceNoise("0.2"))
-    assert world.steps() == ["asked"]
-    assert (world.odometer.spent, world.odometer.state, world.odometer.charges) == before
+    assert world.did() == []
+    assert world.books == before
     world.kernel.measure(FORM, LaplaceNoise("0.1"))
     assert world.odometer.remaining.epsilon == 0
 
 
-def test_a_measurement_adds_the_drawn_noise_to_the_counts(unslotted):
-    world = World(unslotted, epsilon=10**6)
+def test_a_measurement_adds_the_drawn_noise_to_the_counts(monkeypatch):
+    world = world_of(monkeypatch, epsilon=10**6)
     noisy = world.kernel.measure(FORM, LaplaceNoise(2))
     (draw,) = [step for step in world.happened if step[0] == "draw"]
     noise = seeded(4).draw(draw[1], draw[2])
@@ -141,7 +94,7 @@ def test_a_failure_after_the_charge_tells_the_same_on_neighbouring_tables(fault)
     for rows in (ROWS, OTHER):
         with pytest.MonkeyPatch.context() as patch:
             events = []
-            world = World(patch, rows, observer=events.append)
+            world = world_of(patch, rows, observer=events.append)
             fault(patch)
             error, text = told(lambda world=world: world.kernel.measure(FORM, LaplaceNoise("0.1")))
             assert type(error) is ReleaseFailed
@@ -162,7 +115,7 @@ def test_a_failure_after_the_charge_tells_the_same_on_neighbouring_tables(fault)
                         not isinstance(v, np.ndarray) for v in frame.tb_frame.f_locals.values()
                     )
                 frame = frame.tb_next
-            seen.append((str(error), repr(error), error.args, world.steps(), repr(events)))
+            seen.append((str(error), repr(error), error.args, world.did(), repr(events)))
     assert seen[0] == seen[1]
 
 
@@ -172,7 +125,7 @@ def test_an_interrupt_passes_without_what_it_met(stop, place, monkeypatch):
     def interrupting(*_, **__):
         raise stop("271828")
 
-    world = World(monkeypatch)
+    world = world_of(monkeypatch)
     if place == "draw":
         monkeypatch.setattr(Diary, "draw", interrupting)
     else:
@@ -184,9 +137,11 @@ def test_an_interrupt_passes_without_what_it_met(stop, place, monkeypatch):
     assert world.odometer.spent.charges == 1
 
 
-def test_an_observer_hears_of_charges_before_the_read_and_of_refusals(unslotted):
+def test_an_observer_hears_of_charges_before_the_read_and_of_refusals(monkeypatch):
     events = []
-    world = World(unslotted, observer=lambda event: events.append((event, len(world.happened))))
+    world = world_of(
+        monkeypatch, observer=lambda event: events.append((event, len(world.happened)))
+    )
     world.kernel.measure(FORM, LaplaceNoise("0.9"))
     with pytest.raises(BudgetExceeded):
         world.kernel.measure(FORM, LaplaceNoise("0.9"))
@@ -194,15 +149,15 @@ def test_an_observer_hears_of_charges_before_the_read_and_of_refusals(unslotted)
     assert isinstance(charged, Charged)
     assert charged.number == 1
     assert charged.mechanism == "test"
-    assert when == 2  # asked and charged, neither drawn nor read
+    assert when == 1  # charged, neither drawn nor read
     assert isinstance(refused, Refused)
 
 
-def test_an_observer_that_raises_does_not_lose_what_was_paid_for(unslotted):
+def test_an_observer_that_raises_does_not_lose_what_was_paid_for(monkeypatch):
     def angry(event):
         raise ValueError("angry")
 
-    world = World(unslotted, observer=angry)
+    world = world_of(monkeypatch, observer=angry)
     assert len(world.kernel.measure(FORM, LaplaceNoise("0.9")).values) == FORM.rows
     with pytest.raises(ValueError, match="angry"):
         world.kernel.measure(FORM, LaplaceNoise("0.9"))
@@ -215,7 +170,7 @@ def test_what_is_drawn_and_paid_is_the_same_on_neighbouring_tables(noise, neighb
     runs = []
     for rows in (ROWS, other):
         happened = []
-        odometer = Odometer(Budget(1, 1e-6), _composition(), clock=lambda: None)
+        odometer = Odometer(Budget(1, 1e-6), default_composition(), clock=lambda: None)
         data = PrivateData.from_columns(
             {name: [row[name] for row in rows] for name in PEOPLE.names},
             PEOPLE,
@@ -234,15 +189,9 @@ def test_what_is_drawn_and_paid_is_the_same_on_neighbouring_tables(noise, neighb
     assert moved.sum() <= (2 if neighbors is Neighbors.REPLACE_ONE else 1)
 
 
-def _composition():
-    from dpsdk.accounting import default_composition
-
-    return default_composition()
-
-
 @pytest.mark.parametrize("look", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_kernel_is_not_copied(look, unslotted):
-    world = World(unslotted)
+def test_a_kernel_is_not_copied(look, monkeypatch):
+    world = world_of(monkeypatch)
     with pytest.raises(Redacted):
         look(world.kernel)
     assert repr(world.kernel) == f"Kernel({world.data!r})"

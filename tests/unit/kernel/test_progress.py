@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from dpsdk import Budget, Session
 from dpsdk._locks import ExclusiveLock
-from dpsdk.accounting import MemoryLedger
+from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer, PureGuarantee
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise
@@ -197,8 +197,6 @@ def test_nothing_is_told_from_behind_the_wall():
         kernel.progress(1, 4)
         return True
 
-    from dpsdk.accounting import PureGuarantee
-
     run, before = PureGuarantee("0.1"), []
     assert only(asked(work)) == [3]
     assert before == []
@@ -255,8 +253,6 @@ def test_a_question_that_is_over_tells_nothing():
 
 
 def test_without_a_session_nobody_is_told():
-    from dpsdk.accounting import BasicComposition, Odometer
-
     events = []
     odometer = Odometer(Budget(1), BasicComposition())
     Kernel(DATA, odometer, seeded(1), "x", events.append).progress(1, 2)

@@ -234,35 +234,6 @@ def test_scores_beyond_every_threshold_end_there():
     assert far.scores(far.read(open_histogram(data))).tolist() == [2**60]
 
 
-class Sly(float):
-    """Reads as another number the second time."""
-
-    def __mul__(self, other):
-        return 0.0
-
-    __rmul__ = __mul__
-
-
-class Small(Ball):
-    def project(self, point):
-        return point
-
-
-class Numbers(np.ndarray):
-    pass
-
-
-class Sub(ProximalGapForm):
-    pass
-
-
-def exchanged(**parts):
-    gap = gap_of(Ball(2.0))
-    for name, part in parts.items():
-        object.__setattr__(gap, name, part)
-    return gap
-
-
 def test_prices_are_worked_out_once_for_the_same_gradient_and_again_for_other_steps(monkeypatch):
     calls = []
     moved = Steps.moved

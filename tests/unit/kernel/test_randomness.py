@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from dpsdk import Budget, Session
+from dpsdk import Boolean, Budget, Domain, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise
@@ -101,8 +101,6 @@ def test_a_strategy_may_shuffle_and_each_question_has_a_stream_of_its_own(noise)
 
 
 def test_audits_see_the_same_public_randomness_in_every_run():
-    from dpsdk import Boolean, Domain, PrivateData
-
     domain = Domain(Boolean("bit"))
     one, other = (PrivateData.from_counts(counts, domain) for counts in ([2, 1], [1, 2]))
     shuffled = program(Shuffled(), Marginal("bit", normalized=False))

@@ -1,7 +1,5 @@
 """Residuals bought together: exact integers, one joint price, noise of a scale of its own each."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

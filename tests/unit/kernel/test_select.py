@@ -18,7 +18,16 @@ from dpsdk.accounting import (
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import BudgetExceeded, InvalidArgument
 from dpsdk.forms import GapForm, Identity, Kronecker, LinearForm, Prefix, Weights
-from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Select, SelectPricing, Terms
+from dpsdk.kernel import (
+    Kernel,
+    LaplaceNoise,
+    Look,
+    Measure,
+    Reference,
+    Select,
+    SelectPricing,
+    Terms,
+)
 from dpsdk.kernel import select as module
 from dpsdk.testing import seeded
 from worlds import facts
@@ -37,7 +46,7 @@ def table(neighbors=Neighbors.REPLACE_ONE, **given):
     return PrivateData.from_columns(columns, PAIR, neighbors=neighbors, **given)
 
 
-def kernel(data=None, budget=10**9, composition=None, delta=0):
+def kernel(data=None, budget=10**15, composition=None, delta=0):
     odometer = Odometer(Budget(budget, delta), composition or BasicComposition())
     return Kernel(data or table(), odometer, seeded(3), "test"), odometer
 
@@ -224,8 +233,9 @@ def test_groups_of_very_many_rows_of_very_large_tables_are_summed_exactly():
 
 
 def test_many_requests_are_paid_together():
-    asked, odometer = kernel(budget=2)
-    which, measured = asked.run_all((Select(GAPS, 1), Measure(BOTH, LaplaceNoise(1))))
+    asked, odometer = kernel(budget=3)
+    look = Look([Reference(["x"], [0.0] * 4)], LaplaceNoise(1))
+    which, looked, measured = asked.run_all((Select(GAPS, 1), look, Measure(BOTH, LaplaceNoise(1))))
     assert which in range(6)
-    assert len(measured.values) == 6
-    assert odometer.spent.epsilon == 2
+    assert (len(looked.values), len(measured.values)) == (1, 6)
+    assert odometer.spent.epsilon == odometer.spent.charges == 3

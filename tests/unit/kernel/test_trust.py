@@ -17,6 +17,7 @@ from dpsdk.kernel.primitive import check_not_lent
 from dpsdk.queries import Marginal
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
+from parallel import at_once
 
 DOMAIN = Domain(Integer("age", 0, 7), Integer("size", 0, 2))
 AGES = [0, 1, 1, 2, 3, 3, 3, 7]
@@ -253,13 +254,7 @@ def test_runs_in_other_threads_go_on():
         return opened().rows
 
     found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(asked.run(Doing(meet)))) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: found.append(asked.run(Doing(meet))), range(2))
     assert found == [8, 8]
     assert odometer.spent.charges == 2
 

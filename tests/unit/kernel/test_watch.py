@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from diary import World
 from scipy.stats import binom
 
 import dpsdk.kernel.access as access
@@ -38,80 +39,19 @@ def gaps(form=PREFIXES, **given):
     return GapForm(form, np.zeros(form.rows), np.zeros(form.rows), **given)
 
 
-class Diary(NoiseSource):
-    """Keeps in order what happens, and fails at the draw whose turn it is told."""
-
-    def __init__(self, happened):
-        self.happened = happened
-        self.source = seeded(4)
-        self.fails_at = None
-        self.raises = ValueError
-
-    @property
-    def private(self):
-        return False
-
-    def _bits(self, count):
-        return self.source._bits(count)
-
-    def draw(self, law, size):
-        if self.fails_at is not None:
-            self.fails_at -= 1
-            if self.fails_at < 0:
-                self.fails_at = None
-                raise self.raises("the count of row 7 is 271828")
-        self.happened.append("draw")
-        return self.source.draw(law, size)
-
-
-class World:
-    """A kernel over one table, whose charges, reads and draws are written down."""
-
-    def __init__(self, monkeypatch, epsilon=100, counts=COUNTS, neighbors=Neighbors.REPLACE_ONE):
-        self.happened = []
-        self.odometer = Odometer(Budget(epsilon), BasicComposition())
-        charge = self.noted("charge", self.odometer.charge_all)
-        monkeypatch.setattr(self.odometer, "charge_all", charge)
-        real = getattr(access.open_histogram, "real", access.open_histogram)
-        opening = self.noted("open", real)
-        opening.real = real
-        monkeypatch.setattr(access, "open_histogram", opening)
-        data = PrivateData.from_counts(counts, LINE, neighbors=neighbors)
-        self.noise = Diary(self.happened)
-        self.kernel = Kernel(data, self.odometer, self.noise, "test")
-
-    def noted(self, what, call):
-        def wrapper(*given, **named):
-            result = call(*given, **named)
-            self.happened.append(what)
-            return result
-
-        return wrapper
-
-    def did(self):
-        """What happened since the last time."""
-        done, self.happened[:] = list(self.happened), []
-        return done
-
-    @property
-    def books(self):
-        return self.odometer.spent, self.odometer.state, self.odometer.charges
+def world_of(monkeypatch, epsilon=100):
+    return World(monkeypatch, PrivateData.from_counts(COUNTS, LINE), epsilon)
 
 
 @pytest.fixture
 def world(monkeypatch):
-    return World(monkeypatch)
+    return world_of(monkeypatch)
 
 
 # Charges
 
 
-def test_the_charge_comes_first_then_the_threshold_then_the_table(world):
-    world.kernel.watch(ONE).first_above(gaps(), FAR)
-    assert world.did() == ["charge", "draw", "open", "draw"]
-
-
-def test_a_watch_costs_nothing_until_a_run_opens(world):
+def test_a_watch_costs_nothing_until_a_run_opens_with_its_charge_first(world):
     watch = world.kernel.watch(ONE)
     assert world.did() == []
     watch.open()
@@ -119,7 +59,9 @@ def test_a_watch_costs_nothing_until_a_run_opens(world):
     watch.open()
     assert world.did() == []
     watch.first_above(gaps(), FAR)
-    assert "charge" not in world.did()
+    assert world.did() == ["open", "draw"]
+    world.kernel.watch(ONE).first_above(gaps(), FAR)
+    assert world.did() == ["charge", "draw", "open", "draw"]
 
 
 def test_a_run_is_charged_once_however_many_gaps_are_below(world):
@@ -161,7 +103,7 @@ def test_a_run_claims_one_share_for_its_threshold_and_one_for_each_top(tops):
 
 
 def test_a_refusal_changes_nothing(monkeypatch):
-    world = World(monkeypatch, epsilon=Fraction(3, 2))
+    world = world_of(monkeypatch, epsilon=Fraction(3, 2))
     watch = world.kernel.watch(ONE)
     watch.first_above(gaps(), -FAR)
     world.did()
@@ -180,7 +122,7 @@ def test_a_refusal_changes_nothing(monkeypatch):
 
 
 def test_an_open_run_goes_on_where_nothing_is_left_to_spend(monkeypatch):
-    world = World(monkeypatch, epsilon=1)
+    world = world_of(monkeypatch, epsilon=1)
     watch = world.kernel.watch(ONE)
     assert watch.first_above(gaps(), FAR) is None
     assert world.odometer.remaining.epsilon == 0
@@ -191,7 +133,7 @@ def test_an_open_run_goes_on_where_nothing_is_left_to_spend(monkeypatch):
 
 
 def test_allowed_runs_are_used_up_before_anything_new_is_charged(monkeypatch):
-    world = World(monkeypatch, epsilon=3)
+    world = world_of(monkeypatch, epsilon=3)
     allowance = world.kernel.allowance([ONE.guarantee] * 2)
     assert world.odometer.spent.epsilon == 2
     assert world.did() == ["charge"]
@@ -206,7 +148,7 @@ def test_allowed_runs_are_used_up_before_anything_new_is_charged(monkeypatch):
 
 
 def test_runs_are_allowed_all_or_none(monkeypatch):
-    world = World(monkeypatch, epsilon=3)
+    world = world_of(monkeypatch, epsilon=3)
     before = world.books
     with pytest.raises(BudgetExceeded):
         world.kernel.allowance([ONE.guarantee] * 4)
@@ -218,7 +160,7 @@ def test_runs_are_allowed_all_or_none(monkeypatch):
 
 
 def test_what_was_allowed_serves_any_run_of_no_larger_pure_epsilon(monkeypatch):
-    world = World(monkeypatch, epsilon=4)
+    world = world_of(monkeypatch, epsilon=4)
     allowance = world.kernel.allowance([PureGuarantee(1), PureGuarantee("0.5"), PureGuarantee(1)])
     form = PREFIXES.row(0)
     world.kernel.measure(form, LaplaceNoise("0.4"), allowance=allowance)
@@ -304,7 +246,7 @@ def locals_of(failing):
 
 
 def test_no_frame_of_an_error_has_a_name_for_what_a_watch_hides(monkeypatch):
-    world = World(monkeypatch, epsilon=1)
+    world = world_of(monkeypatch, epsilon=1)
     watch = world.kernel.watch(ONE)
     assert watch.first_above(gaps(), FAR) is None
     level = module._secrets[watch].level
@@ -610,7 +552,7 @@ def test_a_gap_that_is_not_numeric_tells_no_excess(world):
 
 
 def test_the_excess_is_in_rows_on_any_lattice(monkeypatch):
-    world = World(monkeypatch, epsilon=10**4)
+    world = world_of(monkeypatch, epsilon=10**4)
     watching = Watching(1000, 1000)
     gap = GapForm(PREFIXES.row(1), [0.0], [12.5], absolute=False, numeric=True)
     assert watching.lattice_bits(world.kernel.facts) > 8

@@ -1,17 +1,22 @@
 """Goodness of fit against the exact law, shared by the sampler tests."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from fractions import Fraction
 
 import numpy as np
 from scipy.stats import chi2
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
-from dpsdk.typing import Ints
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
+
+SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
+WIDE = Fraction(10 * 2**20)
+LAWS = [
+    *(DiscreteLaplace(s) for s in [*SCALES, WIDE]),
+    *(DiscreteGaussian(s**2) for s in SCALES),
+    *(Geometric(s) for s in [*SCALES, WIDE]),
+]
 
 
-def probabilities_between(law: NoiseLaw, edges: Ints) -> np.ndarray:
+def probabilities_between(law, edges):
     """P(edges[i] <= Z < edges[i+1]), from sums or closed forms in floats good to about 10^-12."""
     if isinstance(law, DiscreteGaussian):
         sigma = float(law.variance) ** 0.5
@@ -32,12 +37,12 @@ def probabilities_between(law: NoiseLaw, edges: Ints) -> np.ndarray:
     return np.diff(below)
 
 
-def fit(law: NoiseLaw, drawn: Ints, bins: int = 200) -> float:
+def fit(law, drawn, bins=200):
     """The p-value of Pearson's test on about `bins` bins expected to hold 20 draws or more."""
     return fit_parts(law, [drawn], len(drawn), bins)
 
 
-def fit_parts(law: NoiseLaw, parts: Iterable[Ints], total: int, bins: int) -> float:
+def fit_parts(law, parts, total, bins):
     """The same for draws that come in parts, `total` in all."""
     reach = law.radius(min(0.5, 100 / total))
     low = 0 if isinstance(law, Geometric) else -reach

@@ -5,17 +5,11 @@ it changes. Whether a proposal is kept depends on a uniform W read from its top,
 so that bisection over its first 128 bits finds the chance of keeping, to 2^-128.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from fractions import Fraction
-
 import mpmath as mp
 from attrs import frozen
 
 from dpsdk.noise import NoiseSource
-from dpsdk.noise.bits import Bits
-from dpsdk.noise.choice import Options, _Envelope
+from dpsdk.noise.choice import _Envelope
 
 DEPTH = 128
 
@@ -25,14 +19,14 @@ class OnBits(NoiseSource):
 
     __slots__ = ("_give",)
 
-    def __init__(self, give: Bits) -> None:
+    def __init__(self, give):
         self._give = give
 
     @property
-    def private(self) -> bool:
+    def private(self):
         return False
 
-    def _bits(self, count: int) -> bytes:
+    def _bits(self, count):
         return self._give(count)
 
 
@@ -40,11 +34,11 @@ class Undecided(Exception):
     """More bits were asked for than there are."""
 
 
-def fixed(word: int, length: int) -> Callable[[int], bytes]:
+def fixed(word, length):
     """So many bits, given out from the top in words of eight bytes."""
     words = [word >> shift & (2**64 - 1) for shift in range(0, length, 64)]
 
-    def bits(count: int) -> bytes:
+    def bits(count):
         assert count == 8
         if not words:
             raise Undecided
@@ -53,17 +47,17 @@ def fixed(word: int, length: int) -> Callable[[int], bytes]:
     return bits
 
 
-def target(value: int, total: int) -> Callable[[int], bytes]:
+def target(value, total):
     """The bits from which `uniform_below(total)` makes a value."""
     length = (total - 1).bit_length()
 
-    def bits(count: int) -> bytes:
+    def bits(count):
         return (value << (8 * count - length)).to_bytes(count, "little")
 
     return bits
 
 
-def first(true_from: Callable[[int], bool], low: int, high: int) -> int:
+def first(true_from, low, high):
     """The least number in low .. high from which a monotone test is true; `high` if it never is."""
     while low < high:
         middle = (low + high) // 2
@@ -87,19 +81,19 @@ class Law:
     shift: int
 
 
-def law(options: Options) -> Law:
+def law(options):
     """The law of one round, whose outcome is an option or another round."""
     envelope = _Envelope(options)
     size = len(options.steps)
     total = envelope._ends[-1]
 
-    def proposed(value: int) -> int:
+    def proposed(value):
         return envelope.propose(target(value, total))[0]
 
     ends = [first(lambda value, i=i: proposed(value) > i, 0, total) for i in range(size)]
     assert ends[-1] == total
-    low: list[int] = []
-    high: list[int] = []
+    low = []
+    high = []
     for option, end in enumerate(ends):
         width = end - (ends[option - 1] if option else 0)
         if width == 0:
@@ -109,7 +103,7 @@ def law(options: Options) -> Law:
         above = envelope.propose(target(end - 1, total))
         assert above == (option, width)
 
-        def kept(word: int, option: int = option, width: int = width) -> bool | None:
+        def kept(word, option=option, width=width):
             try:
                 return options._keeps(fixed(word, DEPTH), option, width, envelope.shift)
             except Undecided:
@@ -123,11 +117,11 @@ def law(options: Options) -> Law:
     return Law(low, high, envelope.shift)
 
 
-def weight(level: int, rate: Fraction, multiplicity: int) -> mp.mpf:
+def weight(level, rate, multiplicity):
     return multiplicity * mp.exp(-mp.mpf(level * rate.numerator) / rate.denominator)
 
 
-def check(found: Law, levels: list[int], rate: Fraction, multiplicities: list[int]) -> None:
+def check(found, levels, rate, multiplicities):
     """Every true weight lies within its bracket, and all share one unit."""
     longest = max(m.bit_length() for m in multiplicities)
     base = min(level for level, m in zip(levels, multiplicities, strict=True) if m > 0)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath as mp
@@ -7,20 +5,14 @@ import numpy as np
 import pytest
 from scripted import Scripted, no_bits, word64
 
-from dpsdk.noise.bits import (
-    _exp,
-    below_exp,
-    bernoulli_exp,
-    bernoulli_exp_array,
-    finish_coins,
-)
+from dpsdk.noise.bits import _exp, below_exp, bernoulli_exp, bernoulli_exp_array, finish_coins
 from dpsdk.testing.noise import seeded
 
 pytestmark = pytest.mark.thorough
 
 
 @pytest.mark.parametrize("x", ["0", "0.01", "0.5", "1", "1.7", "4"])
-def test_single_coins_fall_at_their_rate(x: str) -> None:
+def test_single_coins_fall_at_their_rate(x):
     bits = seeded(21)._bits
     tosses = 20_000
     heads = sum(bernoulli_exp(bits, Fraction(x)) for _ in range(tosses))
@@ -29,7 +21,7 @@ def test_single_coins_fall_at_their_rate(x: str) -> None:
 
 
 @pytest.mark.parametrize("x", ["0", "1/999", "1/2", "1", "5/3", "4", "9"])
-def test_arrays_of_coins_fall_at_their_rate(x: str) -> None:
+def test_arrays_of_coins_fall_at_their_rate(x):
     exponent = Fraction(x)
     tosses = 400_000
     numerators = np.full(tosses, exponent.numerator)
@@ -38,23 +30,17 @@ def test_arrays_of_coins_fall_at_their_rate(x: str) -> None:
     assert abs(heads - tosses * p) <= 4 * (tosses * p * (1 - p)) ** 0.5
 
 
-def test_arrays_of_coins_keep_each_its_own_exponent() -> None:
+def test_arrays_of_coins_keep_each_its_own_exponent():
     numerators = np.array([0, 10**9, 0, 2**62] * 50)
     assert (
         bernoulli_exp_array(seeded(23)._bits, numerators, 1).tolist()
-        == [
-            True,
-            False,
-            True,
-            False,
-        ]
-        * 50
+        == [True, False, True, False] * 50
     )
     assert bernoulli_exp_array(seeded(23)._bits, np.array([], dtype=np.int64), 7).tolist() == []
     assert bernoulli_exp_array(seeded(23)._bits, np.array([2**62]), 2**1000).tolist() == [True]
 
 
-def test_the_float_exponential_is_within_its_stated_error() -> None:
+def test_the_float_exponential_is_within_its_stated_error():
     rng = np.random.default_rng(5)
     edges = np.arange(0, 64, 1 / 64)
     x = np.concatenate(
@@ -73,11 +59,11 @@ def test_the_float_exponential_is_within_its_stated_error() -> None:
 EXPONENTS = [Fraction(1, 100), Fraction(1, 7), Fraction(1), Fraction(17, 3), Fraction(25)]
 
 
-def coin(x: Fraction, word: int, more: list[int]) -> tuple[bool, int]:
+def coin(x, word, more):
     """The coin whose W starts with the 40 bits of `word`, and how often the exact x was needed."""
-    asked: list[int] = []
+    asked = []
 
-    def exact(i: int) -> Fraction:
+    def exact(i):
         asked.append(i)
         return x
 
@@ -89,7 +75,7 @@ def coin(x: Fraction, word: int, more: list[int]) -> tuple[bool, int]:
 
 
 @pytest.mark.parametrize("x", EXPONENTS, ids=str)
-def test_coins_that_the_floats_cannot_tell_take_further_bits(x: Fraction) -> None:
+def test_coins_that_the_floats_cannot_tell_take_further_bits(x):
     with mp.workprec(300):
         p = mp.exp(-mp.mpf(x.numerator) / x.denominator)
         word = int(mp.floor(mp.ldexp(p, 40)))
@@ -102,7 +88,7 @@ def test_coins_that_the_floats_cannot_tell_take_further_bits(x: Fraction) -> Non
 
 
 @pytest.mark.parametrize("x", EXPONENTS, ids=str)
-def test_coins_that_the_floats_can_tell_take_none(x: Fraction) -> None:
+def test_coins_that_the_floats_can_tell_take_none(x):
     with mp.workprec(300):
         word = int(mp.floor(mp.ldexp(mp.exp(-mp.mpf(x.numerator) / x.denominator), 40)))
     if word >= 8:
@@ -110,11 +96,11 @@ def test_coins_that_the_floats_can_tell_take_none(x: Fraction) -> None:
     assert coin(x, word + 8, []) == (False, 0)
 
 
-def test_huge_exponents_are_decided_by_the_first_word_that_is_not_zero() -> None:
+def test_huge_exponents_are_decided_by_the_first_word_that_is_not_zero():
     assert coin(Fraction(10**6), 1, []) == (False, 0)
     assert coin(Fraction(10**6), 0, [0, 0, 1]) == (False, 1)
     assert coin(Fraction(64), 0, [0]) == (True, 1)
 
 
-def test_below_exp_of_zero_is_certain() -> None:
+def test_below_exp_of_zero_is_certain():
     assert below_exp(no_bits, Fraction(0), 2**40 - 1, 40)

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import math
 import random
 import tracemalloc
 from fractions import Fraction
-from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -14,7 +11,7 @@ from scipy.stats import chi2
 
 import dpsdk.noise.choice as choice_module
 from dpsdk.noise import SystemNoise
-from dpsdk.noise.bits import Bits, exp_bracket
+from dpsdk.noise.bits import exp_bracket
 from dpsdk.noise.choice import Options, _Envelope
 from dpsdk.testing import seeded
 from worlds import thinned
@@ -22,11 +19,11 @@ from worlds import thinned
 HALF = Fraction(1, 2)
 
 
-def large(bits: int, seed: int) -> int:
+def large(bits, seed):
     return random.Random(seed).getrandbits(bits) | 1 << (bits - 1)
 
 
-CASES: dict[str, tuple[list[int], Fraction, list[int]]] = {
+CASES = {
     "one option": ([7], HALF, [1]),
     "levels": ([3, 0, 1, 1, 2], HALF, [1] * 5),
     "negative levels": ([-3, -2, -10, -10], Fraction(1, 7), [1] * 4),
@@ -51,7 +48,7 @@ CASES: dict[str, tuple[list[int], Fraction, list[int]]] = {
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", CASES)
-def test_the_law_of_the_bits_is_the_law_of_the_weights(name: str) -> None:
+def test_the_law_of_the_bits_is_the_law_of_the_weights(name):
     levels, rate, multiplicities = CASES[name]
     check(law(Options.of(levels, rate, multiplicities)), levels, rate, multiplicities)
     if set(multiplicities) == {1}:
@@ -59,7 +56,7 @@ def test_the_law_of_the_bits_is_the_law_of_the_weights(name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_the_law_is_right_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_is_right_across_blocks(monkeypatch):
     monkeypatch.setattr(choice_module, "_BLOCK", 3)
     levels, rate, multiplicities = CASES["binomials"]
     for size in (3, 4, 7, 12):
@@ -68,7 +65,7 @@ def test_the_law_is_right_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_law_is_right_for_random_weights(seed: int) -> None:
+def test_the_law_is_right_for_random_weights(seed):
     rng = random.Random(seed)
     size = rng.randrange(2, 6)
     levels = [rng.randrange(-(10 ** rng.randrange(1, 6)), 10) for _ in range(size)]
@@ -78,10 +75,8 @@ def test_the_law_is_right_for_random_weights(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["levels", "multiplicities"])
-def test_the_law_is_right_for_brackets_no_tighter_than_proven(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def loose(x: Fraction, precision: int) -> tuple[int, int]:
+def test_the_law_is_right_for_brackets_no_tighter_than_proven(name, monkeypatch):
+    def loose(x, precision):
         low, high = exp_bracket(x, precision)
         # About a quarter of the last of 128 bits of W.
         slack = 1 << 121 if precision > 240 else 0
@@ -104,14 +99,14 @@ class Twin(Options):
 class KeepsAll(Twin):
     """Weights that are rounded as the floats say."""
 
-    def _keeps(self, bits: Bits, option: int, above: int, shift: int) -> bool:
+    def _keeps(self, bits, option, above, shift):
         return True
 
 
 class KeepsByFloats(Twin):
     """The chance of keeping as a float."""
 
-    def _keeps(self, bits: Bits, option: int, above: int, shift: int) -> bool:
+    def _keeps(self, bits, option, above, shift):
         x = float(self.rate * int(self.steps[option]))
         word = int.from_bytes(bits(8), "little")
         return word < 2**64 * math.ldexp(self.multiplicity(option) * math.exp(-x), shift) / above
@@ -120,7 +115,7 @@ class KeepsByFloats(Twin):
 class NoLoss(Twin):
     """The quick answer without the error of the floats."""
 
-    def _keeps(self, bits: Bits, option: int, above: int, shift: int) -> bool:
+    def _keeps(self, bits, option, above, shift):
         first = bits(8)
         if (int.from_bytes(first, "little") + 1) * above <= above << 64:
             return True
@@ -129,19 +124,19 @@ class NoLoss(Twin):
 
 
 class ForgetsMultiplicities(Twin):
-    def multiplicity(self, option: int) -> int:
+    def multiplicity(self, option):
         return 1
 
 
 class DoubledRate(Twin):
     @classmethod
-    def of(cls, levels: Any, rate: Any, multiplicities: Any) -> Options:
+    def of(cls, levels, rate, multiplicities):
         return Options.of(levels, 2 * rate, multiplicities)
 
 
 class LevelOff(Twin):
     @classmethod
-    def of(cls, levels: Any, rate: Any, multiplicities: Any) -> Options:
+    def of(cls, levels, rate, multiplicities):
         return Options.of([levels[0] + 1, *levels[1:]], rate, multiplicities)
 
 
@@ -149,7 +144,7 @@ class TiesDropped(Twin):
     """Of several options of one level, only the first."""
 
     @classmethod
-    def of(cls, levels: Any, rate: Any, multiplicities: Any) -> Options:
+    def of(cls, levels, rate, multiplicities):
         firsts = [
             0 if level in levels[:i] else m
             for i, (level, m) in enumerate(zip(levels, multiplicities, strict=True))
@@ -163,17 +158,17 @@ TWINS = [
 TIED = ([2, 0, 1, 1, 3], HALF, [3, 2, 5, 7, 11])
 
 
-def test_the_correct_twin_passes() -> None:
+def test_the_correct_twin_passes():
     check(law(Twin.of(*TIED)), *TIED)
 
 
 @pytest.mark.parametrize("broken", TWINS)
-def test_the_check_catches_a_broken_twin(broken: type[Twin]) -> None:
+def test_the_check_catches_a_broken_twin(broken):
     with pytest.raises(AssertionError):
         check(law(broken.of(*TIED)), *TIED)
 
 
-def test_the_check_catches_integers_below_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_catches_integers_below_the_weights(monkeypatch):
     block_of = _Envelope._block
     monkeypatch.setattr(_Envelope, "_block", lambda self, block: block_of(self, block) * 7 // 8)
     with pytest.raises(AssertionError):
@@ -181,7 +176,7 @@ def test_the_check_catches_integers_below_the_weights(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.thorough
-def test_all_strings_of_few_bits_add_up_to_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_strings_of_few_bits_add_up_to_the_law(monkeypatch):
     """Whole draws on every string there is, with a coarse envelope and bytes in place of words."""
     levels, rate, multiplicities = [1, 0, 2], Fraction(2, 3), [2, 1, 0]
     monkeypatch.setattr(choice_module, "_ENVELOPE_BITS", 5)
@@ -196,16 +191,16 @@ def test_all_strings_of_few_bits_add_up_to_the_law(monkeypatch: pytest.MonkeyPat
     class Longer(Exception):
         """The string is too short."""
 
-    def outcome(start: int, string: bytes) -> int:
+    def outcome(start, string):
         starts, rest = iter([start]), iter(string)
 
-        def below(_: Bits, n: int) -> int:
+        def below(_, n):
             assert n == total
             for value in starts:
                 return value
             raise Again
 
-        def bits(count: int) -> bytes:
+        def bits(count):
             assert count == 1
             for byte in rest:
                 return bytes([byte])
@@ -245,7 +240,7 @@ def test_all_strings_of_few_bits_add_up_to_the_law(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 7), Fraction(3), Fraction(2**30)])
-def test_the_envelope_is_above_the_weights_and_as_close_as_stated(rate: Fraction) -> None:
+def test_the_envelope_is_above_the_weights_and_as_close_as_stated(rate):
     rng = np.random.default_rng(3)
     near = rng.integers(0, 60 * rate.denominator // rate.numerator + 2, 500)
     levels = np.concatenate([[0, 1, 2, 2**62], near, rng.integers(0, 2**50, 50)])
@@ -263,7 +258,7 @@ def test_the_envelope_is_above_the_weights_and_as_close_as_stated(rate: Fraction
         assert envelope._ends[-1] == sum(integers) < 2**63
 
 
-def test_exponents_that_multiplicities_make_up_for_are_bracketed_as_stated() -> None:
+def test_exponents_that_multiplicities_make_up_for_are_bracketed_as_stated():
     levels = list(range(12))
     rate = Fraction(1500)
     multiplicities = [large(2164 * k + 1, k) for k in levels]
@@ -280,7 +275,7 @@ def test_exponents_that_multiplicities_make_up_for_are_bracketed_as_stated() -> 
     assert max(envelope._block(0)) > 2**50
 
 
-def test_constants_are_the_nearest_floats() -> None:
+def test_constants_are_the_nearest_floats():
     with mp.workprec(200):
         assert float(mp.ln(2)) == choice_module._LN2_PART * 256
         assert float(1 / mp.ln(2)) == choice_module._PARTS_LN2 / 256
@@ -288,11 +283,11 @@ def test_constants_are_the_nearest_floats() -> None:
             assert float(mp.mpf(2) ** (-mp.mpf(part) / 256)) == power
 
 
-def test_proposals_are_seldom_refused_and_rounds_take_no_more_bits_than_they_need() -> None:
-    asked: list[int] = []
+def test_proposals_are_seldom_refused_and_rounds_take_no_more_bits_than_they_need():
+    asked = []
     give = seeded(31)._bits
 
-    def bits(count: int) -> bytes:
+    def bits(count):
         asked.append(count)
         return give(count)
 
@@ -311,7 +306,7 @@ def test_proposals_are_seldom_refused_and_rounds_take_no_more_bits_than_they_nee
 @pytest.mark.parametrize(
     "name", thinned(["levels", "binomials", "multiplicities", "some that cannot be"], 2)
 )
-def test_draws_fit_the_law(name: str) -> None:
+def test_draws_fit_the_law(name):
     levels, rate, multiplicities = CASES[name]
     source, draws = seeded(77), 4000
     seen = np.bincount(
@@ -329,7 +324,7 @@ def test_draws_fit_the_law(name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_draws_over_several_blocks_fit_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_over_several_blocks_fit_the_law(monkeypatch):
     monkeypatch.setattr(choice_module, "_BLOCK", 999)
     draws = 1500
     levels = np.arange(4000)[::-1] // 100
@@ -344,7 +339,7 @@ def test_draws_over_several_blocks_fit_the_law(monkeypatch: pytest.MonkeyPatch) 
     assert chi2.sf(statistic, keep.sum()) > 1e-4
 
 
-def test_equal_seeds_choose_alike_and_the_system_does_choose() -> None:
+def test_equal_seeds_choose_alike_and_the_system_does_choose():
     levels = [k % 7 for k in range(100)]
     first, second = (
         [source.pick(levels, HALF) for _ in range(20)] for source in (seeded(5), seeded(5))
@@ -355,7 +350,7 @@ def test_equal_seeds_choose_alike_and_the_system_does_choose() -> None:
     assert len({system.pick(levels, HALF) for _ in range(50)}) > 5
 
 
-def test_what_is_certain_is_chosen() -> None:
+def test_what_is_certain_is_chosen():
     source = seeded(6)
     for _ in range(20):
         assert source.pick([5, 2, 9], 10**6) == 1
@@ -364,12 +359,12 @@ def test_what_is_certain_is_chosen() -> None:
         assert source.pick([0, 2**62], 2**1000, [1, 1]) == 0
 
 
-def test_what_the_caller_writes_meanwhile_changes_nothing() -> None:
+def test_what_the_caller_writes_meanwhile_changes_nothing():
     give = seeded(8)._bits
     plain, counts = np.arange(50), list(range(1, 51))
     expected = OnBits(seeded(8)._bits).pick(plain.copy(), HALF, list(counts))
 
-    def bits(count: int) -> bytes:
+    def bits(count):
         plain[:] = 0
         counts.clear()
         return give(count)
@@ -377,7 +372,7 @@ def test_what_the_caller_writes_meanwhile_changes_nothing() -> None:
     assert OnBits(bits).pick(plain, HALF, counts) == expected
 
 
-def test_memory_is_one_copy_of_the_levels_and_little_more() -> None:
+def test_memory_is_one_copy_of_the_levels_and_little_more():
     levels = np.arange(1 << 20) % 1000
     seeded(1).pick(levels[:100], HALF)
     tracemalloc.start()
@@ -387,7 +382,7 @@ def test_memory_is_one_copy_of_the_levels_and_little_more() -> None:
     assert peak < 8 * len(levels) + (4 << 20)
 
 
-def test_a_million_small_weights_cannot_crowd_out_the_large_one() -> None:
+def test_a_million_small_weights_cannot_crowd_out_the_large_one():
     """Each negligible option is proposed as if it weighed one unit, and then refused."""
     size = 1 << 18
     levels = np.full(size, 10**6)
@@ -399,7 +394,7 @@ def test_a_million_small_weights_cannot_crowd_out_the_large_one() -> None:
     assert integers[12345] > 2**42
     give = seeded(9)._bits
     assert {options.draw(give) for _ in range(5)} == {12345}
-    zeros: Bits = lambda count: bytes(count)  # noqa: E731
+    zeros = lambda count: bytes(count)  # noqa: E731
     # Proposed all the same, a negligible option is refused by any W above its chance.
     assert not options._keeps(lambda count: b"\1" * count, 0, 1, envelope.shift)
     assert envelope.propose(zeros) == (0, 1)

@@ -1,9 +1,6 @@
 """What a weighted choice takes, what it refuses, and what nobody can make it believe."""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +14,16 @@ HALF = Fraction(1, 2)
 
 
 @pytest.mark.parametrize("rate", [HALF, 0.5, "0.5", np.float64(0.5), Fraction(5, 10)])
-def test_rates_are_read_as_everywhere(rate: Any) -> None:
+def test_rates_are_read_as_everywhere(rate):
     levels = list(range(30))
     assert [seeded(k).pick(levels, rate) for k in range(20)] == [
         seeded(k).pick(levels, HALF) for k in range(20)
     ]
 
 
-def test_all_kinds_of_levels_are_one() -> None:
+def test_all_kinds_of_levels_are_one():
     plain = [3, 0, 4, 1, 100, 5]
-    kinds: list[Any] = [
+    kinds = [
         tuple(plain),
         bytes(plain),
         np.array(plain, dtype=np.int8),
@@ -50,7 +47,7 @@ def test_all_kinds_of_levels_are_one() -> None:
 
 # Arguments that are refused.
 
-NOT_INTEGERS: list[Any] = [
+NOT_INTEGERS = [
     "12", "", None, 5, 1.5, {1: 2}, {1, 2}, iter([1]), [1, 2.0], [1, True], [True], [1, "2"],
     [None], [[1]], [Fraction(2)], np.array([1.0]), np.array([True]), np.array([[1]]), np.array(3),
     np.array(["1"]), np.array([1.5], dtype=object), np.array([1], dtype="m8[s]"), [np.bool_(1)],
@@ -59,7 +56,7 @@ NOT_INTEGERS: list[Any] = [
 
 @pytest.mark.parametrize("value", NOT_INTEGERS, ids=lambda value: repr(value).split(" at ")[0])
 @pytest.mark.parametrize("parameter", ["levels", "multiplicities"])
-def test_what_are_no_integers_is_refused(parameter: str, value: Any) -> None:
+def test_what_are_no_integers_is_refused(parameter, value):
     if parameter == "multiplicities" and value is None:
         return
     arguments = {"levels": [1], "multiplicities": None, parameter: value}
@@ -97,15 +94,15 @@ def test_what_are_no_integers_is_refused(parameter: str, value: Any) -> None:
         ("multiplicities", {"multiplicities": [1, 1 << (1 << 24)]}),
     ],
 )
-def test_arguments_out_of_range_are_refused(parameter: str, changed: dict[str, Any]) -> None:
-    arguments: dict[str, Any] = {"levels": [0, 1], "rate": HALF, "multiplicities": None, **changed}
+def test_arguments_out_of_range_are_refused(parameter, changed):
+    arguments = {"levels": [0, 1], "rate": HALF, "multiplicities": None, **changed}
     with pytest.raises(InvalidArgument) as caught:
         seeded(1).pick(**arguments)
     assert caught.value.parameter == parameter
 
 
-def test_no_bit_is_taken_for_a_refused_choice() -> None:
-    def none(count: int) -> bytes:
+def test_no_bit_is_taken_for_a_refused_choice():
+    def none(count):
         raise AssertionError
 
     with pytest.raises(InvalidArgument):
@@ -122,7 +119,7 @@ def test_no_bit_is_taken_for_a_refused_choice() -> None:
         (np.array([123456.0]), HALF, None),
     ],
 )
-def test_errors_show_no_level_and_no_multiplicity(arguments: tuple[Any, ...]) -> None:
+def test_errors_show_no_level_and_no_multiplicity(arguments):
     with pytest.raises(InvalidArgument) as caught:
         seeded(1).pick(*arguments)
     assert "123456" not in str(caught.value).replace("2^62", "")

@@ -1,13 +1,9 @@
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import os
 import pickle
 import threading
-from collections.abc import Callable
 from fractions import Fraction
-from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
@@ -17,8 +13,6 @@ from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
-    NoiseLaw,
-    NoiseSource,
     SystemNoise,
     discrete_gaussian,
     discrete_laplace,
@@ -30,28 +24,28 @@ WIDE = DiscreteLaplace(2**50)
 """Equal draws of it do not happen by chance: two agree with probability below 2^-51."""
 
 
-def repeated(*draws: list[int]) -> int:
+def repeated(*draws):
     """How many values occur more than once, in one list or in several."""
     everything = [value for part in draws for value in part]
     return len(everything) - len(set(everything))
 
 
-def singles(source: NoiseSource, count: int) -> list[int]:
+def singles(source, count):
     return [int(source.draw(WIDE, 1)[0]) for _ in range(count)]
 
 
-def test_only_the_system_is_private() -> None:
+def test_only_the_system_is_private():
     assert SystemNoise().private is True
     assert seeded(1).private is False
 
 
-def test_single_draws_never_repeat_across_pools() -> None:
+def test_single_draws_never_repeat_across_pools():
     assert repeated(singles(SystemNoise(), 20_000)) == 0
 
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("source", [SystemNoise, lambda: seeded(10)], ids=["system", "seeded"])
-def test_no_sizes_share_a_draw(source: Callable[[], NoiseSource]) -> None:
+def test_no_sizes_share_a_draw(source):
     edges = [n + d for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0, 1)]
     sizes = np.random.default_rng(6).permutation(edges * 30).tolist()
     shared = source()
@@ -60,7 +54,7 @@ def test_no_sizes_share_a_draw(source: Callable[[], NoiseSource]) -> None:
     assert repeated(*draws) == 0
 
 
-def test_a_pool_serves_sizes_in_turn() -> None:
+def test_a_pool_serves_sizes_in_turn():
     source = SystemNoise()
     draws = [source.draw(WIDE, size).tolist() for size in (1, 5, 127, 3, 40, 1, 100, 64, 2) * 20]
     assert [len(part) for part in draws[:9]] == [1, 5, 127, 3, 40, 1, 100, 64, 2]
@@ -68,10 +62,8 @@ def test_a_pool_serves_sizes_in_turn() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100, 5000])
-def test_draws_are_a_function_of_the_bytes_of_the_system_alone(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    def replay() -> np.ndarray:
+def test_draws_are_a_function_of_the_bytes_of_the_system_alone(monkeypatch, size):
+    def replay():
         monkeypatch.setattr(source_module.os, "urandom", seeded(9)._bits)
         return SystemNoise().draw(WIDE, size)
 
@@ -79,12 +71,13 @@ def test_draws_are_a_function_of_the_bytes_of_the_system_alone(
     assert repeated(replay().tolist()) == 0
 
 
-def test_threads_never_get_the_same_draw() -> None:
-    source = SystemNoise()
-    results: list[list[int]] = [[] for _ in range(8)]
+@pytest.mark.parametrize("make", [SystemNoise, lambda: seeded(3)], ids=["system", "seeded"])
+def test_threads_never_get_the_same_draw(make):
+    source = make()
+    results = [[] for _ in range(8)]
     start = threading.Barrier(8)
 
-    def work(mine: list[int]) -> None:
+    def work(mine):
         start.wait()
         mine.extend(singles(source, 3000))
 
@@ -93,17 +86,17 @@ def test_threads_never_get_the_same_draw() -> None:
     assert repeated(*results) == 0
 
 
-def send_singles(sender: Connection, source: SystemNoise | None) -> None:
+def send_singles(sender, source):
     sender.send(singles(source or SystemNoise(), 500))
     sender.close()
 
 
 @needs_fork
-def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
+def test_forked_children_share_no_draw_with_each_other_or_the_parent():
     source = SystemNoise()
     before = singles(source, 500)
     context = multiprocessing.get_context("fork")
-    children: list[list[int]] = []
+    children = []
     processes = []
     for _ in range(3):
         receiver, sender = context.Pipe(duplex=False)
@@ -119,19 +112,19 @@ def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
 
 @pytest.mark.thorough
 @needs_fork
-def test_a_child_forked_while_a_thread_draws_can_draw() -> None:
+def test_a_child_forked_while_a_thread_draws_can_draw():
     source = SystemNoise()
     done = threading.Event()
-    drawn: list[int] = []
+    drawn = []
 
-    def work() -> None:
+    def work():
         while not done.is_set():
             drawn.extend(singles(source, 50))
 
     thread = threading.Thread(target=work)
     thread.start()
     context = multiprocessing.get_context("fork")
-    theirs: list[list[int]] = []
+    theirs = []
     for _ in range(5):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=send_singles, args=(sender, source))
@@ -144,16 +137,16 @@ def test_a_child_forked_while_a_thread_draws_can_draw() -> None:
     assert repeated(drawn, *theirs) == 0
 
 
-def test_a_draw_in_the_middle_of_a_draw_repeats_nothing() -> None:
+def test_a_draw_in_the_middle_of_a_draw_repeats_nothing():
     # As a finaliser or the handler of a signal makes one: it must neither wait for the draw that
     # it came upon nor take what that draw takes.
     class Nested(SeededNoise):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__(8)
-            self.inner: list[int] = []
+            self.inner = []
             self.asleep = False
 
-        def _bits(self, count: int) -> bytes:
+        def _bits(self, count):
             if not getattr(self, "asleep", True):
                 self.asleep = True
                 self.inner += [int(self.draw(WIDE, 1)[0]) for _ in range(20)]
@@ -167,18 +160,18 @@ def test_a_draw_in_the_middle_of_a_draw_repeats_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10, 200])
-def test_an_interrupted_refill_repeats_nothing(size: int) -> None:
+def test_an_interrupted_refill_repeats_nothing(size):
     class Interrupting(SeededNoise):
         left = 0
 
-        def _bits(self, count: int) -> bytes:
+        def _bits(self, count):
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
             return super()._bits(count)
 
     source = Interrupting(9)
-    seen: list[int] = []
+    seen = []
     interrupted = 0
     for after in range(1, 30):
         source.left = after % 11 + 1
@@ -191,7 +184,7 @@ def test_an_interrupted_refill_repeats_nothing(size: int) -> None:
     assert repeated(seen) == 0
 
 
-def test_a_pool_of_another_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_of_another_process_is_dropped(monkeypatch):
     source = SystemNoise()
     singles(source, 20)
     (pool,) = source._pools._pools.values()
@@ -200,13 +193,13 @@ def test_a_pool_of_another_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     assert not inherited & set(singles(source, 200))
 
 
-def send_singles_under_an_old_number(sender: Connection, source: SystemNoise, parent: int) -> None:
+def send_singles_under_an_old_number(sender, source, parent):
     source_module.os.getpid = lambda: parent
     send_singles(sender, source)
 
 
 @needs_fork
-def test_a_child_with_the_number_of_its_parent_inherits_no_draw() -> None:
+def test_a_child_with_the_number_of_its_parent_inherits_no_draw():
     source = SystemNoise()
     before = singles(source, 500)
     context = multiprocessing.get_context("fork")
@@ -220,7 +213,7 @@ def test_a_child_with_the_number_of_its_parent_inherits_no_draw() -> None:
 
 
 @pytest.mark.thorough
-def test_spawned_children_share_no_draw() -> None:
+def test_spawned_children_share_no_draw():
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=send_singles, args=(sender, None))
@@ -230,7 +223,7 @@ def test_spawned_children_share_no_draw() -> None:
     assert repeated(theirs, singles(SystemNoise(), 500)) == 0
 
 
-def test_old_pools_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_pools_are_dropped(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(source_module.time, "monotonic", lambda: clock[0])
     source = SystemNoise()
@@ -242,7 +235,7 @@ def test_old_pools_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not left & set(singles(source, 200))
 
 
-def test_pools_are_few_and_bounded() -> None:
+def test_pools_are_few_and_bounded():
     source = SystemNoise()
     for scale in range(1, 200):
         source.draw(DiscreteLaplace(scale), 1)
@@ -251,50 +244,28 @@ def test_pools_are_few_and_bounded() -> None:
     assert max(len(pool.drawn) for pool in source._pools._pools.values()) <= 4096
 
 
-def test_a_small_draw_does_not_reach_into_the_pool() -> None:
-    source = SystemNoise()
-    drawn = source.draw(WIDE, 2)
-    assert drawn.base is None
-    drawn[:] = 0
-    assert 0 not in source.draw(WIDE, 8)
-
-
 @pytest.mark.parametrize("make", [SystemNoise, lambda: seeded(1)], ids=["system", "seeded"])
 @pytest.mark.parametrize("attempt", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_sources_refuse_to_be_copied(make, attempt) -> None:
+def test_sources_refuse_to_be_copied(make, attempt):
     with pytest.raises(Redacted, match="copying or pickling"):
         attempt(make())
 
 
-def test_the_same_seed_repeats_and_another_does_not() -> None:
+def test_the_same_seed_repeats_and_another_does_not():
     sizes = (1, 3, 1000, 0, 200, 1)
     same = [np.concatenate([s.draw(WIDE, n) for n in sizes]) for s in (seeded(7), seeded(7))]
     assert np.array_equal(*same)
     assert repeated(same[0].tolist(), seeded(8).draw(WIDE, 1000).tolist()) == 0
 
 
-def test_seeded_draws_do_not_depend_on_what_ran_before() -> None:
+def test_seeded_draws_do_not_depend_on_what_ran_before():
     law = DiscreteLaplace("123.456")
     first = seeded(5).draw(law, 10)
     seeded(6).draw(law, 5000)
     assert np.array_equal(first, seeded(5).draw(law, 10))
 
 
-def test_seeded_threads_share_a_source_without_repetition() -> None:
-    source = seeded(3)
-    results: list[list[int]] = [[] for _ in range(4)]
-    threads = [
-        threading.Thread(target=lambda mine=mine: mine.extend(source.draw(WIDE, 5000).tolist()))
-        for mine in results
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert repeated(*results) == 0
-
-
-def test_functions_for_use_alone_take_decimal_text() -> None:
+def test_functions_for_use_alone_take_decimal_text():
     assert discrete_laplace("0.001", 500).tolist() == [0] * 500
     assert discrete_gaussian("0.001", 500).tolist() == [0] * 500
     assert np.abs(discrete_laplace(Fraction(1000), 2000)).mean() == pytest.approx(1000, rel=0.25)
@@ -303,30 +274,12 @@ def test_functions_for_use_alone_take_decimal_text() -> None:
 
 @pytest.mark.parametrize("size", [-1, 1.5, True, "3"])
 @pytest.mark.parametrize("source", [SystemNoise(), seeded(1)], ids=["system", "seeded"])
-def test_sizes_must_be_integers_of_at_least_0(source: NoiseSource, size: int) -> None:
+def test_sizes_must_be_integers_of_at_least_0(source, size):
     with pytest.raises(InvalidArgument, match="size"):
         source.draw(DiscreteGaussian(1), size)
 
 
-class Foreign(NoiseLaw):
-    def tail(self, radius: int) -> float:
-        return 0.0
-
-    def standard_deviation(self) -> float:
-        return 0.0
-
-    def _guess(self, probability: float) -> float:
-        return 0.0
-
-
-@pytest.mark.parametrize("size", [1, 1000])
-def test_a_law_without_a_sampler_is_refused(size: int) -> None:
-    for source in (SystemNoise(), seeded(1)):
-        with pytest.raises(InvalidArgument, match="law"):
-            source.draw(Foreign(), size)
-
-
-def test_uniform_below_is_uniform_and_refuses_0() -> None:
+def test_uniform_below_is_uniform_and_refuses_0():
     source = seeded(4)
     counts = np.bincount([source.uniform_below(5) for _ in range(20_000)], minlength=5)
     assert ((counts - 4000) ** 2 / 4000).sum() < 24  # chi-square of 4, p about 10^-4
@@ -336,7 +289,7 @@ def test_uniform_below_is_uniform_and_refuses_0() -> None:
         source.uniform_below(0)
 
 
-def test_coins_refuse_negative_exponents() -> None:
+def test_coins_refuse_negative_exponents():
     source = seeded(4)
     with pytest.raises(InvalidArgument, match="x must be"):
         source.bernoulli_exp(Fraction(-1))
@@ -346,7 +299,7 @@ def test_coins_refuse_negative_exponents() -> None:
         source.bernoulli_exp_array(np.array([1, 1]), 0)
 
 
-def test_the_seeded_class_is_what_seeded_returns() -> None:
+def test_the_seeded_class_is_what_seeded_returns():
     assert isinstance(seeded(-3), SeededNoise)
     with pytest.raises(InvalidArgument, match="seed"):
-        seeded(1.5)  # type: ignore[arg-type]  # the refusal is what is tested
+        seeded(1.5)

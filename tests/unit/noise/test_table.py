@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -9,11 +6,9 @@ import numpy as np
 import pytest
 from scripted import Scripted, no_bits, word64
 
-from dpsdk.noise.bits import Bracket
 from dpsdk.noise.table import (
     LEAST_SCALE,
     Sign,
-    Survival,
     Table,
     gaussian_survival,
     laplace_survival,
@@ -23,7 +18,7 @@ from dpsdk.noise.table import (
 PRECISION = 400
 
 
-def truths(kind: str, parameter: Fraction, rows: int) -> list[mp.mpf]:
+def truths(kind, parameter, rows):
     """P(K > k) for k below `rows`, at 400 bits, from the definitions."""
     with mp.workprec(PRECISION):
         x = mp.mpf(parameter.numerator) / parameter.denominator
@@ -44,7 +39,7 @@ def truths(kind: str, parameter: Fraction, rows: int) -> list[mp.mpf]:
         return tails[::-1][:rows]
 
 
-SURVIVALS: dict[str, Callable[[Fraction, int], object]] = {
+SURVIVALS = {
     "geometric": partial(laplace_survival, sides=1),
     "laplace": laplace_survival,
     "gaussian": gaussian_survival,
@@ -68,18 +63,18 @@ CASES = [
 ]
 
 
-def survival_of(kind: str, parameter: Fraction) -> Survival:
-    return lambda precision: SURVIVALS[kind](parameter, precision)  # type: ignore[return-value]
+def survival_of(kind, parameter):
+    return lambda precision: SURVIVALS[kind](parameter, precision)
 
 
-def table_of(kind: str, parameter: Fraction) -> Table:
+def table_of(kind, parameter):
     sign = Sign.MIRROR if kind in ("laplace", "gaussian") else Sign.FOLD
     return Table(survival_of(kind, parameter), sign)
 
 
 @pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
-def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: Fraction) -> None:
+def test_every_word_is_the_true_probability_rounded_down(kind, parameter):
     table = table_of(kind, parameter)
     low = table._low[::-1].tolist()
     with mp.workprec(PRECISION):
@@ -92,12 +87,10 @@ def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: F
 
 @pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
-def test_brackets_hold_the_survival_function_at_any_precision(
-    kind: str, parameter: Fraction
-) -> None:
+def test_brackets_hold_the_survival_function_at_any_precision(kind, parameter):
     truth = truths(kind, parameter, 4000)
     for precision in (127, 191, 255):
-        brackets: Iterator[Bracket] = iter(SURVIVALS[kind](parameter, precision))  # type: ignore[call-overload]
+        brackets = iter(SURVIVALS[kind](parameter, precision))
         with mp.workprec(PRECISION):
             unit = mp.mpf(2) ** precision
             last = (1 << precision, 1 << precision)
@@ -113,7 +106,7 @@ def test_brackets_hold_the_survival_function_at_any_precision(
 
 @pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
-def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Fraction) -> None:
+def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind, parameter):
     table = table_of(kind, parameter)
     guide = table._guide
     resolved = guide != np.iinfo(np.int64).min
@@ -145,7 +138,7 @@ def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Frac
     assert resolved.mean() > 0.95
 
 
-def draw_one(table: Table, prefix: int, more: list[int]) -> int:
+def draw_one(table, prefix, more):
     """The draw of a positive sign whose U starts with 63 bits of `prefix`, then words `more`."""
     cell, rest = prefix >> 48, prefix & (2**48 - 1)
     script = [cell.to_bytes(2, "little"), word64(rest)]
@@ -155,7 +148,7 @@ def draw_one(table: Table, prefix: int, more: list[int]) -> int:
     return int(drawn)
 
 
-def scaled(g: mp.mpf, length: int) -> int:
+def scaled(g, length):
     return int(mp.floor(mp.ldexp(g, length)))
 
 
@@ -169,9 +162,7 @@ def scaled(g: mp.mpf, length: int) -> int:
         ("geometric", Fraction("5.5")),
     ],
 )
-def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(
-    kind: str, parameter: Fraction
-) -> None:
+def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(kind, parameter):
     table = table_of(kind, parameter)
     rows = len(table._low) - 1
     with mp.workprec(PRECISION):
@@ -190,7 +181,7 @@ def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 3])
-def test_draws_beyond_the_last_row_are_found(zeros: int) -> None:
+def test_draws_beyond_the_last_row_are_found(zeros):
     table = table_of("laplace", Fraction(10))
     length = 63 + 64 * (zeros + 1)
     for word in (2**30 + 1, 2**40 + 1, 2**64 - 1):
@@ -204,7 +195,7 @@ def test_draws_beyond_the_last_row_are_found(zeros: int) -> None:
         assert drawn > len(table._low) - 2
 
 
-def test_a_resolved_prefix_takes_no_further_bits() -> None:
+def test_a_resolved_prefix_takes_no_further_bits():
     table = table_of("laplace", Fraction(10))
     assert table.draw(Scripted([(2**15 - 1).to_bytes(2, "little")]), 1).tolist() == [0]
     assert table.draw(Scripted([b""]), 0).tolist() == []
@@ -213,26 +204,26 @@ def test_a_resolved_prefix_takes_no_further_bits() -> None:
 @pytest.mark.parametrize(
     ("sign", "expected"), [(Sign.NONE, [3, 3]), (Sign.MIRROR, [3, -3]), (Sign.FOLD, [3, -4])]
 )
-def test_the_sign_bit_acts_as_named(sign: Sign, expected: list[int]) -> None:
+def test_the_sign_bit_acts_as_named(sign, expected):
     table = Table(survival_of("geometric", Fraction(5)), sign)
     # P(K > 3) < 1/2 < P(K > 2), half-way into the interval of 3.
     bits = Scripted([(2**14).to_bytes(2, "little") + (2**14 + 2**15).to_bytes(2, "little")])
     assert table.draw(bits, 2).tolist() == expected
 
 
-def test_a_survival_function_that_ends_too_early_is_refused() -> None:
+def test_a_survival_function_that_ends_too_early_is_refused():
     with pytest.raises(ArithmeticError, match="ended above"):
         Table(lambda precision: [(1 << precision - 1,) * 2], Sign.NONE)
 
 
-def test_small_scales_need_no_bits_beyond_the_guide_for_zero() -> None:
+def test_small_scales_need_no_bits_beyond_the_guide_for_zero():
     table = table_of("gaussian", Fraction(1, 10**6))
     assert table.draw(lambda count: b"\xff" * count, 4).tolist() == [0] * 4
     with pytest.raises(AssertionError, match="bytes asked for"):
         table.draw(no_bits, 1)
 
 
-def test_shift_brings_every_scale_into_the_table() -> None:
+def test_shift_brings_every_scale_into_the_table():
     least = LEAST_SCALE
     assert shift_for(2 * least - 1) == 0
     for scale in (2 * least, 2 * least + 1, 10**6, 2**55 - 1, 2**55):
@@ -240,7 +231,7 @@ def test_shift_brings_every_scale_into_the_table() -> None:
     assert shift_for(2**55) <= 53
 
 
-def test_tables_cannot_be_written_to() -> None:
+def test_tables_cannot_be_written_to():
     table = table_of("laplace", Fraction(10))
     for array in (table._guide, table._low, table._high):
         assert not array.flags.writeable

@@ -1,9 +1,6 @@
 """Families: which mechanisms are listed for a question, and that each does what it quotes."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -12,24 +9,15 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from dpsdk import (
-    Boolean,
-    Budget,
-    Categorical,
-    Domain,
-    Integer,
-    Neighbors,
-    PrivateData,
-    Session,
-)
-from dpsdk.accounting import BasicComposition, Composition, default_composition
+from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import BasicComposition, default_composition
 from dpsdk.accounting.balance import Balance
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Boxes, Facts, Form, Kronecker, LinearForm, Prefix, Range
 from dpsdk.kernel import Limits, Terms
 from dpsdk.losses import LogisticLoss, SquaredLoss
-from dpsdk.mechanisms import LocalMarginals, Mechanism, NumericSparse, OneShot
-from dpsdk.planner.families import Family, families, shared
+from dpsdk.mechanisms import LocalMarginals, NumericSparse, OneShot
+from dpsdk.planner.families import families, shared
 from dpsdk.planner.task import Task
 from dpsdk.queries import (
     Above,
@@ -64,7 +52,7 @@ ROWS = 400
 MINUTE = Fraction(1, 10**9)
 
 
-def tabled(neighbors: Neighbors, unit_rows: int = 1) -> PrivateData:
+def tabled(neighbors, unit_rows=1):
     rng = np.random.default_rng(7)
     columns = {
         "age": rng.integers(0, 20, ROWS).tolist(),
@@ -77,11 +65,11 @@ def tabled(neighbors: Neighbors, unit_rows: int = 1) -> PrivateData:
     )
 
 
-def parity(number: int) -> Callable[[Any], float]:
+def parity(number):
     return lambda record: (record["age"] * (number + 1) + record["rich"]) % 7 / 7
 
 
-QUERIES: dict[str, Callable[[], Query[Any, Any]]] = {
+QUERIES = {
     "count": lambda: Count({"sex": "f"}, normalized=False),
     "sum": lambda: Sum("age", normalized=False),
     "mean": lambda: Mean("age"),
@@ -114,47 +102,32 @@ QUERIES: dict[str, Callable[[], Query[Any, Any]]] = {
 SETTINGS = [(delta, neighbors) for delta in (Fraction(0), MINUTE) for neighbors in Neighbors]
 
 
-def task_of(
-    query: Query[Any, Any],
-    facts: Facts,
-    budget: Budget,
-    composition: Composition | None = None,
-    limits: Limits | None = None,
-) -> Task[Any, Any]:
+def task_of(query, facts, budget, composition=None, limits=None):
     adding = composition or (default_composition() if budget.delta else BasicComposition())
     balance = Balance(adding, budget, [adding.begin(budget)])
     terms = Terms(facts, adding)
     return Task(query, query.lower(facts.domain), terms, balance, 0.05, limits=limits)
 
 
-def public(
-    domain: Domain,
-    neighbors: Neighbors = Neighbors.REPLACE_ONE,
-    rows: int = ROWS,
-    *,
-    outside: bool = False,
-    unit_rows: int = 1,
-) -> Facts:
+def public(domain, neighbors=Neighbors.REPLACE_ONE, rows=ROWS, *, outside=False, unit_rows=1):
     known = rows if neighbors is Neighbors.REPLACE_ONE else None
     return Facts(domain, neighbors, known, outside, max(rows, 1), unit_rows)
 
 
-def codes(task: Task[Any, Any]) -> list[str]:
+def codes(task):
     return [family.code for family in families(task)]
 
 
-def open_to(task: Task[Any, Any]) -> Iterator[Family]:
+def open_to(task):
     return (family for family in families(task) if family.barred is None)
 
 
-def amount(family: Family) -> Fraction:
+def amount(family):
     return Fraction(1, 100) if family.unit == "rho" else Fraction(1)
 
 
 @pytest.mark.parametrize(("name", "terms"), crossed(QUERIES, SETTINGS, 4))
-def test_answers_and_charges_no_more_than_it_quotes(
-    name: str, terms: tuple[Fraction, Neighbors]
-) -> None:
+def test_answers_and_charges_no_more_than_it_quotes(name, terms):
     delta, neighbors = terms
     query, data = QUERIES[name](), tabled(neighbors)
     budget = Budget(3, delta)
@@ -178,7 +151,7 @@ def test_answers_and_charges_no_more_than_it_quotes(
     assert tried
 
 
-def ask(session: Session, query: Query[Any, Any], mechanism: Mechanism[Any]) -> object:
+def ask(session, query, mechanism):
     if isinstance(mechanism, OneShot):
         return session.release(query, using=mechanism)
     return session.open(mechanism).release(query)
@@ -200,19 +173,19 @@ def ask(session: Session, query: Query[Any, Any], mechanism: Mechanism[Any]) -> 
         ("above", {"numeric-sparse"}),
     ],
 )
-def test_lists_what_suits_the_question(name: str, listed: set[str]) -> None:
+def test_lists_what_suits_the_question(name, listed):
     found = codes(task_of(QUERIES[name](), public(DOMAIN), Budget(1, MINUTE)))
     assert listed <= set(found)
     assert len(found) == len(set(found))
 
 
-def test_lists_no_tree_for_a_table_or_a_single_count() -> None:
+def test_lists_no_tree_for_a_table_or_a_single_count():
     for query in (Marginal("age", normalized=False), Threshold("age", 3, normalized=False)):
         found = codes(task_of(query, public(DOMAIN), Budget(1, MINUTE)))
         assert not {"tree", "square-root", "small-db"} & set(found)
 
 
-def test_says_what_is_missing() -> None:
+def test_says_what_is_missing():
     pure = task_of(QUERIES["pairs"](), public(DOMAIN), Budget(1))
     barred = {one.code: one.barred.code for one in families(pure) if one.barred is not None}
     assert barred == {"residual-planner": "needs-delta", "local-marginals": "needs-delta"}
@@ -222,7 +195,7 @@ def test_says_what_is_missing() -> None:
     assert barred == {"online-pmw": "needs-public-rows"}
 
 
-def test_barred_ones_refuse_by_themselves() -> None:
+def test_barred_ones_refuse_by_themselves():
     facts = public(DOMAIN, Neighbors.ADD_REMOVE)
     task = task_of(QUERIES["pairs"](), facts, Budget(1, MINUTE))
     barred = [one for one in families(task) if one.barred is not None]
@@ -232,7 +205,7 @@ def test_barred_ones_refuse_by_themselves() -> None:
             family.quote(family.at(amount(family)), task)
 
 
-def test_designs_strategies_for_workloads_on_few_cells() -> None:
+def test_designs_strategies_for_workloads_on_few_cells():
     few = {"sex": "f", "rich": True}, {"sex": {"f", "m"}}, {"rich": False}
     workload = Workload(Conjunction(one, normalized=False) for one in few)
     assert "matrix" in codes(task_of(workload, public(DOMAIN), Budget(1)))
@@ -240,7 +213,7 @@ def test_designs_strategies_for_workloads_on_few_cells() -> None:
     assert "matrix" not in codes(task_of(one, public(DOMAIN), Budget(1)))
 
 
-def test_designs_strategies_for_many_cells_where_there_is_time() -> None:
+def test_designs_strategies_for_many_cells_where_there_is_time():
     domain = Domain(Integer("age", 0, 99))
     query = Workload(Threshold("age", t, normalized=False) for t in range(100))
     quick = task_of(query, public(domain), Budget(1))
@@ -249,7 +222,7 @@ def test_designs_strategies_for_many_cells_where_there_is_time() -> None:
     assert "matrix" in codes(patient)
 
 
-def test_measures_what_a_thousand_models_rest_on_once() -> None:
+def test_measures_what_a_thousand_models_rest_on_once():
     budget, facts = Budget(1, MINUTE), public(DOMAIN, rows=10**7)
     queries = [
         ConvexMinimization(LogisticLoss(), features=["age", name], label="rich", over=Ball(4))
@@ -270,7 +243,7 @@ def test_measures_what_a_thousand_models_rest_on_once() -> None:
     assert "convex-pmw" not in {one.code for one in shared(fewer)}
 
 
-def test_shares_levels() -> None:
+def test_shares_levels():
     budget = Budget(1, MINUTE)
     tasks = [task_of(QUERIES[n](), public(DOMAIN), budget) for n in ("above", "number above")]
     for family in shared(tasks):
@@ -287,15 +260,15 @@ class Strange(Query[Floats, LinearForm]):
 
     block: Any
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain, /):
         return LinearForm(domain, [self.block])
 
-    def lift(self, raw: Floats, facts: Facts, /) -> Floats:
+    def lift(self, raw, facts, /):
         del facts
         return raw
 
 
-def test_tells_queries_by_their_forms_and_not_by_their_class() -> None:
+def test_tells_queries_by_their_forms_and_not_by_their_class():
     for query, block in (
         (Median("age"), Kronecker(("age",), (Prefix(20),))),
         (
@@ -317,7 +290,7 @@ class Odd(Form):
     domain = DOMAIN
 
 
-def test_knows_nothing_of_forms_of_other_kinds() -> None:
+def test_knows_nothing_of_forms_of_other_kinds():
     task = task_of(QUERIES["count"](), public(DOMAIN), Budget(1))
     task.form = Odd()
     assert not families(task)
@@ -331,7 +304,7 @@ HUGE = Domain(
 WIDE = Domain(Integer("a", 0, 2**24), Boolean("b"))
 
 
-def sizes() -> Iterator[tuple[str, Domain, Query[Any, Any]]]:
+def sizes():
     yield "tiny count", TINY, Count(normalized=False)
     yield "tiny table", TINY, Marginal("one", normalized=False)
     yield "tiny pair", TINY, Workload([Marginal("one", normalized=False)] * 2)
@@ -363,7 +336,7 @@ CASES = {name: (domain, query) for name, domain, query in sizes()}
 
 
 @pytest.mark.parametrize(("name", "limits"), crossed(CASES, [None, Limits(seconds=60)], 2))
-def test_refuses_by_typed_errors_alone(name: str, limits: Limits | None) -> None:
+def test_refuses_by_typed_errors_alone(name, limits):
     domain, query = CASES[name]
     quoted = 0
     for facts in (

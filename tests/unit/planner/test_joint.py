@@ -15,35 +15,27 @@ from worlds_of_plans import (
     YEARS,
     Strange,
     an_account,
+    best,
+    codes,
     session,
     without_a_table,
 )
 
 from dpsdk import Budget
 from dpsdk.accounting import BasicComposition
-from dpsdk.errors import InvalidArgument, NoMechanism
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball
 from dpsdk.kernel import Limits
 from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import Laplace, Parts
 from dpsdk.planner import Effort, Goal
 from dpsdk.queries import Above, ConvexMinimization, Threshold, Workload
+from worlds import thinned
 
 pytestmark = pytest.mark.thorough
 
 AMPLE = Budget(4, "1e-6")
 THREE = [Goal(AGES, 60.0), Goal(SEXES, 8.0), Goal(YEARS, 300.0)]
-
-
-def best(plans):
-    try:
-        return plans.best
-    except NoMechanism:
-        return None
-
-
-def codes(plan):
-    return [reason.code for reason in plan.because]
 
 
 def test_the_order_of_goals_changes_nothing():
@@ -54,7 +46,7 @@ def test_the_order_of_goals_changes_nothing():
     assert isinstance(found[0].best.mechanism, Parts)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 1, *thinned(range(100, 300), 1000, -1)])
 def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)
@@ -86,12 +78,6 @@ def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(s
     loose = asker.plan([Goal(goals[0].query, 3 * goals[0].alpha), *goals[1:]]).best
     assert loose.share_of_remaining <= plan.share_of_remaining
     del kept
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("seed", range(100, 300))
-def test_the_same_of_many_accounts(seed):
-    test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed)
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS[:2], ids=lambda one: type(one).__name__)

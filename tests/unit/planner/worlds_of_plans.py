@@ -11,7 +11,7 @@ from dpsdk.accounting import (
     RenyiComposition,
     ZCDPComposition,
 )
-from dpsdk.errors import DpsdkError
+from dpsdk.errors import DpsdkError, NoMechanism
 from dpsdk.forms import Identity, Kronecker, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Query, Sum, Threshold, Workload
@@ -91,6 +91,17 @@ class Strange(Query[float]):
 
     def lift(self, raw, facts, /):
         return float(raw[0])
+
+
+def best(plans):
+    try:
+        return plans.best
+    except NoMechanism:
+        return None
+
+
+def codes(plan):
+    return [reason.code for reason in plan.because]
 
 
 def never(*_, **__):

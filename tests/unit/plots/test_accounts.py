@@ -20,8 +20,7 @@ from pictures import drawn, session_of, texts
 pytestmark = pytest.mark.thorough
 
 
-def words(figure):
-    return plots.alternative(figure)
+words = plots.alternative
 
 
 def bars(figure, label):

@@ -16,8 +16,7 @@ from pictures import Widths, ages, artists, drawn, made, segments, session_of, t
 pytestmark = pytest.mark.thorough
 
 
-def words(figure):
-    return plots.alternative(figure)
+words = plots.alternative
 
 
 def test_thresholds_are_in_order_with_their_intervals():

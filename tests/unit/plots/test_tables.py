@@ -32,8 +32,7 @@ HOSTILE = [
 ]
 
 
-def words(figure):
-    return plots.alternative(figure)
+words = plots.alternative
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.3])

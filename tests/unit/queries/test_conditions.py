@@ -29,8 +29,6 @@ from dpsdk.queries.conditions import indicator
 from dpsdk.testing import seeded
 from worlds import PEOPLE, QUIET, people, quiet, table
 
-BINS = [(0, 10), (10, 20), (20, 40)]
-
 
 def refusal(condition, domain=PEOPLE):
     with pytest.raises((UnknownLabel, InvalidArgument)) as caught:
@@ -176,7 +174,7 @@ def test_a_deeply_nested_not_is_read_like_a_shallow_one():
 
 
 def test_labels_nested_deep_are_refused():
-    deep: object = ("Male",)
+    deep = ("Male",)
     deeper = frozenset({"Male"})
     for _ in range(10**5):
         deep = (deep,)
@@ -243,12 +241,6 @@ def test_a_short_description_is_written_in_full():
 
 class Text(str):
     __slots__ = ()
-
-    def __eq__(self, other):
-        return True
-
-    def __hash__(self):
-        return 1
 
 
 class Pair(NamedTuple):

@@ -23,6 +23,7 @@ from dpsdk.queries import (
     Sum,
     Threshold,
     Workload,
+    isotonic,
     marginals,
 )
 from dpsdk.queries.monotone import risen
@@ -34,7 +35,6 @@ pytestmark = pytest.mark.thorough
 
 DATA = table(people(60, 4))
 AGES = Workload(Threshold("age", t) for t in (20, 17, 23, 19, 24, 18))
-SHIPPED = wire.Catalogue.shipped()
 
 
 def session(seed=1, data=DATA):
@@ -51,7 +51,7 @@ class Widths(HalfWidths):
         return self._radii.copy()
 
 
-def isotonic(numbers):
+def by_definition(numbers):
     """By its definition: the largest least mean of the stretches around each place."""
     size = len(numbers)
     return [
@@ -69,6 +69,7 @@ def test_pooling_is_the_isotonic_regression_and_never_farther_from_what_does_not
     for given in itertools.product((-2.0, 0.0, 1.0, 3.0), repeat=4):
         numbers = np.array(given)
         moved = risen(numbers, *one_chain(4))
+        np.testing.assert_allclose(moved, by_definition(numbers), atol=1e-12)
         np.testing.assert_allclose(moved, isotonic(numbers), atol=1e-12)
         assert (np.diff(moved) >= 0).all()
         for truth in rising:

@@ -1,8 +1,5 @@
 """Convex minimisation: what a model reads of a record, and what comes back."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from attrs import frozen
@@ -10,15 +7,7 @@ from attrs import frozen
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, SyntheticData
 from dpsdk.errors import DataError, InvalidArgument, QueryError, TooLarge, UnknownAttribute
 from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.losses import (
-    GLMLoss,
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    QuantileLoss,
-    SquaredLoss,
-    SVMLoss,
-)
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import (
     Ball,
     Box,
@@ -374,19 +363,6 @@ def test_a_cross_is_of_few_attributes():
         deep = Cross(deep, f"a{place}")
     with pytest.raises(InvalidArgument, match="20"):
         Cross(deep, "one more")
-
-
-def test_queries_and_models_are_copied_and_pickled():
-    query = minimization(features=[Cross("sex", "age"), "edu"])
-    model = query.fit(PEOPLE)
-    for again in (
-        copy.deepcopy,
-        copy.copy,
-        lambda one: pickle.loads(pickle.dumps(one)),  # noqa: S301
-    ):
-        assert again(query) == query
-        assert again(model) == model
-        assert again(query.lower(DOMAIN)).minimise(PEOPLE)[1] == model.excess
 
 
 def test_too_large_a_universe_is_refused_before_anything_is_made():

@@ -184,22 +184,6 @@ def test_the_largest_floats_are_made_to_rise():
     assert isotonic([5e-324, 1.75e308]).max() == 1.75e308
 
 
-def test_isotonic_regression_is_the_nearest_that_rises():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        values = rng.normal(size=7)
-        found = isotonic(values)
-        assert (np.diff(found) >= 0).all()
-        # The formula of the largest of smallest means.
-        wanted = [
-            max(min(values[a : b + 1].mean() for b in range(i, 7)) for a in range(i + 1))
-            for i in range(7)
-        ]
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
-        truth = np.sort(rng.normal(size=7))
-        assert np.abs(found - truth).max() <= np.abs(values - truth).max() + 1e-12
-
-
 @pytest.mark.parametrize(
     ("q", "written"),
     [

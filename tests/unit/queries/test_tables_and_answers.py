@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Integer
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, PrivateData
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel, UnknownQuery
 from dpsdk.queries import (
     Answers,
@@ -261,8 +261,6 @@ def test_linear_queries_compare_by_their_weights_and_by_their_function():
 
 
 def test_one_workload_serves_several_universes():
-    from dpsdk import Domain, PrivateData
-
     workload = Workload([Marginal("sex", normalized=False), Count(normalized=False)])
     small = Domain(Categorical("sex", ["Female", "Male", "Other"]))
     one = quiet(table(people(20, 1, stray=False)))

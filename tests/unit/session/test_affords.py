@@ -8,7 +8,6 @@ from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
-    Composition,
     EnvelopeComposition,
     ZCDPComposition,
     default_composition,
@@ -16,7 +15,6 @@ from dpsdk.accounting import (
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal
-from dpsdk.session.query_interface import QueryInterface
 from dpsdk.testing.noise import seeded
 
 DOMAIN = Domain(Integer("age", 1, 4))
@@ -29,11 +27,11 @@ MECHANISMS = [
 QUERIES = [Count(normalized=False), Marginal("age", normalized=False)]
 
 
-def world(composition: Composition, rng: random.Random) -> list[QueryInterface]:
+def world(composition, rng):
     neighbors = rng.choice(list(Neighbors))
     data = PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors)
     session = Session(data, Budget(1, 1e-6), composition=composition, noise=seeded(3))
-    desks: list[QueryInterface] = [session]
+    desks = [session]
     for number, share in enumerate(("0.3", "0.2", "0.4")):
         try:
             desks.append(session.scope(f"s{number}", share, reserve=rng.random() < 0.7))
@@ -47,7 +45,7 @@ def world(composition: Composition, rng: random.Random) -> list[QueryInterface]:
     return desks
 
 
-def answered(desk: QueryInterface, rng: random.Random, most: int) -> int:
+def answered(desk, rng, most):
     """How often a question is answered, up to so often."""
     query, mechanism = rng.choice(QUERIES), rng.choice(MECHANISMS)
     for count in range(most):
@@ -71,7 +69,7 @@ def answered(desk: QueryInterface, rng: random.Random, most: int) -> int:
     ],
     ids=lambda one: str(one)[:50],
 )
-def test_a_question_is_answered_as_often_as_it_affords(composition: Composition, worlds: int):
+def test_a_question_is_answered_as_often_as_it_affords(composition, worlds):
     rng = random.Random(worlds)
     counts = []
     for _ in range(worlds):

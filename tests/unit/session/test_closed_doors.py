@@ -2,22 +2,17 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, PureGuarantee, SQLiteLedger
-from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.session_ledger import SessionLedger
 from dpsdk.errors import Closed
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from dpsdk.session.query_interface import QueryInterface
-from dpsdk.session.scopes import Scope
 from parallel import in_a_child, needs_fork
 
 pytestmark = pytest.mark.thorough
@@ -26,12 +21,12 @@ DATA = PrivateData.from_columns({"age": [1, 2, 2]}, Domain(Integer("age", 1, 4))
 TENTH = Laplace("0.1")
 
 
-def opened(path: Path | None = None) -> Session:
+def opened(path=None):
     ledger = None if path is None else SQLiteLedger(path, allow_network=True)
     return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
 
 
-def would_be(desk: QueryInterface) -> list[Callable[[], object]]:
+def would_be(desk):
     """Every door that says what would be accepted."""
     return [
         lambda: desk.answer(Count(), using=TENTH),
@@ -42,7 +37,7 @@ def would_be(desk: QueryInterface) -> list[Callable[[], object]]:
     ]
 
 
-def refused(desk: QueryInterface) -> None:
+def refused(desk):
     for ask in would_be(desk):
         with pytest.raises(Closed):
             ask()
@@ -52,10 +47,10 @@ def refused(desk: QueryInterface) -> None:
 
 
 @contextmanager
-def asked(session: Session, kind: str) -> Iterator[tuple[QueryInterface, Callable[[], None]]]:
+def asked(session, kind):
     """A desk of a kind that has answered once, and what closes it."""
     if kind == "session":
-        desk: QueryInterface = session
+        desk = session
         close = session.close
     elif kind.startswith("scope"):
         scope = session.scope("s", "0.5", reserve=kind.endswith("reserve"))
@@ -72,9 +67,7 @@ KINDS = ["session", "scope", "scope reserve", "scope by session", "part", "part 
 
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_closed_accepts_nothing_and_tells_what_was_spent(
-    kind: str, durable: bool, tmp_path: Path
-):
+def test_what_is_closed_accepts_nothing_and_tells_what_was_spent(kind, durable, tmp_path):
     session = opened(tmp_path / "spent.db" if durable else None)
     with asked(session, kind) as (desk, close):
         assert desk.affords(Count(), using=TENTH) in {4, 9}
@@ -89,7 +82,7 @@ def test_what_is_closed_accepts_nothing_and_tells_what_was_spent(
         assert "Scope" in repr(desk) or "Part" in repr(desk) or "closed" in repr(desk)
 
 
-def test_a_scope_that_another_session_closed_accepts_nothing(tmp_path: Path):
+def test_a_scope_that_another_session_closed_accepts_nothing(tmp_path):
     path = tmp_path / "spent.db"
     session, other = opened(path), opened(path)
     mine, theirs = (one.scope("s", "0.5", reserve=True) for one in (session, other))
@@ -118,14 +111,12 @@ def test_a_scope_that_another_session_closed_accepts_nothing(tmp_path: Path):
 @needs_fork
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("kind", ["session", "scope", "part"])
-def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(
-    kind: str, durable: bool, tmp_path: Path
-):
+def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(kind, durable, tmp_path):
     session = opened(tmp_path / "spent.db" if durable else None)
     with asked(session, kind) as (desk, _):
         before = desk.spent, session.history, session.readings("1e-9"), session.scopes
 
-        def child() -> None:
+        def child():
             refused(desk)
             now = desk.spent, session.history, session.readings("1e-9"), session.scopes
             assert now == before
@@ -136,41 +127,41 @@ def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(
         desk.answer(Count(), using=TENTH)
 
 
-def closing_scope(session: Session, scope: Scope) -> None:
+def closing_scope(session, scope):
     del session
     scope.close()
 
 
-def closing_session(session: Session, scope: Scope) -> None:
+def closing_session(session, scope):
     del scope
     session.close()
 
 
-def renaming(session: Session, scope: Scope) -> None:
+def renaming(session, scope):
     """Another scope gets the name."""
     scope.close()
     KEPT.append(session.scope("s", "0.2"))
 
 
-def spending(session: Session, scope: Scope) -> None:
+def spending(session, scope):
     scope.answer(Count(), using=TENTH)
     session.answer(Count(), using=TENTH)
 
 
-def reserving(session: Session, scope: Scope) -> None:
+def reserving(session, scope):
     del scope
     KEPT.append(session.scope("another", "0.4", reserve=True))
 
 
-def ending(session: Session, scope: Scope) -> None:
+def ending(session, scope):
     """A reserve of somebody else ends."""
     del session, scope
     KEPT.clear()
 
 
-KEPT: list[Scope] = []
+KEPT = []
 EVENTS = [closing_scope, closing_session, renaming, spending, reserving, ending]
-DOORS: dict[str, Callable[[QueryInterface], object]] = {
+DOORS = {
     "affords": lambda desk: desk.affords(Count(), using=TENTH),
     "remaining": lambda desk: desk.remaining,
     "quote": lambda desk: desk.quote(Count(), using=TENTH).at_most,
@@ -180,7 +171,7 @@ DOORS: dict[str, Callable[[QueryInterface], object]] = {
 }
 
 
-def given(door: Callable[[QueryInterface], object], desk: QueryInterface) -> object:
+def given(door, desk):
     """What a door gives, or that it is closed."""
     try:
         return door(desk)
@@ -192,11 +183,7 @@ def given(door: Callable[[QueryInterface], object], desk: QueryInterface) -> obj
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
 @pytest.mark.parametrize("door", DOORS)
 def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
-    door: str,
-    event: Callable[[Session, Scope], None],
-    durable: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    door, event, durable, tmp_path, monkeypatch
 ):
     real = SessionLedger.read
     for look in range(1, 4):
@@ -206,15 +193,10 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
             session = opened(path)
             KEPT.append(session.scope("other", "0.1", reserve=True))
             scope = session.scope("s", "0.5", reserve=True)
-            desk: QueryInterface = scope if own else session
+            desk = scope if own else session
             looks = 0
 
-            def read(
-                keeper: SessionLedger,
-                session: Session = session,
-                scope: Scope = scope,
-                at: int = look,
-            ) -> Books:
+            def read(keeper, session=session, scope=scope, at=look):
                 nonlocal looks
                 looks += 1
                 if looks == at:
@@ -237,7 +219,7 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
             KEPT.clear()
 
 
-def test_what_another_process_spends_is_counted(tmp_path: Path):
+def test_what_another_process_spends_is_counted(tmp_path):
     path = tmp_path / "spent.db"
     session = opened(path)
     scope = session.scope("s", "0.5", reserve=True)

@@ -31,7 +31,7 @@ QUERIES = [
 RHOS = ["1e-9", "0.005", "0.0156", "0.0157", "0.5", "20", "1e4"]
 
 
-def opened(budget: Budget, **given: object) -> Session:
+def opened(budget, **given):
     return Session(DATA, budget, noise=seeded(2), **given)
 
 

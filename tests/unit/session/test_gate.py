@@ -1,7 +1,5 @@
 """What a strategy gives is looked at before anything is made of it, stored, or given again."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

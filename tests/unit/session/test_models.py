@@ -178,8 +178,7 @@ def test_what_measures_refuses_models_before_it_is_paid(mechanism):
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [NumericSparse(1, tops=2), Tree("age", epsilon=1), SquareRoot("age", rho="0.1")],
+    "mechanism", [NumericSparse(1, tops=2), Tree("age", epsilon=1), SquareRoot("age", rho="0.1")]
 )
 def test_channels_without_a_distribution_refuse_models(mechanism):
     asked = session()

@@ -9,16 +9,12 @@ import pytest
 
 from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
-from dpsdk.errors import (
-    BudgetExceeded,
-    Closed,
-    InvalidArgument,
-    UnknownAttribute,
-)
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count, Marginal
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
+from parallel import at_once
 from worlds import people, table
 
 pytestmark = pytest.mark.thorough
@@ -104,12 +100,7 @@ def test_closers_and_an_opener_never_leave_two_partitions():
             start.wait(timeout=30)
             found.append(opened_at_last(session, "age"))
 
-        threads = [threading.Thread(target=close, daemon=True) for _ in range(8)]
-        threads.append(threading.Thread(target=opening, daemon=True))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=60)
+        at_once(lambda work: work(), [*[close] * 8, opening])
         (second,) = found
         assert alone(session, "sex")
         second[17].answer(COUNT, using=Laplace(1))
@@ -180,18 +171,6 @@ def test_an_interrupted_opening_blocks_no_other():
             parts["Male"].answer(COUNT, using=Laplace("0.5"))
         assert session.spent.epsilon == Fraction(1, 2)
     assert place > 20
-
-
-def test_a_refused_opening_blocks_no_other():
-    session = opened()
-    with pytest.raises(UnknownAttribute):
-        session.partition("shoe size")
-    first = session.partition("sex")
-    with pytest.raises(InvalidArgument, match="one partition"):
-        session.partition("age")
-    assert alone(session)
-    first.close()
-    session.partition("age").close()
 
 
 def test_a_merge_that_names_no_open_division_changes_nothing():

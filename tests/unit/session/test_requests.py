@@ -1,7 +1,5 @@
 """Requests with a name: charged once, drawn once, answered again for free."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from datetime import UTC
@@ -12,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
-from dpsdk.accounting import BasicComposition, Ledger, MemoryLedger, SQLiteLedger
+from dpsdk.accounting import BasicComposition, MemoryLedger, SQLiteLedger
 from dpsdk.errors import (
     AnswerLost,
     BudgetExceeded,
@@ -23,7 +21,6 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import LogisticLoss, SVMLoss
 from dpsdk.mechanisms import (
     MWEM,
@@ -35,8 +32,7 @@ from dpsdk.mechanisms import (
     Projection,
     SmallDB,
 )
-from dpsdk.mechanisms.base import OneShot, Strategy
-from dpsdk.observe import Event
+from dpsdk.mechanisms.base import OneShot
 from dpsdk.queries import (
     Ball,
     ConvexMinimization,
@@ -49,7 +45,6 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
-from dpsdk.release import Quote
 from dpsdk.testing import seeded
 from parallel import at_once
 
@@ -61,18 +56,18 @@ TENTH = Laplace("0.1")
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, quick_disk) -> Ledger:
+def ledger(request, quick_disk):
     if request.param == "memory":
         return MemoryLedger()
     return SQLiteLedger(quick_disk / "spent.db")
 
 
-def ledger_of(ledger: Ledger) -> Ledger:
+def ledger_of(ledger):
     """The ledger of the table."""
     return ledger.dataset("adults") if isinstance(ledger, SQLiteLedger) else ledger
 
 
-def opened(ledger: Ledger) -> Session:
+def opened(ledger):
     return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
 
 
@@ -96,7 +91,7 @@ def test_a_retry_gives_the_stored_answer_and_costs_nothing(ledger, query):
 def test_a_request_whose_answer_was_lost_is_not_drawn_again(ledger, monkeypatch):
     session = opened(ledger)
 
-    def dies(*_: object) -> None:
+    def dies(*_):
         raise LedgerUnavailable("x", "killed")
 
     with monkeypatch.context() as patch:
@@ -137,10 +132,10 @@ def test_a_name_stays_with_its_question(ledger, query, using):
 
 def test_threads_that_ask_at_once_are_charged_once(ledger):
     sessions = [opened(ledger) for _ in range(2)]
-    answers: set[float] = set()
-    lost: list[AnswerLost] = []
+    answers = set()
+    lost = []
 
-    def ask(session: Session) -> None:
+    def ask(session):
         try:
             answers.add(session.answer(ROWS, using=TENTH, request_id="a7"))
         except AnswerLost as error:
@@ -287,7 +282,7 @@ def test_openings_are_told_apart_by_what_mechanisms_hold(ledger):
 
 
 def test_events_and_history_say_which_scope_asked_for_which_request_and_when(ledger):
-    events: list[Event] = []
+    events = []
     session = Session(
         DATA, Budget(1), composition=BasicComposition(), ledger=ledger, observer=events.append
     )
@@ -340,7 +335,7 @@ HAIR = Fraction(1, 10**12)
 PENNY = {"epsilon": "0.1", "delta": "1e-9"}
 
 
-def model(radius: float) -> ConvexMinimization:
+def model(radius):
     return ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(radius))
 
 
@@ -350,13 +345,13 @@ class Named(OneShot[LinearForm]):
 
     amount: Fraction
 
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+    def quote(self, form, terms, /):
         return Laplace(self.amount).quote(form, terms)
 
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+    def open(self, kernel, /):
         return Laplace(self.amount).open(kernel)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "Named"
 
 
@@ -396,7 +391,7 @@ CLOSE = [
 def test_a_name_stays_with_its_parameters_to_their_last_digit(asked, other):
     ledger = MemoryLedger()
 
-    def session() -> Session:
+    def session():
         return Session(PEOPLE, Budget(10, "1e-6"), ledger=ledger)
 
     first = asked(session())
@@ -420,7 +415,7 @@ def test_a_table_that_was_read_in_another_way_is_another(quick_disk, reuse):
     ]
     path = quick_disk / "spent.db"
 
-    def asked(data: PrivateData, part: bool) -> str:
+    def asked(data, part):
         session = Session(data, Budget(1), ledger=SQLiteLedger(path), reuse=reuse)
         query = Marginal("sex", normalized=False)
         if not part:
@@ -436,7 +431,7 @@ def test_a_table_that_was_read_in_another_way_is_another(quick_disk, reuse):
         assert asked(PrivateData.from_columns(COLUMNS, DOMAIN, name="adults"), part) == first
 
 
-def older(row) -> float:
+def older(row):
     return float(row["age"] > 18)
 
 
@@ -452,7 +447,7 @@ SAME = [
 @pytest.mark.thorough(quick=7)
 @pytest.mark.parametrize(("asked", "same"), SAME, ids=str)
 def test_a_function_is_told_by_its_table_and_a_set_in_any_order(ledger, asked, same):
-    def session() -> Session:
+    def session():
         return Session(PEOPLE, Budget(1), ledger=ledger)
 
     first = session().answer(asked, using=TENTH, request_id="a7")
@@ -462,7 +457,7 @@ def test_a_function_is_told_by_its_table_and_a_set_in_any_order(ledger, asked, s
 class Silent:
     """Says nothing of itself."""
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         raise ZeroDivisionError
 
 
@@ -491,7 +486,7 @@ class Held(Named):
 def test_a_mechanism_of_another_author_counts_by_what_it_holds(one, other):
     ledger = MemoryLedger()
 
-    def asked(what: object) -> float:
+    def asked(what):
         session = Session(PEOPLE, Budget(1), ledger=ledger)
         return session.answer(ROWS, using=Held(TENTH_OF_ONE, what), request_id="a7")
 

@@ -1,7 +1,5 @@
 """The same question to the same mechanism: the same answer, for free, where a session says so."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading
@@ -12,14 +10,13 @@ import pytest
 from attrs import frozen
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
-from dpsdk.accounting import BasicComposition, Ledger, Odometer, SQLiteLedger
+from dpsdk.accounting import BasicComposition, Odometer, SQLiteLedger
 from dpsdk.errors import AnswerLost, BudgetExceeded, Closed, InvalidArgument, LedgerUnavailable
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import LogisticLoss, SVMLoss
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, PrivateMinimizer, Projection
-from dpsdk.mechanisms.base import OneShot, Strategy
-from dpsdk.observe import Answered, Event
+from dpsdk.mechanisms.base import OneShot
+from dpsdk.observe import Answered
 from dpsdk.queries import (
     Ball,
     ConvexMinimization,
@@ -32,7 +29,6 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
-from dpsdk.release import Quote
 from dpsdk.session.reuse import Reuse
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
@@ -40,26 +36,24 @@ from parallel import at_once
 
 DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns(
-    {"age": [17, 18, 18, 20] * 50, "sex": list("FMFM") * 50},
-    DOMAIN,
-    name="adults",
+    {"age": [17, 18, 18, 20] * 50, "sex": list("FMFM") * 50}, DOMAIN, name="adults"
 )
 TENTH = Laplace("0.1")
 ROWS = Count(normalized=False)
 
 
-def opened(ledger: Ledger | None = None, budget: float = 10, **more: object) -> Session:
+def opened(ledger=None, budget=10, **more):
     return Session(
         DATA, Budget(budget, "1e-6"), composition=BasicComposition(), ledger=ledger, reuse=True,
-        **more,  # type: ignore[arg-type]  # as sessions take them
+        **more,
     )  # fmt: skip
 
 
-def older(row) -> float:
+def older(row):
     return float(row["age"] > 18)
 
 
-def also_older(row) -> float:
+def also_older(row):
     return 1.0 if row["age"] >= 19 else 0.0
 
 
@@ -96,7 +90,7 @@ def test_without_reuse_every_answer_is_drawn_and_paid():
     assert not any(release.reused for release in releases)
     assert session.spent.charges == 2
     with pytest.raises(InvalidArgument, match="reuse"):
-        Session(DATA, Budget(1), reuse=1)  # type: ignore[arg-type]  # what is refused
+        Session(DATA, Budget(1), reuse=1)
 
 
 MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(1))
@@ -126,7 +120,7 @@ OTHERS = [
 
 def test_all_else_is_another_question():
     session = opened(budget=100)
-    known: list[tuple[Query[object], object]] = []
+    known = []
     for count, (query, using) in enumerate(OTHERS, start=1):
         assert not session.release(query, using=using).reused, (query, using)
         known.append((query, using))
@@ -165,7 +159,7 @@ def test_a_query_that_settles_its_numbers_settles_them_again():
 
 
 def test_receipts_and_events_say_that_it_cost_nothing():
-    events: list[Event] = []
+    events = []
     session = opened(observer=events.append)
     session.answer(ROWS, using=TENTH)
     session.scope("weekly", "0.5").answer(ROWS, using=TENTH)
@@ -208,26 +202,20 @@ def test_open_channels_draw_anew():
 class Mine(OneShot[LinearForm]):
     """A mechanism of another author, which calls itself as it likes."""
 
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+    def quote(self, form, terms, /):
         return TENTH.quote(form, terms)
 
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+    def open(self, kernel, /):
         return TENTH.open(kernel)
 
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return hash(TENTH)
-
-    def __repr__(self) -> str:
+    def __repr__(self):
         return repr(TENTH)
 
 
 class Below(Laplace):
     """A class below one of the package's."""
 
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+    def quote(self, form, terms, /):
         return Laplace("0.1").quote(form, terms)
 
 
@@ -238,56 +226,6 @@ def test_what_other_authors_made_is_asked_anew():
         for _ in range(2):
             assert not session.release(ROWS, using=using).reused
     assert session.spent.charges == 5
-
-
-@frozen
-class Asking(Query[float, LinearForm]):
-    """Asks for a form that somebody else holds as well."""
-
-    form: LinearForm
-
-    def lower(self, domain):
-        return self.form
-
-    def lift(self, raw, facts):
-        return float(raw[0])
-
-
-@frozen
-class Writing(OneShot[LinearForm]):
-    """Writes another form over each that it has measured, and over each that it has quoted."""
-
-    over: LinearForm
-
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        object.__setattr__(form, "blocks", self.over.blocks)
-        return QUIET.quote(form, terms)
-
-    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
-        return Overwriting(QUIET.open(kernel), self.over)
-
-
-@frozen
-class Overwriting:
-    inner: Strategy[LinearForm]
-    over: LinearForm
-
-    def answer(self, form, kernel):
-        try:
-            return self.inner.answer(form, kernel)
-        finally:
-            object.__setattr__(form, "blocks", self.over.blocks)
-
-
-QUIET = Laplace(10**6)
-YOUNG, ALL = (one.lower(DOMAIN) for one in (Count({"age": 17}), Count()))
-
-
-def test_nobody_can_write_into_an_answer():
-    session = opened()
-    first = session.release(Marginal("age"), using=TENTH)
-    for release in (first, session.release(Marginal("age"), using=TENTH)):
-        assert not release._measurement.values.flags.writeable
 
 
 def test_a_question_that_failed_is_asked_anew(monkeypatch):
@@ -329,7 +267,7 @@ def test_threads_that_ask_at_once_are_charged_once(monkeypatch):
 
     monkeypatch.setattr(Odometer, "charge_all", slow)
 
-    def ask() -> None:
+    def ask():
         start.wait()
         answers.append(session.answer(ROWS, using=TENTH))
 
@@ -343,7 +281,7 @@ def test_threads_that_ask_at_once_are_charged_once(monkeypatch):
 def test_who_waits_for_one_that_is_refused_asks_for_himself(monkeypatch):
     session = opened(budget=0.3)
     inside, go = threading.Event(), threading.Event()
-    refusals: list[BudgetExceeded] = []
+    refusals = []
 
     def held(self, *arguments, **more):
         inside.set()
@@ -353,7 +291,7 @@ def test_who_waits_for_one_that_is_refused_asks_for_himself(monkeypatch):
     charge = Odometer.charge_all
     monkeypatch.setattr(Odometer, "charge_all", held)
 
-    def ask() -> None:
+    def ask():
         try:
             session.answer(ROWS, using=Laplace(5))
         except BudgetExceeded as refused:
@@ -371,10 +309,10 @@ def test_who_waits_for_one_that_is_refused_asks_for_himself(monkeypatch):
 
 
 def test_an_observer_that_asks_the_same_gets_the_answer():
-    found: list[float] = []
-    sessions: list[Session] = []
+    found = []
+    sessions = []
 
-    def ask(event: Event) -> None:
+    def ask(event):
         if isinstance(event, Answered) and not event.reused and len(found) < 3:
             found.append(sessions[0].answer(ROWS, using=TENTH))
 
@@ -385,16 +323,16 @@ def test_an_observer_that_asks_the_same_gets_the_answer():
 
 
 def test_an_observer_may_wait_for_a_thread_that_asks_the_same():
-    found: list[float] = []
-    sessions: list[Session] = []
+    found = []
+    sessions = []
 
-    def ask(event: Event) -> None:
+    def ask(event):
         if isinstance(event, Answered) and not event.reused:
             other = threading.Thread(target=lambda: found.append(again()), daemon=True)
             other.start()
             other.join(20)
 
-    def again() -> float:
+    def again():
         return sessions[0].answer(ROWS, using=TENTH)
 
     sessions.append(opened(observer=ask))
@@ -437,7 +375,7 @@ def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
     session = opened()
     with monkeypatch.context() as patch:
 
-        def fails(*_: object) -> None:
+        def fails(*_):
             raise LedgerUnavailable("x", "gone")
 
         patch.setattr("dpsdk.accounting.odometer.Odometer.store", fails)
@@ -449,13 +387,13 @@ def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
     assert session.spent.charges == 1
 
 
-def nothing() -> None:
+def nothing():
     """No answer is known."""
 
 
 def test_sessions_that_ask_each_other_from_within_wait_for_nobody():
     one, other, both = Reuse(), Reuse(), threading.Barrier(2, timeout=60)
-    asked: list[int] = []
+    asked = []
 
     def ask(first, second):
         def within():
@@ -464,14 +402,7 @@ def test_sessions_that_ask_each_other_from_within_wait_for_nobody():
 
         asked.append(first.settle("the same", nothing, within))
 
-    threads = [
-        threading.Thread(target=ask, args=pair, daemon=True)
-        for pair in ((one, other), (other, one))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    at_once(lambda pair: ask(*pair), ((one, other), (other, one)))
     assert sorted(asked) == [0, 1]
 
 
@@ -501,12 +432,12 @@ def test_questions_within_questions_wait_for_nobody():
 
 
 def test_an_interrupt_at_any_call_leaves_nobody_waiting_for_who_holds_it():
-    held: list[KeyboardInterrupt] = []
+    held = []
     done = False
     while not done:
         reuse, left = Reuse(), len(held)
 
-        def trace(*_: object) -> None:
+        def trace(*_):
             nonlocal left
             left -= 1
             if left == -1:
@@ -621,7 +552,7 @@ def test_a_request_may_be_answered_by_an_answer_that_was_given_before(quick_disk
 def test_an_answer_that_cannot_be_stored_is_given_all_the_same(quick_disk, monkeypatch):
     session = opened(SQLiteLedger(quick_disk / "spent.db"))
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise LedgerUnavailable("x", "full")
 
     monkeypatch.setattr("dpsdk.accounting.odometer.Odometer.store", full)

@@ -1,7 +1,5 @@
 """A pre-forking server: table and ledger before the fork, a session in each worker after it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -24,7 +22,7 @@ DATA = PrivateData.from_columns(
 TENTH = Laplace("0.1")
 
 
-def opened(ledger: SQLiteLedger) -> Session:
+def opened(ledger):
     return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
 
 
@@ -34,11 +32,11 @@ def test_workers_share_budget_scopes_and_answers(quick_disk):
     ledger = SQLiteLedger(quick_disk / "spent.db")
     before = opened(ledger)
 
-    def work(place: int) -> None:
+    def work(place):
         with pytest.raises(Closed):
             before.answer(Threshold("age", 1), using=TENTH)
         scope = opened(ledger).scope("team", "0.5")
-        replies: dict[str, float | None] = {}
+        replies = {}
         for number in range(8):
             request_id = f"r{number}"
             for _ in range(2000):  # while another worker is at it
@@ -69,7 +67,7 @@ def test_workers_share_budget_scopes_and_answers(quick_disk):
 def test_the_scope_of_a_worker_that_was_killed_goes_on_until_somebody_closes_it(quick_disk):
     ledger = SQLiteLedger(quick_disk / "spent.db")
 
-    def work() -> None:
+    def work():
         scope = opened(ledger).scope("team", "0.5", reserve=True)
         scope.answer(Threshold("age", 1), using=TENTH)
         os.kill(os.getpid(), signal.SIGKILL)

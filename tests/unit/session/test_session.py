@@ -1,6 +1,5 @@
 import copy
 import itertools
-import multiprocessing
 import pickle
 import threading
 from fractions import Fraction
@@ -44,7 +43,7 @@ from dpsdk.queries import (
 )
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.testing.noise import seeded
-from parallel import at_once, needs_fork
+from parallel import at_once, count_closed, in_a_child, needs_fork
 from worlds import PEOPLE, QUIET, people, quiet, table
 
 DATA = table(people(60, 4))
@@ -510,45 +509,30 @@ def test_sixteen_threads_end_exactly_on_the_budget():
     assert all(len(entry.cost.guarantees) == 1 for entry in session.history)
 
 
-def _in_child(session, channel, pipe):
-    outcomes = []
-    for ask in (
-        lambda: session.answer(Count(), using=TENTH),
-        lambda: channel.answer(Count()),
-        lambda: session.answer(Marginal("sex"), using=Gaussian(rho="0.001")),
-    ):
-        try:
-            ask()
-            outcomes.append("answered")
-        except BaseException as error:
-            outcomes.append(type(error).__name__)
-    pipe.send((outcomes, session.spent.charges))
-    pipe.close()
-
-
 @needs_fork
 def test_a_forked_child_cannot_spend_the_budget_again():
     session = opened(1, "1e-6", noise=None)
     channel = session.open(TENTH)
     channel.answer(Count())
-    context = multiprocessing.get_context("fork")
-    receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=_in_child, args=(session, channel, sending))
-    child.start()
-    assert receiving.poll(30)
-    outcomes, charges = receiving.recv()
-    child.join(30)
-    assert child.exitcode == 0
-    assert outcomes == ["Closed"] * 3
-    assert charges == 1
+
+    def child():
+        closed = count_closed(
+            lambda: session.answer(Count(), using=TENTH),
+            lambda: channel.answer(Count()),
+            lambda: session.answer(Marginal("sex"), using=Gaussian(rho="0.001")),
+        )
+        return 10 * session.spent.charges + closed
+
+    assert in_a_child(child) == 13
     session.answer(Count(), using=TENTH)
     assert session.spent.charges == 2
 
 
 @pytest.mark.parametrize("look", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_sessions_and_channels_are_not_copied(look):
+def test_sessions_channels_scopes_and_parts_are_not_copied(look):
     session = opened()
-    for thing in (session, session.open(TENTH)):
+    scope, parts = session.scope("copy", share=1), session.partition("sex")
+    for thing in (session, session.open(TENTH), scope, parts["Male"]):
         with pytest.raises(Redacted):
             look(thing)
 

@@ -9,7 +9,6 @@ import pytest
 from dpsdk import Budget, Session
 from dpsdk.accounting import MemoryLedger, SQLiteLedger
 from dpsdk.accuracy import (
-    Accuracy,
     ConstrainedAccuracy,
     HalfWidths,
     NoAccuracy,
@@ -126,7 +125,7 @@ LAW = DiscreteLaplace(3)
 NOISE = NoiseAccuracy(LAW, 3, 0.5, 0.125)
 SUMS = LinearAccuracy(LAW, 0.1, Combination(*np.array([[1.0, 0.0, 1.0], [1, 0, 1], [1, 0, 1]])))
 MOVES, CHAINS = np.array([0.1, -0.0, -3.0]), np.array([0, -1, 0])
-KEPT: list[Accuracy] = [
+KEPT = [
     NOISE,
     NoiseAccuracy(DiscreteGaussian("2.5"), 1, 1.0, 0.0),
     PromisedAccuracy(3.5, 0.05, 3),

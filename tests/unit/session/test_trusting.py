@@ -211,38 +211,24 @@ def test_a_stored_answer_says_whose_word_it_rests_on(tmp_path):
         assert made.spent.charges == 1
 
 
-def test_a_name_that_a_mechanism_gives_itself_is_no_trust():
+@pytest.mark.parametrize("trust", [TRUST, None], ids=["trusted", "not trusted"])
+@pytest.mark.parametrize("called", [f"Boasting, trusting {ROWS_NAME}", "Boasting, trusting me"])
+def test_a_mechanism_that_calls_itself_trusting_makes_no_answer_rest_on_a_class(trust, called):
     class Boasting(Laplace):
         @property
         def name(self):
-            return "Boasting, trusting me"
+            return called
 
-    asked = session(None)
-    for _ in range(2):
-        release = asked.release(QUERY, using=Boasting(1), request_id="one")
-        assert release.payment.trusted == ()
-        assert release.mechanism == "Boasting, trusting me"
-    assert [receipt.mechanism for receipt in asked.history] == ["Boasting, trusting me"]
-
-
-def test_a_mechanism_that_calls_itself_trusting_makes_no_answer_rest_on_a_class():
-    class Boasting(Laplace):
-        @property
-        def name(self):
-            return f"Boasting, trusting {ROWS_NAME}"
-
-    for trust in (TRUST, None):
-        asked = session(trust)
-        plan = Plan(Boasting(1), Cost(), None, None, None, None, None, None, True, ())
-        for using in (Boasting(1), plan):
-            name = f"of {type(using).__name__}"
-            first = asked.release(QUERY, using=using, request_id=name)
-            again = asked.release(QUERY, using=using, request_id=name)
-            assert first.payment.trusted == again.payment.trusted == ()
-            assert first.mechanism == again.mechanism
-        told = {receipt.mechanism for receipt in asked.history}
-        assert told == {first.mechanism}
-        assert named(first.mechanism) == (first.mechanism, ())
+    asked = session(trust)
+    plan = Plan(Boasting(1), Cost(), None, None, None, None, None, None, True, ())
+    for using in (Boasting(1), plan):
+        name = f"of {type(using).__name__}"
+        first = asked.release(QUERY, using=using, request_id=name)
+        again = asked.release(QUERY, using=using, request_id=name)
+        assert first.payment.trusted == again.payment.trusted == ()
+        assert first.mechanism == again.mechanism
+    assert {receipt.mechanism for receipt in asked.history} == {first.mechanism}
+    assert named(first.mechanism) == (first.mechanism, ())
 
 
 def test_the_written_form_of_a_release_names_the_proof():

@@ -19,16 +19,7 @@ from dpsdk import Binned, Boolean, Categorical, Domain, Integer, wire
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.hypothesis import DenseHypothesis, SyntheticData
 from dpsdk.mechanisms import MWEM, ConvexPMW, Laplace, Mechanism, OnlinePMW
-from dpsdk.queries import (
-    Conjunction,
-    Count,
-    Linear,
-    Marginal,
-    Not,
-    Query,
-    Threshold,
-    Workload,
-)
+from dpsdk.queries import Conjunction, Count, Linear, Marginal, Not, Query, Threshold, Workload
 from dpsdk.wire import Catalogue
 from worlds import repeatable
 from written import CATALOGUE, DOMAIN, GIVEN, VALUES

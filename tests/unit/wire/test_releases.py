@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from dpsdk import (
-    Budget,
-    Neighbors,
-    PrivateData,
-    Session,
-    SyntheticData,
-    wire,
-)
+from dpsdk import Budget, Neighbors, PrivateData, Session, SyntheticData, wire
 from dpsdk.accounting import BasicComposition, SQLiteLedger, default_composition
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.losses import LogisticLoss

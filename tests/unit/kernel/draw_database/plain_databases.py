@@ -3,12 +3,10 @@
 Cells of a universe are columns of 0/1 functions. A table and a small database are counts of cells.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -18,8 +16,8 @@ from scipy.stats import chi2
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Neighbors
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
-from dpsdk.kernel.draw_database.structured import Levels, Structured
+from dpsdk.kernel.draw_database.base import DrawTerms
+from dpsdk.kernel.draw_database.structured import Structured
 
 Small = tuple[int, ...]
 """The cells of a small database in order; the outside is the number after the last cell."""
@@ -28,7 +26,7 @@ Score = Callable[[Sequence[Fraction]], int]
 """From the gaps F - nG/m of all functions to a score in whole steps."""
 
 
-def largest(gaps: Sequence[Fraction]) -> int:
+def largest(gaps):
     """The score of most samplers: the largest gap, rounded up."""
     return math.ceil(max(map(abs, gaps), default=Fraction(0)))
 
@@ -45,20 +43,20 @@ class World:
     score: Score = field(default=largest)
 
     @property
-    def cells(self) -> int:
+    def cells(self):
         return self.domain.size + self.outside
 
-    def columns(self) -> np.ndarray:
+    def columns(self):
         """The functions on all cells, and on the one outside."""
         empty = np.zeros((len(self.functions), int(self.outside)), dtype=np.int64)
         return np.hstack([self.functions.astype(np.int64), empty])
 
-    def atoms(self) -> list[int]:
+    def atoms(self):
         """The first cell of each atom, and for each cell its atom."""
         columns = [tuple(column) for column in self.columns().T.tolist()]
         return [columns.index(column) for column in columns]
 
-    def databases(self) -> Iterator[Small]:
+    def databases(self):
         """All of them, by the first cell of each atom; ordered ones come once for each order."""
         kinds = sorted(set(self.atoms()))
         if self.ordered:
@@ -67,34 +65,34 @@ class World:
         else:
             yield from itertools.combinations_with_replacement(kinds, self.size)
 
-    def scores(self, table: np.ndarray) -> dict[Small, int]:
+    def scores(self, table):
         """The score of each, for counts of cells."""
         columns, rows = self.columns(), int(table.sum())
         counts = columns @ table[: self.cells]
-        found: dict[Small, int] = {}
+        found = {}
         for small in set(self.databases()):
             ours = columns[:, list(small)].sum(axis=1)
             pairs = zip(counts.tolist(), ours.tolist(), strict=True)
             found[small] = self.score([f - Fraction(rows * g, self.size) for f, g in pairs])
         return found
 
-    def weights(self) -> Counter[Small]:
+    def weights(self):
         """How often each counts."""
         return Counter(self.databases())
 
-    def law(self, table: np.ndarray, weight: Fraction) -> dict[Small, Fraction]:
+    def law(self, table, weight):
         """The probability of each, if a score larger by a step weighs so much less."""
         base, scores = self.weights(), self.scores(table)
         masses = {small: base[small] * weight ** scores[small] for small in base}
         total = sum(masses.values())
         return {small: mass / total for small, mass in masses.items()}
 
-    def counts(self, table: np.ndarray, worst: int) -> list[int]:
+    def counts(self, table, worst):
         """How many weigh in at each level or below, from level 0 to the worst."""
         base, scores = self.weights(), self.scores(table)
         return [sum(base[y] for y in base if scores[y] <= t) for t in range(worst + 1)]
 
-    def smalls(self, codes: np.ndarray) -> Small:
+    def smalls(self, codes):
         """What a sampler's records are here."""
         atoms = self.atoms()
         outside = self.domain.size
@@ -105,43 +103,39 @@ class World:
         return tuple(sorted(atoms[cell] for cell in cells))
 
 
-def histogram(domain: Domain, table: np.ndarray) -> Histogram:
+def histogram(domain, table):
     """A private histogram of counts of cells, the outside last."""
     grid = np.indices(domain.shape).reshape(len(domain.shape), -1)
     codes = dict(zip(domain.names, grid, strict=True))
     return Histogram(domain, codes, table[:-1].astype(np.float64), int(table[-1]))
 
 
-def setting(
-    domain: Domain, rows: int, *, replaced: bool, outside: bool, unit_rows: int = 1
-) -> Facts:
+def setting(domain, rows, *, replaced, outside, unit_rows=1):
     """The public facts of a table."""
     known = rows if replaced else None
     relation = Neighbors.REPLACE_ONE if replaced else Neighbors.ADD_REMOVE
     return Facts(domain, relation, known, outside, rows, unit_rows)
 
 
-def terms(
-    world: World, rows: int, *, replaced: bool = True, epsilon: Fraction = Fraction(1)
-) -> DrawTerms:
+def terms(world, rows, *, replaced=True, epsilon=Fraction(1)):
     """The terms of a draw."""
     facts = setting(world.domain, rows, replaced=replaced, outside=world.outside)
     return DrawTerms(world.size, epsilon, facts)
 
 
-def levels(sampler: Sampler, private: Histogram) -> Levels:
+def levels(sampler, private):
     """What a sampler counts, in whole steps of its score."""
     assert isinstance(sampler, Structured)
     return sampler.levels(private)
 
 
-def tables(cells: int, rows: int) -> Iterator[np.ndarray]:
+def tables(cells, rows):
     """All tables of so many rows, the outside being the last cell."""
     for chosen in itertools.combinations_with_replacement(range(cells), rows):
         yield np.bincount(np.array(chosen, dtype=np.int64), minlength=cells)
 
 
-def neighbours(world: World, rows: int, *, replaced: bool) -> Iterator[tuple[np.ndarray, ...]]:
+def neighbours(world, rows, *, replaced):
     """All pairs of tables, of which the first has so many rows, that must not be told apart."""
     places = [*range(world.domain.size), *([world.domain.size] if world.outside else [])]
     for table in tables(world.domain.size + 1, rows):
@@ -161,7 +155,7 @@ def neighbours(world: World, rows: int, *, replaced: bool) -> Iterator[tuple[np.
                     yield table, other
 
 
-def p_value(observed: Counter[Small], law: dict[Small, float]) -> float:
+def p_value(observed, law):
     """Pearson's, of draws against a law; cells that expect fewer than five are one."""
     total = sum(observed.values())
     assert set(observed) <= set(law)

@@ -94,8 +94,7 @@ def test_any_functions_are_covered_as_closely_as_claimed(seed):
 
 
 @pytest.mark.parametrize(
-    "coverage",
-    [ThresholdCoverage(), IntervalCoverage(), CellCoverage(9), AnyCoverage(50, 1000)],
+    "coverage", [ThresholdCoverage(), IntervalCoverage(), CellCoverage(9), AnyCoverage(50, 1000)]
 )
 def test_a_radius_never_grows_with_the_size(coverage):
     radii = [coverage.radius(size) for size in range(1, 300)]

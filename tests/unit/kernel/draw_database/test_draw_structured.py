@@ -1,30 +1,19 @@
 """Samplers of structured workloads against small databases that are written out one by one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from plain_databases import (
-    World,
-    histogram,
-    levels,
-    neighbours,
-    p_value,
-    setting,
-    tables,
-    terms,
-)
+from plain_databases import World, histogram, levels, neighbours, p_value, setting, tables, terms
 
+from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Categorical, Domain, Integer
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Neighbors, Prefix, Range, Weights
-from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
+from dpsdk.kernel.draw_database.base import DrawTerms
 from dpsdk.kernel.draw_database.choose import recognised
 from dpsdk.kernel.draw_database.structured import Levels, attempt, segmented
 from dpsdk.testing import seeded
@@ -38,20 +27,20 @@ SHORT = Domain(Integer("x", 0, 2))
 PLANE = Domain(Integer("x", 0, 2), Categorical("y", ["a", "b"]))
 
 
-def spread(gaps: Sequence[Fraction], grain: int = 1) -> int:
+def spread(gaps, grain=1):
     """The score of intervals: of gaps of running counts, the greatest less the least, rounded."""
     return math.ceil(grain * max([*gaps, 0])) - math.floor(grain * min([*gaps, 0]))
 
 
-def ranges(*pairs: tuple[int, int], size: int = 5) -> list[Range]:
+def ranges(*pairs, size=5):
     return [Range(size, start, stop) for start, stop in pairs]
 
 
-def form(domain: Domain, *factors: dict[str, object]) -> LinearForm:
-    return LinearForm(domain, [Kronecker.of(domain, given) for given in factors])  # type: ignore[arg-type]
+def form(domain, *factors):
+    return LinearForm(domain, [Kronecker.of(domain, given) for given in factors])
 
 
-def rows_of(asked: LinearForm) -> np.ndarray:
+def rows_of(asked):
     """The functions of a form on all cells of its domain."""
     cells = np.indices(asked.domain.shape).reshape(len(asked.domain.shape), -1)
     names = asked.domain.names
@@ -60,16 +49,13 @@ def rows_of(asked: LinearForm) -> np.ndarray:
     return np.concatenate(wide).astype(np.int64)
 
 
-def running(domain: Domain, cuts: Sequence[int]) -> np.ndarray:
+def running(domain, cuts):
     """The running counts up to each cut, and of everything."""
     cells = np.arange(domain.size)
     return (cells[None, :] < np.array([*cuts, domain.size])[:, None]).astype(np.int64)
 
 
-Case = tuple[LinearForm, str, bool]
-"""A workload, the kind that it is to be recognised as, and whether it is drawn in order."""
-
-CASES: dict[str, Case] = {
+CASES = {
     "all thresholds": (form(LINE, {"x": Prefix(5)}), "thresholds", False),
     "thresholds of three": (form(SHORT, {"x": Prefix(3)}), "thresholds", False),
     "some thresholds": (
@@ -84,11 +70,7 @@ CASES: dict[str, Case] = {
     ),
     "a histogram": (form(LINE, {"x": Identity(5)}), "cells", False),
     "a histogram and all": (form(SHORT, {"x": Identity(3)}, {}), "cells", False),
-    "disjoint ranges": (
-        form(LINE, *[{"x": r} for r in ranges((1, 2), (3, 5))]),
-        "cells",
-        False,
-    ),
+    "disjoint ranges": (form(LINE, *[{"x": r} for r in ranges((1, 2), (3, 5))]), "cells", False),
     "rows of a matrix": (
         form(LINE, {"x": Weights(np.array([[1, 1, 0, 0, 0], [0, 0, 0, 1, 0]]))}),
         "cells",
@@ -123,7 +105,7 @@ CASES: dict[str, Case] = {
 _CUTS = {"crossing ranges": [2, 3, 4], "all cells and thresholds": [1, 2]}
 
 
-def world(name: str, size: int, *, outside: bool, replaced: bool) -> World:
+def world(name, size, *, outside, replaced):
     """The plain counterpart of a case."""
     asked, kind, ordered = CASES[name]
     if kind != "intervals":
@@ -133,7 +115,7 @@ def world(name: str, size: int, *, outside: bool, replaced: bool) -> World:
     return World(asked.domain, functions, size, outside, score=lambda gaps: spread(gaps, grain))
 
 
-def sampler(name: str, given: DrawTerms) -> Sampler:
+def sampler(name, given):
     asked, kind, _ = CASES[name]
     found = recognised(asked, given)
     assert found is not None
@@ -141,7 +123,7 @@ def sampler(name: str, given: DrawTerms) -> Sampler:
     return found
 
 
-def some_table(plain: World, rows: int, seed: int) -> np.ndarray:
+def some_table(plain, rows, seed):
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(plain.cells, 0.5))
     counts = rng.multinomial(rows, shares)
@@ -151,7 +133,7 @@ def some_table(plain: World, rows: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "kind"), crossed(CASES, itertools.product([False, True], repeat=2), 2)
 )
-def test_levels_hold_as_many_as_are_written_out(name: str, kind: tuple[bool, bool]) -> None:
+def test_levels_hold_as_many_as_are_written_out(name, kind):
     outside, replaced = kind
     for size, rows in [(1, 0), (1, 3), (2, 5), (3, 4), (3, 7), (5, 3)]:
         plain = world(name, size, outside=outside, replaced=replaced)
@@ -165,13 +147,13 @@ def test_levels_hold_as_many_as_are_written_out(name: str, kind: tuple[bool, boo
             assert 0 <= drawn.log2_candidates - math.log2(drawn.candidates) < 1e-9
 
 
-def exact_law(plain: World, drawn: Sampler, table: np.ndarray) -> dict[object, float]:
+def exact_law(plain, drawn, table):
     """What one try gives if it is kept, by every path of its draws."""
     near = levels(drawn, histogram(plain.domain, table))
     rate = drawn.rate / drawn.grain
     segments = segmented(near, float(rate))
     noise = BranchingNoise()
-    masses: Counter[object] = Counter()
+    masses = Counter()
     more = True
     while more:
         noise.start()
@@ -191,7 +173,7 @@ def exact_law(plain: World, drawn: Sampler, table: np.ndarray) -> dict[object, f
         2,
     ),
 )
-def test_every_path_together_gives_the_exact_law(name: str, kind: tuple[bool, bool]) -> None:
+def test_every_path_together_gives_the_exact_law(name, kind):
     outside, replaced = kind
     plain = world(name, 2, outside=outside, replaced=replaced)
     drawn = sampler(name, terms(plain, 3, replaced=replaced, epsilon=Fraction(3, 2)))
@@ -228,7 +210,7 @@ CHI = [
         for replaced in (True, False)
     ],
 )
-def test_draws_follow_the_law(name: str, size: int, rows: int, replaced: bool) -> None:
+def test_draws_follow_the_law(name, size, rows, replaced):
     plain = world(name, size, outside=not replaced, replaced=replaced)
     drawn = sampler(name, terms(plain, rows, replaced=replaced, epsilon=Fraction(1, 2)))
     table = some_table(plain, rows, 5)
@@ -243,16 +225,11 @@ def test_draws_follow_the_law(name: str, size: int, rows: int, replaced: bool) -
     assert p_value(observed, law) > 1e-3
 
 
-Law = dict[tuple[int, ...], Fraction]
-
-
-def worst_ratio(
-    plain: World, law: Callable[[np.ndarray], Law], rows: int, *, replaced: bool
-) -> Fraction | None:
+def worst_ratio(plain, law, rows, *, replaced):
     """The largest ratio of probabilities over neighbours; None for a chance that vanishes."""
-    known: dict[bytes, Law] = {}
+    known = {}
 
-    def of(table: np.ndarray) -> Law:
+    def of(table):
         key = table.tobytes()
         if key not in known:
             known[key] = law(table)
@@ -269,10 +246,10 @@ def worst_ratio(
     return worst
 
 
-def law_of_counts(drawn: Sampler, plain: World, weight: Fraction) -> Callable[[np.ndarray], Law]:
+def law_of_counts(drawn, plain, weight):
     """The law that a sampler's own counts and levels give, in fractions."""
 
-    def law(table: np.ndarray) -> Law:
+    def law(table):
         near = levels(drawn, histogram(plain.domain, table))
         counts = [0, *(near.count(level) for level in range(near.worst + 1))]
         total = sum(
@@ -288,7 +265,7 @@ def law_of_counts(drawn: Sampler, plain: World, weight: Fraction) -> Callable[[n
     return law
 
 
-def candidate(drawn: Sampler, plain: World, atoms: list[int], small: tuple[int, ...]) -> object:
+def candidate(drawn, plain, atoms, small):
     """What a sampler calls a small database of one attribute."""
     extra = plain.outside and drawn.atoms == len(atoms) and plain.domain.size in atoms
     inside = tuple(atoms.index(cell) for cell in small if not (extra and cell == plain.domain.size))
@@ -302,9 +279,7 @@ AUDITED = ["thresholds of three", "a histogram and all", "all cells and threshol
 @pytest.mark.parametrize("replaced", [True, False])
 @pytest.mark.parametrize("outside", [False, True])
 @pytest.mark.parametrize("name", AUDITED)
-def test_no_neighbour_is_more_likely_than_epsilon_allows(
-    name: str, outside: bool, replaced: bool
-) -> None:
+def test_no_neighbour_is_more_likely_than_epsilon_allows(name, outside, replaced):
     # With rate = epsilon / (2 D) a step of the score weighs exp(-epsilon / (2 D)), and the ratio
     # may be exp(epsilon), whatever epsilon: weight ** (-2 D). So any weight below 1 will do.
     for size, rows in [(2, 3), (3, 2), (5, 2)]:
@@ -318,14 +293,14 @@ def test_no_neighbour_is_more_likely_than_epsilon_allows(
         assert 1 < worst <= weight ** (-2 * moved.numerator)
 
 
-def canaries() -> dict[str, tuple[Callable[[World, np.ndarray], Law], bool]]:
+def canaries():
     """Draws with a mistake, as laws, and whether they pair two draws."""
     weight = Fraction(1, 3)
 
-    def off_by_two(plain: World, table: np.ndarray) -> Law:
+    def off_by_two(plain, table):
         return plain.law(table, weight**2)
 
-    def rounded(plain: World, table: np.ndarray) -> Law:
+    def rounded(plain, table):
         halves = World(
             plain.domain,
             plain.functions,
@@ -335,7 +310,16 @@ def canaries() -> dict[str, tuple[Callable[[World, np.ndarray], Law], bool]]:
         )
         return halves.law(table, weight)
 
-    def reused(plain: World, table: np.ndarray) -> Law:
+    def in_records(plain, table):
+        return plain.law(table, weight**plain.size)
+
+    def forgotten(plain, table):
+        scores = plain.scores(table)
+        held = Counter(scores.values())
+        masses = {small: weight**score / held[score] for small, score in scores.items()}
+        return {small: mass / sum(masses.values()) for small, mass in masses.items()}
+
+    def reused(plain, table):
         scores, base = plain.scores(table), plain.weights()
         held = Counter(scores[small] for small in base)
         total = sum(held[level] * weight**level for level in held)
@@ -350,12 +334,14 @@ def canaries() -> dict[str, tuple[Callable[[World, np.ndarray], Law], bool]]:
     return {
         "sensitivity off by two": (off_by_two, False),
         "score rounded to even": (rounded, False),
+        "score in records times rows": (in_records, False),
+        "size of levels forgotten": (forgotten, False),
         "level reused for two draws": (reused, True),
     }
 
 
 @pytest.mark.parametrize("name", canaries())
-def test_canaries_are_caught(name: str) -> None:
+def test_canaries_are_caught(name):
     law, pair = canaries()[name]
     plain = world("a histogram and all", 2, outside=False, replaced=True)
     worst = worst_ratio(plain, lambda table: law(plain, table), 5, replaced=True)
@@ -363,7 +349,7 @@ def test_canaries_are_caught(name: str) -> None:
     assert worst is None or worst > allowed
 
 
-def test_a_base_measure_that_is_forgotten_is_noticed() -> None:
+def test_a_base_measure_that_is_forgotten_is_noticed():
     plain = world("one-way marginals", 3, outside=False, replaced=True)
     drawn = sampler("one-way marginals", terms(plain, 6))
     table = some_table(plain, 6, 5)
@@ -377,7 +363,7 @@ def test_a_base_measure_that_is_forgotten_is_noticed() -> None:
     assert p_value(observed, right) > 1e-3
 
 
-def test_the_rate_follows_what_a_neighbour_moves() -> None:
+def test_the_rate_follows_what_a_neighbour_moves():
     for name, size, grain, add_remove in [
         ("all thresholds", 9, 1, Fraction(1, 4)),
         ("crossing ranges", 9, 4, Fraction(2, 9)),
@@ -391,7 +377,7 @@ def test_the_rate_follows_what_a_neighbour_moves() -> None:
             assert drawn.grain == (1 if replaced else grain)
 
 
-def test_cells_within_an_atom_are_uniform() -> None:
+def test_cells_within_an_atom_are_uniform():
     domain = Domain(Integer("x", 0, 5), Categorical("y", ["a", "b", "c"]))
     asked = form(domain, {"x": Range(6, 1, 4)})
     plain = World(domain, rows_of(asked), 40, outside=False)
@@ -410,14 +396,12 @@ def test_cells_within_an_atom_are_uniform() -> None:
         assert abs(counts - expected).max() > 0
 
 
-def test_a_universe_that_cannot_be_written_out() -> None:
+def test_a_universe_that_cannot_be_written_out():
     domain = Domain(Integer("x", 0, 2**62 - 1))
     cuts = [(2**62 // 1000) * number for number in range(1, 1000)]
     asked = form(domain, *[{"x": Range(2**62, 0, cut)} for cut in cuts])
     rng = np.random.default_rng(3)
     rows = rng.integers(0, 2**62, 2_000)
-    from dpsdk.data.histogram import Histogram
-
     private = Histogram(domain, {"x": rows}, np.ones(2_000), 0)
     facts = Facts(domain, Neighbors.REPLACE_ONE, 2_000, False, 2_000)
     given = DrawTerms(20, Fraction(1), facts)
@@ -432,14 +416,12 @@ def test_a_universe_that_cannot_be_written_out() -> None:
     assert np.abs(ours - theirs).max() < 0.25
 
 
-def test_one_way_marginals_of_ten_to_the_twenty_cells() -> None:
+def test_one_way_marginals_of_ten_to_the_twenty_cells():
     names = [f"a{number}" for number in range(20)]
     domain = Domain(*[Integer(name, 0, 9) for name in names])
     asked = form(domain, *[{name: Identity(10)} for name in names])
     rng = np.random.default_rng(4)
     rows = {name: rng.binomial(9, 0.3, 500) for name in names}
-    from dpsdk.data.histogram import Histogram
-
     private = Histogram(domain, rows, np.ones(500), 0)
     facts = Facts(domain, Neighbors.REPLACE_ONE, 500, False, 500)
     drawn = recognised(asked, DrawTerms(8, Fraction(1), facts))
@@ -465,12 +447,12 @@ def test_one_way_marginals_of_ten_to_the_twenty_cells() -> None:
         form(PLANE, {"x": Range(3, 0, 2)}, {"x": Range(3, 1, 3)}, {"y": Identity(2)}),
     ],
 )
-def test_other_workloads_are_left_to_others(asked: LinearForm) -> None:
+def test_other_workloads_are_left_to_others(asked):
     plain = World(asked.domain, np.zeros((1, asked.domain.size)), 2, outside=False)
     assert recognised(asked, terms(plain, 4)) is None
 
 
-def test_work_is_told_from_public_facts() -> None:
+def test_work_is_told_from_public_facts():
     plain = world("all thresholds", 30, outside=False, replaced=True)
     little = sampler("all thresholds", terms(plain, 1_000)).work()
     larger = sampler("all thresholds", terms(plain, 1_000, epsilon=Fraction(1, 100))).work()
@@ -480,7 +462,7 @@ def test_work_is_told_from_public_facts() -> None:
     assert crossing.seconds > little.seconds
 
 
-def test_numbers_too_long_to_pick_by_are_never_feasible() -> None:
+def test_numbers_too_long_to_pick_by_are_never_feasible():
     domain = Domain(Integer("x", 0, 2**23 - 1), Integer("y", 0, 2**23 - 1))
     asked = form(domain, {"x": Identity(2**23)}, {"y": Prefix(2**23)})
     facts = setting(domain, 10, replaced=True, outside=False)
@@ -491,7 +473,7 @@ def test_numbers_too_long_to_pick_by_are_never_feasible() -> None:
 
 
 @pytest.mark.parametrize("name", ["thresholds of three", "a histogram"])
-def test_tables_that_int64_does_not_hold_times_the_size(name: str) -> None:
+def test_tables_that_int64_does_not_hold_times_the_size(name):
     times, size = 2**49, 300
     domain = CASES[name][0].domain
     table = np.array([1, 2, 4] if domain is SHORT else [1, 0, 2, 4, 0])
@@ -515,18 +497,18 @@ class _Flat(Levels):
     worst = 1000
     guess = 0
 
-    def count(self, level: int) -> int:
+    def count(self, level):
         return max(0, level - 499)
 
-    def sample(self, level: int, noise: object) -> int:
+    def sample(self, level, noise):
         raise NotImplementedError
 
-    def level(self, candidate: int) -> int:
+    def level(self, candidate):
         return candidate
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.1, 1.0, 50.0])
-def test_segments_hold_every_level_once(rate: float) -> None:
+def test_segments_hold_every_level_once(rate):
     segments = sorted(segmented(_Flat(), rate), key=lambda segment: segment.below)
     assert segments[-1].end == 1000
     assert segments[0].below < 500

@@ -419,11 +419,11 @@ def check_books(books: Books, *, known_start: bool = False) -> None:
     if not books.sessions:
         raise RecordError("Books.sessions", "at least 1", "0")
     for line in chain.from_iterable(bundles):
-        _check(line.state, start, "Books.lines")
+        _check_line(line, start, "Books.lines")
     for account in books.accounts.values():
         if not _shaped(account.start, start):
             raise RecordError("Books.accounts", "caps by the composition", "others")
-        _check(account.line.state, account.start, "Books.accounts")
+        _check_line(account.line, account.start, "Books.accounts")
         if account.runs > books.runs:
             raise RecordError("Books.accounts", f"of {books.runs} charges at most", "of more")
 
@@ -448,13 +448,20 @@ def _begins(start: State, known: State) -> bool:
     )
 
 
+def _check_line(line: Line, start: State, where: str) -> None:
+    if min(line.epsilon or 0, line.rho) < 0:
+        raise RecordError(where, "of sums that are not negative", "others")
+    _check(line.state, start, where)
+
+
 def _check(state: State, start: State, where: str) -> None:
     """Refuse a state that charges cannot have led to from the beginning."""
     within = len(state.parts) == len(start.parts) and (state.limit, state.reach) == (
         start.limit,
         start.reach,
     )
-    if not within or any(map(gt, state.spent, state.limit)):
+    spent = len(state.spent) == len(state.limit) and min(state.spent, default=0) >= 0
+    if not within or not spent or any(map(gt, state.spent, state.limit)):
         raise RecordError(where, "within the limits of the budget", "others")
     for part, first in zip(state.parts, start.parts, strict=True):
         if is_open(part) and is_open(first):

@@ -1,12 +1,23 @@
-"""Records of divided books: what no charges can have led to is refused."""
+"""Records of books: what no charges can have led to is refused."""
 
 import copy
 import itertools
+import json
 
 import pytest
 
-from dpsdk.accounting import Books, Budget, MemoryLedger, Odometer, PureGuarantee
-from dpsdk.accounting.nested import PartOdometer
+from damage import at, changed, places
+from dpsdk.accounting import (
+    Books,
+    Budget,
+    MemoryLedger,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+    default_composition,
+)
+from dpsdk.accounting.ledger.snapshot import EMPTY, restored, snapshot_of
+from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import RecordError
 
 pytestmark = pytest.mark.thorough
@@ -59,3 +70,27 @@ def test_a_division_has_no_other_number_of_parts_than_its_kinds_tell(parts, aske
     # With parts that nobody has asked, how many they are is not told by the kinds.
     assert other - asked > (1 if division.moves and parts - asked > 1 else 0) or other == parts
     assert all(len(division.concerned(part)) for part in range(min(other, 7)))
+
+
+@pytest.mark.parametrize("composition", [default_composition(), ZCDPComposition()], ids=type)
+def test_no_amount_in_texts_of_books_is_negative_or_missing(composition):
+    ledger = MemoryLedger()
+    odometer = Odometer(Budget(1, "1e-6"), composition, ledger=ledger)
+    ScopeOdometer(odometer, "a scope", "0.5").charge(TENTH, "x")
+    books = ledger.read()
+    texts = {name: piece.text for name, piece in snapshot_of(books, EMPTY).pieces.items()}
+    (account,) = (name for name in texts if name.startswith("account"))
+    for name in ("lines", account):
+        plain = json.loads(texts[name])
+        line = ("line",) if name == account else (0,)
+        paths = [(*line, *path) for path in places(at(plain, line))]
+        amounts = [path for path in paths if at(plain, path) not in ("never", None)]
+        amounts = [path for path in amounts if isinstance(at(plain, path), str)]
+        assert len(amounts) > 3
+        for path in amounts:
+            less = copy.deepcopy(plain)
+            del at(less, path[:-1])[path[-1]]
+            for wrong in (changed(plain, path, "-1"), less):
+                text = json.dumps(wrong, separators=(",", ":"))
+                with pytest.raises(RecordError):
+                    restored({**texts, name: text}, books.runs, EMPTY)

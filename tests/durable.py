@@ -7,13 +7,11 @@ import pytest
 
 from dpsdk.accounting import Books, Budget, Dataset, Decision, Ledger, Odometer, ZCDPComposition
 from dpsdk.errors import AlreadyCharged, InvalidArgument, LedgerConflict, LedgerDamaged, Reentered
-from parallel import at_once
+from parallel import at_once, needs_fork
 from spenders import (
     HUNDREDTH,
     fork_within_a_decision,
-    ignored,
     killed,
-    needs_fork,
     opened,
     serve_forked_workers,
     shares,
@@ -78,7 +76,6 @@ class DurableLedgers:
         assert ledger.verify() == 7
 
     @needs_fork
-    @ignored
     def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(self, place):
         runs, least = self.two_processes
         one, other = shares(place.ledger, 2, runs)
@@ -86,13 +83,11 @@ class DurableLedgers:
         assert min(one, other) >= least
 
     @needs_fork
-    @ignored
     def test_a_process_that_is_killed_loses_no_charge(self, place):
         killed(place.ledger, random.Random(3), 8, 2)
 
     @pytest.mark.audit
     @needs_fork
-    @ignored
     def test_five_hundred_kills_lose_no_charge(self, place):
         killed(place.ledger, random.Random(5), 500, 4)
 
@@ -109,12 +104,10 @@ class DurableLedgers:
         assert len(ledger._store._idle) <= 4
 
     @needs_fork
-    @ignored
     def test_one_ledger_serves_the_parent_and_forked_workers(self, place):
         serve_forked_workers(place.ledger())
 
     @needs_fork
-    @ignored
     def test_a_process_that_is_forked_within_a_decision_takes_nothing(self, place):
         fork_within_a_decision(place.ledger())
 

@@ -38,9 +38,6 @@ Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
 
 HUNDREDTH = PureGuarantee("0.01")
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-ignored = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odometer:
     cap = Budget(1) if budget is None else budget

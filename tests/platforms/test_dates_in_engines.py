@@ -124,18 +124,6 @@ def polars():
     )
 
 
-def test_polars():
-    frame = polars()
-    check(frame.lazy(), HELD, {"z"})
-    narrow = {"t": TIMES, "z": INSTANTS}
-    for unit in ("ns", "ms"):
-        cast = frame.with_columns(
-            pl.col("t").cast(pl.Datetime(unit)),
-            pl.col("z").cast(pl.Datetime(unit, "UTC")).dt.convert_time_zone(SESSION),
-        )
-        check(cast, narrow, {"z"})
-
-
 @pytest.fixture
 def connection(duckdb):
     with duckdb.connect() as opened_here:
@@ -149,12 +137,6 @@ def loaded(connection):
     return connection.sql(
         "SELECT *, t::TIMESTAMP_NS AS n, t::TIMESTAMP_MS AS m, t::TIMESTAMP_S AS s FROM given"
     )
-
-
-def floored(unit):
-    return [
-        None if t is None else t.replace(microsecond=t.microsecond // unit * unit) for t in TIMES
-    ]
 
 
 def test_duckdb(connection):

@@ -62,17 +62,6 @@ def check(frame, units=UNITS):
             assert held(data) == expected(unit, strip), (unit, collect)
 
 
-def test_polars():
-    check(table())
-    check(table().lazy())
-
-
-def test_pandas_and_pyarrow():
-    rows = table()
-    check(rows.with_columns(pl.col("word").cast(pl.Categorical)).to_arrow())
-    check(rows.to_pandas(use_pyarrow_extension_array=True))
-
-
 def test_duckdb(duckdb):
     rows = table()
     check(duckdb.sql("SELECT * FROM rows"))

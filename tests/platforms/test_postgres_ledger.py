@@ -32,8 +32,8 @@ from dpsdk.errors import (
     NotCopyable,
 )
 from durable import KEY, DurableLedgers, spent
-from parallel import at_once, ended, forked
-from spenders import HUNDREDTH, Worker, ignored, interrupted_everywhere, needs_fork, opened, shares
+from parallel import at_once, ended, forked, needs_fork
+from spenders import HUNDREDTH, Worker, interrupted_everywhere, opened, shares
 from spending import Spending
 
 schemas = count()
@@ -156,7 +156,6 @@ def test_any_mixture_of_requests(postgres, monkeypatch):
 
 @pytest.mark.audit
 @needs_fork
-@ignored
 @pytest.mark.parametrize("processes", [4, 32])
 def test_many_processes_end_on_the_budget_and_nobody_starves(place, processes):
     each = shares(place.ledger, processes, 800)
@@ -164,7 +163,6 @@ def test_many_processes_end_on_the_budget_and_nobody_starves(place, processes):
 
 
 @needs_fork
-@ignored
 def test_whoever_comes_first_makes_the_tables(place):
     told, tell = os.pipe()
 
@@ -602,7 +600,6 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
 
 @pytest.mark.audit
 @needs_fork
-@ignored
 def test_a_server_that_crashes_loses_nothing_that_was_released(postgres, server_folder):
     running, rng, told = Server(server_folder()), random.Random(7), []
     place = Place(running.dsn)
@@ -739,7 +736,6 @@ def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(pla
 
 
 @needs_fork
-@ignored
 def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
     class Checked(FileAnchor):
         def put(self, seq, code):
@@ -871,7 +867,6 @@ def test_threads_that_read_and_write_find_no_damage(place):
 
 
 @needs_fork
-@ignored
 def test_a_partition_that_a_live_session_has_open_is_not_ended_by_another(place):
     first, second = opened(place.ledger()), opened(place.ledger())
     owner = threading.Event()

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
-from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
-from dpsdk.errors import InvalidArgument
+from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.forms import (
     Ball,
     Boxes,
@@ -19,7 +18,7 @@ from dpsdk.forms import (
     Toeplitz,
     Weights,
 )
-from dpsdk.kernel import Kernel, LaplaceNoise, Look, Measure, Reference, Select, Terms, Watching
+from dpsdk.kernel import Kernel, LaplaceNoise, Look, Measure, Reference, Select, Terms
 from dpsdk.mechanisms import Gaussian
 from dpsdk.queries import Linear, Marginal, Workload
 from dpsdk.testing import seeded
@@ -159,24 +158,3 @@ def test_a_function_is_read_into_a_table_once():
     weights[0] = 1.0
     assert asked.measure(form, LaplaceNoise(10**6)).values[0] == pytest.approx(first, abs=1e-3)
     assert str(Measure(form, LaplaceNoise(1)).price(terms).guarantee) == before
-
-
-def test_an_allowance_serves_the_channel_that_paid_it():
-    one, other = kernel(), kernel()
-    allowance = one.allowance([PureGuarantee("0.5")])
-    for use in (
-        lambda: other.measure(cells(), LaplaceNoise("0.4"), allowance=allowance),
-        lambda: other.watch(Watching("0.2", "0.2"), allowance=allowance),
-    ):
-        with pytest.raises(InvalidArgument):
-            use()
-    assert allowance.left == 1
-
-
-def test_a_watch_is_paid_through_its_own_channel_alone():
-    asked, other = kernel(), kernel()
-    watch = asked.watch(Watching(1000, 1000))
-    gap = GapForm.around(cells(), np.zeros(3))
-    with pytest.raises(InvalidArgument):
-        watch.first_above(gap, 0.0, kernel=other)
-    assert watch.tops == 0

@@ -123,13 +123,6 @@ def touching(forbidden, *but):
 
 
 @pytest.mark.thorough
-def test_only_the_kernel_and_the_data_package_reach_private_counts():
-    assert touching(PRIVATE, "kernel", "data") == {}
-    reaching = touching(PRIVATE)
-    assert {"kernel/access.py", "data/private_data.py", "data/vault.py"} <= reaching.keys()
-
-
-@pytest.mark.thorough
 def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
     assert touching(RANDOM, "noise", "testing", "_tokens.py") == {}
     # By which a ledger knows its own entries again; nothing else has a use for it.

@@ -1,7 +1,5 @@
-import random
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from itertools import combinations
 
 import pytest
 
@@ -297,38 +295,6 @@ def test_one_part_alone_is_the_whole_session():
         outer = basic()
         (part,) = parts_of(outer, 1, moves=moves)
         assert spend(part, TENTH) == 10
-
-
-@pytest.mark.thorough(quick=1)
-@pytest.mark.parametrize("moves", [True, False])
-@pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
-def test_what_any_neighbours_see_fits_the_filter_alone(composition, moves):
-    # For neighbours that differ in some parts, only those parts' runs and the session's matter.
-    rng = random.Random(7)
-    for _ in range(5):
-        outer = Odometer(BUDGET, composition)
-        parts = parts_of(outer, 3, moves=moves)
-        kinds = list(combinations(range(3), 2)) if moves else [(0,), (1,), (2,)]
-        seen = {kind: [] for kind in kinds}
-        for _ in range(60):
-            guarantee = PureGuarantee(Fraction(rng.randint(1, 200), 1000))
-            place = rng.randint(0, 3)
-            try:
-                (outer if place == 3 else parts[place]).charge(guarantee, "test")
-            except BudgetExceeded:
-                continue
-            for kind, runs in seen.items():
-                if place == 3 or place in kind:
-                    runs.append(guarantee)
-        for runs in seen.values():
-            state = composition.begin(BUDGET)
-            for guarantee in runs:
-                after = composition.charge(state, guarantee)
-                assert after is not None
-                state = after
-        before = outer.remaining
-        merge(outer)
-        assert outer.remaining.epsilon <= before.epsilon
 
 
 def test_one_partition_at_a_time_and_closed_parts_charge_nothing():

@@ -23,18 +23,6 @@ def people():
 ROWS = {"age": [17, 99], "sex": ["F", "M"], "hours": [5, 5], "b": [True, False]}
 
 
-@pytest.mark.parametrize("value", ["", "replace-one", "add-remove", 0])
-def test_a_relation_that_is_not_known_is_refused(value):
-    with pytest.raises(InvalidArgument, match="neighbors"):
-        PrivateData.from_columns(ROWS, people(), neighbors=value)
-
-
-@pytest.mark.parametrize("value", ["drop", "", "RAISE", None, 1, ["raise"]])
-def test_a_policy_that_is_not_known_is_refused(value):
-    with pytest.raises(InvalidArgument, match="outside"):
-        PrivateData.from_columns(ROWS, people(), outside=value)
-
-
 def test_a_policy_is_known_by_its_text():
     cell = PrivateData.from_columns(ROWS, people(), outside="cell")
     assert cell.facts.outside

@@ -187,7 +187,9 @@ def test_columns_of_different_lengths_are_refused_and_others_not_looked_at():
 @pytest.mark.parametrize(
     "given",
     [
-        {"outside": "drop"}, {"outside": None}, {"outside": []}, {"neighbors": "replace-one"},
+        {"outside": "drop"}, {"outside": None}, {"outside": []}, {"outside": "RAISE"},
+        {"outside": ""}, {"outside": 1}, {"outside": ["raise"]}, {"neighbors": "replace-one"},
+        {"neighbors": "add-remove"}, {"neighbors": ""}, {"neighbors": 0},
         {"name": ""}, {"name": 3}, {"max_rows": 0}, {"max_rows": -3}, {"max_rows": 1.5},
         {"max_rows": "9"}, {"unit_rows": 0}, {"unit_rows": -1}, {"unit_rows": 1.5},
         {"unit_rows": "1"}, {"unit_rows": None}, {"unit_rows": 10**9}, {"unit_rows": 10**30},

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.thorough
 
 BUDGET = Budget(1, 1e-6)
 FILTERS = [
+    BasicComposition(),
     EnvelopeComposition(),
     ZCDPComposition(),
     default_composition(),

@@ -5,7 +5,6 @@ import os
 import signal
 import sqlite3
 import threading
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,13 +12,10 @@ from dpsdk.accounting import Decision, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import turnstile
 from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
-from parallel import ended, forked
+from parallel import ended, forked, needs_fork
 from spenders import HUNDREDTH, opened
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
-
-
-forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 @pytest.fixture
@@ -33,7 +29,7 @@ def stopped(books):
 
 
 @pytest.mark.thorough
-@forks
+@needs_fork
 def test_who_waits_for_a_process_that_was_stopped_is_told_and_goes_on_once_it_is_gone(
     path, monkeypatch
 ):
@@ -60,7 +56,7 @@ def test_who_waits_for_a_process_that_was_stopped_is_told_and_goes_on_once_it_is
     assert opened(impatient).charge(HUNDREDTH, "x") == 2
 
 
-@forks
+@needs_fork
 def test_making_a_file_waits_no_longer(path, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     holding = files.LedgerFile(path, b"")._turnstile
@@ -74,7 +70,7 @@ def test_making_a_file_waits_no_longer(path, monkeypatch):
     SQLiteLedger(path)
 
 
-@forks
+@needs_fork
 def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
     opened(SQLiteLedger(path))
     hurried = SQLiteLedger(path, patience=0.05)
@@ -129,7 +125,7 @@ def test_a_patience_is_a_number_of_seconds(path, wrong):
 
 
 @pytest.mark.thorough(quick=1)
-@forks
+@needs_fork
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     path, monkeypatch, kind
@@ -159,7 +155,7 @@ def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     assert ledger.verify() == 5
 
 
-@forks
+@needs_fork
 def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
     monkeypatch.setattr("dpsdk.accounting.ledger.forks._PATIENCE", 0.01)
     ledger = SQLiteLedger(path)
@@ -218,28 +214,15 @@ def test_a_file_that_another_program_has_marked_is_left_alone(path, mark):
     assert path.read_bytes() == before
 
 
-@contextmanager
-def fifo(path):
-    os.mkfifo(path)
-    yield
-
-
-@contextmanager
-def nowhere(path):
+def loop(path):
     path.symlink_to(path.with_name("b"))
     path.with_name("b").symlink_to(path)
-    yield
 
 
-@contextmanager
-def folder(path):
-    path.mkdir()
-    yield
-
-
-@pytest.mark.parametrize("kind", [fifo, nowhere, folder])
-def test_what_is_no_file_is_refused(path, kind):
-    with kind(path), pytest.raises(LedgerUnavailable):
+@pytest.mark.parametrize("make", [os.mkfifo, loop, os.mkdir])
+def test_what_is_no_file_is_refused(path, make):
+    make(path)
+    with pytest.raises(LedgerUnavailable):
         SQLiteLedger(path)
 
 

@@ -11,7 +11,7 @@ from dpsdk.accounting import SQLiteLedger
 from dpsdk.errors import InvalidArgument, LedgerConflict
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from spenders import ignored, needs_fork
+from parallel import needs_fork
 
 pytest.importorskip("fcntl", reason="locks as Unix has them")
 
@@ -60,7 +60,6 @@ def test_a_partition_that_nobody_holds_any_more_is_taken_over(path):
 
 
 @needs_fork
-@ignored
 def test_a_partition_of_a_process_that_was_killed_is_taken_over(path):
     second = opened(path)
     told, tell = os.pipe()
@@ -84,7 +83,6 @@ def test_a_partition_of_a_process_that_was_killed_is_taken_over(path):
 
 
 @needs_fork
-@ignored
 def test_a_forked_child_neither_holds_nor_ends_a_partition_of_its_parent(path):
     first, second = opened(path), opened(path)
     parts = first.partition("sex")

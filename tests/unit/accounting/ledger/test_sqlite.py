@@ -27,7 +27,8 @@ from dpsdk.errors import (
     NotCopyable,
 )
 from durable import KEY, DurableLedgers, spent, throw
-from spenders import HUNDREDTH, edit, ignored, needs_fork, opened, shares
+from parallel import needs_fork
+from spenders import HUNDREDTH, edit, opened, shares
 
 fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
 
@@ -70,7 +71,6 @@ def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
 
 @pytest.mark.audit
 @needs_fork
-@ignored
 def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
     each = shares(lambda: SQLiteLedger(path), 32, 1600)
     assert min(each) >= 10, each

@@ -104,13 +104,6 @@ def test_delta_is_never_above_one_and_epsilon_never_negative():
     assert zcdp_epsilon(1e-300, 0.5) == 0.0
 
 
-def test_huge_and_tiny_arguments_give_figures_not_errors():
-    assert zcdp_start(Fraction(10) ** 400, Fraction(1, 10)) > 0
-    assert zcdp_start(Fraction(1, 10**400), Fraction(1, 10)) > 0
-    assert zcdp_start(Fraction(1), Fraction(1, 10**5000)) > 0
-    assert math.isfinite(zcdp_epsilon(1, "1e-1999"))
-
-
 def test_the_published_figures_hold():
     assert zcdp_epsilon(0.5, 1e-6) == pytest.approx(5.222, abs=5e-4)
     assert bun_steinke_epsilon(0.005, 1e-6) == pytest.approx(0.53065218, abs=1e-8)

@@ -6,8 +6,9 @@ python tests/bench/bench_marginals.py --adult CSV --domain JSON [--pums CSV] [--
 CSV of Adult holds coded columns, JSON their sizes, as in the synthetic-data benchmarks (48,842
 rows, 14 attributes); that of PUMS has ten columns after its first. Neighbours are add-remove, δ is
 1e-9 by way of ρ: (1, 1e-9) is 0.01497, (0.1, 1e-9) is 0.0001771. Errors are total variations over
-all tables, in shares of the rows. Each run has a process of its own, whose peak memory is told
-beside what it had before; noise is seeded, so that errors repeat; times do not.
+all tables, in shares of the rows; `unbiased` and `possible` are residuals as they are released.
+Each run has a process of its own, whose peak memory is told beside what it had before; noise is
+seeded, so that errors repeat; times do not.
 
 COMMAND is run once for each world and ε, with a directory of the codes (`codes.npy`, `world.json`
 with sizes, sets, rho, epsilon and delta) as its last argument; it prints a line of JSON with the
@@ -23,12 +24,12 @@ import math
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import peers
 from attrs import field, frozen
 from measuring import arguments, coded, integers, peak, pyplot, save
 
@@ -180,7 +181,22 @@ def projected(world, answer):
     return nearest
 
 
-METHODS = {"LocalMarginals": local, "ResidualPlanner": planner, "independent": independent}
+def residuals(**options):
+    """Residuals as they are: unbiased, or the nearest possible tables that agree."""
+
+    def answer(world, rho, seed, certify):
+        del certify
+        mechanism = ResidualPlanner(world.workload(), rho=rho, **options)
+        return asking(world, opened(world, seed).open(mechanism))
+
+    return answer
+
+
+METHODS = {
+    "LocalMarginals": local, "ResidualPlanner": planner, "independent": independent,
+    "unbiased": residuals(), "unbiased-max": residuals(objective="max"),
+    "possible": residuals(nonnegative=True),
+}  # fmt: skip
 
 
 def measured(world, method, rho, seed, certify):
@@ -189,7 +205,7 @@ def measured(world, method, rho, seed, certify):
     started = time.process_time()
     answer = METHODS[method](world, rho, seed, certify)
     opening = time.process_time() - started
-    answering, errors, largest = 0.0, [], 0.0
+    answering, errors, largest, cells = 0.0, [], 0.0, 0
     for chosen in world.sets:
         started = time.process_time()
         table = answer(chosen)
@@ -197,11 +213,12 @@ def measured(world, method, rho, seed, certify):
         apart = table - world.true(chosen)
         np.abs(apart, out=apart)
         errors.append(float(apart.sum()) / 2 / rows)
-        largest = max(largest, float(apart.max()) / rows)
+        largest, cells = max(largest, float(apart.max()) / rows), cells + apart.size
     return {
         "mean_tv": float(np.mean(errors)),
         "max_tv": max(errors),
         "max_cell": largest,
+        "mean": 2 * sum(errors) / cells,
         "seconds": opening + answering,
         "opening": opening,
         "peak_mb": peak(),
@@ -212,8 +229,9 @@ def measured(world, method, rho, seed, certify):
 def report(name, found):
     print(
         f"  {name:16} mean TV {found['mean_tv']:.4f}, largest {found['max_tv']:.3f}, cell "
-        f"{found['max_cell']:.4f}; {found['seconds']:.1f} CPU s ({found.get('opening', 0):.1f} to "
-        f"open), {found['peak_mb']:.0f} MB ({found.get('before_mb', 0):.0f} before)",
+        f"{found['max_cell']:.4f}, mean {found['mean']:.2e}; {found['seconds']:.1f} CPU s "
+        f"({found.get('opening', 0):.1f} to open), {found['peak_mb']:.0f} MB "
+        f"({found.get('before_mb', 0):.0f} before)",
         flush=True,
     )
 
@@ -227,25 +245,6 @@ def worlds(given):
     if given.pums:
         yield "pums", lambda: pums(Path(given.pums))
     yield "hundred", hundred
-
-
-def by_peer(command, world, epsilon):
-    """What a peer prints, which runs in an environment of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(Path(folder) / "codes.npy", world.codes)
-        facts = {
-            "sizes": world.sizes,
-            "sets": world.sets,
-            "rho": float(RHO[epsilon]),
-            "epsilon": epsilon,
-            "delta": float(DELTA),
-        }
-        (Path(folder) / "world.json").write_text(json.dumps(facts))
-        ran = subprocess.run(  # a command that whoever runs this has given
-            [*shlex.split(command), folder], check=True, capture_output=True, text=True
-        )
-    found: dict[str, float] = json.loads(ran.stdout.strip().splitlines()[-1])
-    return found
 
 
 def draw(points, path):
@@ -289,8 +288,13 @@ def main():
                     report(method, found)
                     points.append((method, found["seconds"], found["mean_tv"]))
             for command in given.peers:
-                found = by_peer(command, made(), epsilon)
-                called = str(found.get("method", shlex.split(command)[-1]))
+                words, world = shlex.split(command), made()
+                total = {"rho": float(RHO[epsilon]), "epsilon": epsilon, "delta": float(DELTA)}
+                found = peers.run(words, world.codes, world.sizes, world.sets, **total)
+                if isinstance(found, str):
+                    print(f"  {command} ended: {found}", flush=True)
+                    continue
+                called = str(found.get("method", words[-1]))
                 report(called, found)
                 points.append((called, found["seconds"], found["mean_tv"]))
     if given.plot:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import peers
 from bench_pmw import SIZES, adult, adult_coded
-from measuring import arguments, peak
+from measuring import arguments, coded, peak
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.hypothesis import DenseHypothesis
@@ -69,9 +69,14 @@ def show(name, errors, seconds):
 
 def beside(methods, table, epsilon):
     """What peers do with the same marginals."""
+    columns = coded(table)
+    codes = np.stack([columns[name] for name in SIZES], axis=1)
+    sets = [kept for way in (2, 3) for kept in itertools.combinations(range(len(SIZES)), way)]
+    total = {"epsilon": float(epsilon), "delta": float(DELTA)}
     for each in methods:
-        found = peers.run(each, table, list(SIZES), [2, 3], epsilon, DELTA, 0)
-        name = each.partition("=")[0]
+        name, _, python = each.partition("=")
+        command = [python, str(peers.PROGRAM), name, "--world"]
+        found = peers.run(command, codes, list(SIZES.values()), sets, **total)
         if isinstance(found, str):
             print(f"  {name:34} ended: {found}", flush=True)
             continue

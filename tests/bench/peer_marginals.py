@@ -1,8 +1,6 @@
 """One peer's synthetic rows for the marginals of a table of codes, measured and printed as JSON.
 
-    PEER_PYTHON tests/bench/peer_marginals.py METHOD --table FILE [--columns C ...]
-        [--sizes FILE] [--ways 2 3] [--epsilon 1] [--delta 1e-9] [--seed 0]
-    PEER_PYTHON tests/bench/peer_marginals.py METHOD --world FOLDER
+    PEER_PYTHON tests/bench/peer_marginals.py METHOD --world FOLDER [--seed 0]
 
 It runs in the peer's own environment and needs nothing of this package:
 
@@ -11,9 +9,8 @@ It runs in the peer's own environment and needs nothing of this package:
   networkx;
 - `smartnoise-mwem` (pure ε), `smartnoise-aim`, `smartnoise-mst`: the package smartnoise-synth.
 
-FILE has a header and one row of small codes for each record; sizes are a JSON object from column
-to number of codes. FOLDER is what bench_marginals.py writes for those that it is told of: run it
-with `--peers "PEER_PYTHON tests/bench/peer_marginals.py METHOD --world"`. The
+FOLDER is what peers.py writes: run it by `bench_marginals.py --peers "PEER_PYTHON
+tests/bench/peer_marginals.py METHOD --world"` or by `bench_mwem.py --peer METHOD=PEER_PYTHON`. The
 peers do not draw from a secure source here, and are seeded.
 """
 
@@ -41,19 +38,8 @@ METHODS = (
 )  # fmt: skip
 
 
-def read(table, sizes, columns):
-    """The columns, how many codes each has, and the codes."""
-    with table.open() as file:
-        header = file.readline().strip().split(",")
-    kept = columns or header
-    known = json.loads(sizes.read_text("utf-8"))
-    places = [header.index(name) for name in kept]
-    codes = np.loadtxt(table, delimiter=",", skiprows=1, dtype=np.int64, usecols=places, ndmin=2)
-    return kept, [int(known[name]) for name in kept], codes
-
-
 def world(folder, given):
-    """The same of a folder, which says what is asked for, too."""
+    """The columns, how many codes each has, and the codes; and what is asked for."""
     facts = json.loads((folder / "world.json").read_text("utf-8"))
     given.epsilon, given.delta = facts["epsilon"], facts["delta"]
     given.ways = sorted({len(kept) for kept in facts["sets"]})
@@ -136,21 +122,10 @@ def errors(true, made, sizes, ways):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("method", choices=METHODS)
-    parser.add_argument("--table", type=Path)
-    parser.add_argument("--sizes", type=Path)
-    parser.add_argument("--world", type=Path)
-    parser.add_argument("--columns", nargs="*", default=[])
-    parser.add_argument("--ways", nargs="+", type=int, default=[2, 3])
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-9)
+    parser.add_argument("--world", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if given.world is not None:
-        names, sizes, codes = world(given.world, given)
-    elif given.table is None or given.sizes is None:
-        parser.error("a peer needs --table and --sizes, or --world")
-    else:
-        names, sizes, codes = read(given.table, given.sizes, given.columns)
+    names, sizes, codes = world(given.world, given)
     random.seed(given.seed)
     np.random.seed(given.seed)
     run: Callable[..., Codes] = mbi if given.method.startswith("mbi-") else smartnoise

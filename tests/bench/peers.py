@@ -2,39 +2,26 @@
 
 import json
 import subprocess
+import tempfile
 from pathlib import Path
-from typing import TypedDict, cast
 
-__all__ = ["Found", "run"]
+import numpy as np
+
+__all__ = ["PROGRAM", "run"]
 
 PROGRAM = Path(__file__).with_name("peer_marginals.py")
 
 
-class Found(TypedDict):
-    """What one peer did: errors as shares of the rows, CPU seconds, MB at the most."""
+def run(command, codes, sizes, sets, **total):
+    """What a command prints of all marginals of some sets of columns, or why it ended.
 
-    method: str
-    max: float
-    mean: float
-    mean_tv: float
-    max_tv: float
-    cpu_s: float
-    peak_mb: float
-
-
-def run(peer, table, columns, ways, epsilon, delta, seed):
-    """What `METHOD=PYTHON` does with all marginals of so many columns, or why it ended.
-
-    The sizes are read from a file beside the table, `adult-domain.json` beside `adult.csv`.
+    It is given a folder as its last argument, with the codes and with what is asked for.
     """
-    method, _, python = peer.partition("=")
-    sizes = table.with_name(table.name.removesuffix(".csv") + "-domain.json")
-    command = [
-        python, str(PROGRAM), method, "--table", str(table), "--sizes", str(sizes),
-        "--columns", *columns, "--ways", *map(str, ways),
-        "--epsilon", epsilon, "--delta", delta, "--seed", str(seed),
-    ]  # fmt: skip
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "codes.npy", codes)
+        asked = {"sizes": sizes, "sets": sets} | total
+        (Path(folder) / "world.json").write_text(json.dumps(asked))
+        ended = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
     if ended.returncode:
         return (ended.stderr.strip().splitlines() or ["no message"])[-1]
-    return cast("Found", json.loads(ended.stdout.splitlines()[-1]))
+    return json.loads(ended.stdout.strip().splitlines()[-1])

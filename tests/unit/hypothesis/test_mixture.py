@@ -1,19 +1,17 @@
 """Mixtures of products: they answer by definition, and never write the universe out."""
 
-import copy
 import math
-import pickle
 import tracemalloc
 
 import numpy as np
 import pytest
 from reference import GRID, random_function
-from test_hypothesis_files import made, parts
+from test_hypothesis_files import made
 
 from dpsdk import Boolean, Domain, Integer, SyntheticData
-from dpsdk.errors import DataError, InvalidArgument, TooLarge, UnknownAttribute
+from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
-from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
+from dpsdk.hypothesis import Distribution, Mixture
 from dpsdk.hypothesis.distribution import reached
 from dpsdk.queries import Count, Marginal, Threshold, Workload
 
@@ -186,24 +184,9 @@ def test_cells_without_a_share_are_never_drawn():
     assert reached(thirds, np.array([1 - 2**-53])).tolist() == [2]
 
 
-@pytest.mark.parametrize("given", [{}, {"outside_mass": 0.3}, {"outside_mass": 0.0, "rows": 7}])
-def test_what_was_saved_is_loaded_to_the_last_bit(tmp_path, given):
-    found = mixture(**given)
-    found.save(tmp_path / "kept")
-    for kind in (Mixture, Distribution):
-        loaded = kind.load(tmp_path / "kept")
-        assert type(loaded) is Mixture
-        assert loaded == found
-        assert hash(loaded) == hash(found)
-        assert loaded.rows == found.rows
-    with pytest.raises(DataError, match="Hypothesis"):
-        Hypothesis.load(tmp_path / "kept")
-    pickled = pickle.loads(pickle.dumps(found))  # noqa: S301  # our own
-    for again in (pickled, copy.deepcopy(found)):
-        assert again == found
-        assert not again.weights.flags.writeable
-    assert found != mixture(seed=5, **given)
-    assert found != mixture(outside_mass=0.9)
+def test_mixtures_compare_by_what_they_hold():
+    assert mixture() == mixture() != mixture(seed=5)
+    assert mixture() != mixture(outside_mass=0.9)
 
 
 def test_the_format_of_version_one_stays_readable(tmp_path):
@@ -231,34 +214,6 @@ def test_the_format_of_version_one_stays_readable(tmp_path):
     assert loaded.counts("x", "y") == pytest.approx(
         np.array([[10, 25], [0, 15], [0, 30.0]]), abs=1e-12
     )
-
-
-DAMAGE = {
-    "a flag": lambda h, a: h.update(logarithms=True),
-    "a missing array": lambda h, a: a.pop("rows"),
-    "an extra array": lambda h, a: a.update(more=np.ones(3)),
-    "no component": lambda h, a: a.update(weights=np.ones(0), tables=np.ones(0)),
-    "too few shares": lambda h, a: a.update(tables=a["tables"][1:]),
-    "integers": lambda h, a: a.update(weights=np.array([1, 0, 0])),
-    "a negative weight": lambda h, a: a.update(weights=np.array([2.0, -0.5, -0.5])),
-    "weights of another sum": lambda h, a: a.update(weights=a["weights"] * 1.01),
-    "shares of another sum": lambda h, a: a["tables"].__setitem__(4, a["tables"][4] + 0.01),
-    "no number": lambda h, a: a["tables"].__setitem__(4, math.nan),
-    "two masses": lambda h, a: a.update(outside=np.array([0.1, 0.1])),
-    "all outside": lambda h, a: a.update(outside=np.array([1.0])),
-    "no rows": lambda h, a: a.update(rows=np.array([0.0])),
-    "endless rows": lambda h, a: a.update(rows=np.array([math.inf])),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_files_are_refused(tmp_path, damage):
-    mixture(outside_mass=0.2, rows=10).save(tmp_path / "kept")
-    header, arrays = parts(tmp_path / "kept")
-    DAMAGE[damage](header, arrays)
-    made(tmp_path / "damaged", header, arrays)
-    with pytest.raises(DataError):
-        Mixture.load(tmp_path / "damaged")
 
 
 TABLES = {"a": [[1, 1], [1, 0]], "b": [[1, 2], [3, 4]]}

@@ -8,7 +8,7 @@ from reference import GRID, Reference, one, pair, random_function, seen, written
 
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Range, Weights
+from dpsdk.forms import Kronecker, LinearForm, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis, PiecewiseHypothesis
 from worlds import weights
 
@@ -90,6 +90,17 @@ def test_a_shift_that_changes_nothing_has_a_normaliser_of_one():
     assert hypothesis.shift(one(GRID, a=Range(5, 0, 2)), 0.0) == 0.0
     assert hypothesis.shift(one(GRID, a=Range(5, 2, 2)), 3.0) == 0.0
     assert hypothesis.shift(one(GRID), 3.0) == pytest.approx(3.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("kind", [DenseHypothesis, PiecewiseHypothesis])
+def test_a_scale_is_part_of_an_answer_and_a_copy_goes_its_own_way(kind):
+    form = LinearForm(LINE, [Kronecker(("x",), (Range(LINE.size, 0, 8),), -4.0)])
+    hypothesis = kind.uniform(LINE)
+    twin = hypothesis.copy()
+    assert hypothesis.answer(form) == pytest.approx(-0.8)
+    hypothesis.move_to(form, -2.0)
+    assert hypothesis.answer(form) == pytest.approx(-2.0, abs=1e-13)
+    assert twin.answer(form) == pytest.approx(-0.8)
 
 
 class Tried(DenseHypothesis):

@@ -6,7 +6,7 @@ from reference import one, seen, written
 
 from dpsdk import Binned, Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import Identity, LinearForm, Prefix, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 from dpsdk.testing.noise import seeded
 
@@ -111,13 +111,6 @@ def test_samples_follow_the_distribution():
     assert len(set(huge)) == 100
 
 
-def test_a_copy_goes_its_own_way():
-    hypothesis = PiecewiseHypothesis.uniform(LINE, outside=True)
-    twin = hypothesis.copy()
-    twin.shift(part(0, 7), 1.0)
-    assert hypothesis.answer(part(0, 7)) == pytest.approx(7 / (SIZE + 1))
-
-
 def test_other_functions_are_refused_by_a_typed_error():
     hypothesis = PiecewiseHypothesis.uniform(LINE)
     scattered = one(LINE, x=Weights(np.arange(SIZE)[None, :] % 2))
@@ -153,11 +146,3 @@ def test_bad_arguments_are_named():
         hypothesis.shift(part(0, 1), math.nan)
     with pytest.raises(InvalidArgument, match="form of one function"):
         hypothesis.shift(one(LINE, x=Prefix(SIZE)), 1.0)
-
-
-def test_a_scale_is_part_of_the_answer():
-    form = LinearForm(LINE, [Kronecker(("x",), (Range(SIZE, 0, 50),), 8.0)])
-    hypothesis = PiecewiseHypothesis.uniform(LINE)
-    assert hypothesis.answer(form) == pytest.approx(2.0)
-    hypothesis.move_to(form, 6.0)
-    assert hypothesis.answer(form) == pytest.approx(6.0)

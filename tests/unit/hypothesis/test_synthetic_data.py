@@ -1,22 +1,15 @@
-import copy
-import json
 import math
-import pickle
 import tracemalloc
-from collections import Counter
 
 import numpy as np
 import pytest
-from reference import GRID, one, random_workload, written
-from scipy import stats
-from test_hypothesis_files import made, parts
+from reference import GRID, one, random_workload
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, PrivateData, SyntheticData
-from dpsdk.errors import DataError, InvalidArgument, TooLarge, UnknownAttribute
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range
-from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis
-from dpsdk.testing import seeded
-from worlds import PEOPLE, Records, columns, people, weights
+from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
+from dpsdk.forms import Kronecker, LinearForm, Range
+from dpsdk.hypothesis import DenseHypothesis
+from worlds import PEOPLE, Records, columns, people
 
 WIDE = Domain(*(Integer(f"a{i}", 0, 2**40) for i in range(4)))
 
@@ -112,18 +105,6 @@ def test_nothing_that_goes_in_or_comes_out_changes_it():
         data.outside = True
     assert data == kept
     assert np.array_equal(data.table(("a",)), before)
-
-
-@pytest.mark.parametrize("twin", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_twin_is_equal_and_as_unchangeable(twin):
-    data = random_data(8)
-    other = twin(data)
-    if isinstance(other, bytes):
-        other = pickle.loads(other)  # noqa: S301
-    assert other == data
-    assert type(other) is SyntheticData
-    with pytest.raises(ValueError, match="read-only"):
-        other.multiplicities[0] = 1
 
 
 def test_a_universe_of_any_size_costs_what_the_records_cost():
@@ -233,18 +214,6 @@ def test_long_lists_are_refused_before_they_are_made():
         data.sample(2**40)
 
 
-def test_samples_follow_the_counts():
-    data = random_data(10, records=40)
-    columns = data.sample(20_000, seeded(11))
-    drawn = Counter(zip(*columns.values(), strict=True))
-    wanted = {tuple(row): count for row, count in zip(data.codes.tolist(), data.multiplicities,
-                                                      strict=True)}  # fmt: skip
-    assert set(drawn) <= set(wanted)
-    seen = np.array([drawn[row] for row in wanted])
-    expected = np.array(list(wanted.values())) / sum(wanted.values()) * 20_000
-    assert stats.chisquare(seen, expected).pvalue > 1e-4
-
-
 # Frames
 
 
@@ -314,73 +283,6 @@ def test_a_library_that_is_none_or_missing_is_named(monkeypatch):
 # Files
 
 
-@pytest.mark.parametrize("outside", [None, 0, 7])
-def test_what_was_saved_is_loaded(tmp_path, outside):
-    for data in (random_data(13, outside=outside), SyntheticData(WIDE, [[1, 2, 3, 2**40]])):
-        data.save(tmp_path / "kept")
-        for kind in (SyntheticData, Distribution):
-            loaded = kind.load(tmp_path / "kept")
-            assert type(loaded) is SyntheticData
-            assert loaded == data
-    nothing = SyntheticData(GRID, [], outside_count=2)
-    nothing.save(tmp_path / "kept")
-    assert SyntheticData.load(tmp_path / "kept") == nothing
-
-
-def test_a_file_of_what_moves_is_no_file_of_records_nor_the_other_way(tmp_path):
-    random_data(14).save(tmp_path / "still")
-    with pytest.raises(DataError, match="does not hold a Hypothesis"):
-        Hypothesis.load(tmp_path / "still")
-    DenseHypothesis.uniform(GRID).save(tmp_path / "moving")
-    with pytest.raises(DataError, match="does not hold a SyntheticData"):
-        SyntheticData.load(tmp_path / "moving")
-    assert isinstance(Distribution.load(tmp_path / "moving"), DenseHypothesis)
-
-
-def test_the_first_format_stays_readable(tmp_path):
-    header = {
-        "format": "dpsdk.hypothesis",
-        "version": 1,
-        "kind": "synthetic",
-        "domain": json.loads(Domain(Integer("x", 0, 2), Boolean("y")).to_json()),
-    }
-    arrays = {"codes": np.array([0, 2, 1, 0]), "counts": np.array([3, 4]), "outside": np.array([5])}
-    made(tmp_path / "old", header, arrays)
-    loaded = SyntheticData.load(tmp_path / "old")
-    assert loaded.counts("x", "y").tolist() == [[0, 3], [0, 0], [4, 0]]
-    assert loaded.outside_count == 5
-
-
-DAMAGE = {
-    "a future version": lambda h, a: h.update(version=2),
-    "a flag": lambda h, a: h.update(more=True),
-    "a missing array": lambda h, a: a.pop("outside"),
-    "an extra array": lambda h, a: a.update(more=np.ones(3)),
-    "too few codes": lambda h, a: a.update(codes=a["codes"][1:]),
-    "too few counts": lambda h, a: a.update(counts=a["counts"][1:]),
-    "two outsides": lambda h, a: a.update(outside=np.ones(2, dtype=np.int64)),
-    "less than none outside": lambda h, a: a.update(outside=np.array([-1])),
-    "a negative count": lambda h, a: a["counts"].__setitem__(0, -1),
-    "a huge count": lambda h, a: a["counts"].fill(2**62),
-    "a code below zero": lambda h, a: a["codes"].__setitem__(0, -1),
-    "a code too large": lambda h, a: a["codes"].__setitem__(0, 99),
-    "nothing": lambda h, a: [a["counts"].fill(0), a["outside"].fill(0)],
-    "floats": lambda h, a: a.update(counts=a["counts"].astype(float)),
-    "float codes": lambda h, a: a.update(codes=a["codes"].astype(float)),
-    "an empty float": lambda h, a: a.update(outside=np.zeros(0)),
-}
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_file_is_refused_by_a_typed_error(tmp_path, how):
-    random_data(15).save(tmp_path / "kept")
-    header, arrays = parts(tmp_path / "kept")
-    DAMAGE[how](header, arrays)
-    made(tmp_path / "bad", header, arrays)
-    with pytest.raises(DataError, match="the hypothesis file 'bad'"):
-        Distribution.load(tmp_path / "bad")
-
-
 def test_it_prints_how_much_it_holds():
     assert repr(random_data(17)).startswith("SyntheticData(")
     data = SyntheticData(GRID, [[0, 0, 0, 0]] * 1200, outside_count=3)
@@ -395,14 +297,3 @@ def test_whole_workloads_over_long_attributes_are_answered():
     form = LinearForm(line, [Kronecker.of(line, {"x": Range(2**32, 0, int(c))}) for c in cuts])
     assert data.answers(form) == pytest.approx([(codes < c).mean() for c in cuts])
     assert math.isclose(data.answers(form)[-1], 1.0)
-
-
-def test_prefixes_identities_and_dense_functions_are_answered_alike():
-    data, rng = random_data(19), np.random.default_rng(20)
-    blocks = [
-        Kronecker.of(GRID, {"a": Prefix(5), "d": Identity(7)}),
-        *written(GRID, rng.normal(size=GRID.size)).blocks,
-    ]
-    form = LinearForm(GRID, blocks)
-    wanted = weights(form) @ data.table(GRID.names).ravel()
-    assert data.answers(form) == pytest.approx(wanted, abs=1e-13)

@@ -36,17 +36,6 @@ def test_the_bound_of_halving_is_reached():
     assert mistakes == rule.mistake_bound() == 4
 
 
-def test_counting_dead_experts_breaks_the_bound():
-    # A majority over all experts, as some notes print it, would bound nothing.
-    experts, alive, mistakes = 16, np.arange(16) == 0, 0
-    for _ in range(50):
-        predictions = np.arange(16) != 0
-        printed = 2 * predictions.sum() > experts
-        mistakes += printed != predictions[0]
-        assert Halving(16).predict(alive, predictions) == predictions[0]
-    assert mistakes == 50 > Halving(16).mistake_bound()
-
-
 def test_without_a_perfect_expert_halving_says_so():
     rule = Halving(3)
     with pytest.raises(InvalidArgument, match="perfect expert"):

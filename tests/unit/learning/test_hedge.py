@@ -101,14 +101,6 @@ def test_the_total_weight_shrinks_by_the_rate_times_the_loss():
         assert np.exp(state).sum() != pytest.approx(before * (1 - float(losses @ p)), rel=1e-6)
 
 
-def test_the_printed_second_order_term_proves_nothing():
-    # (12.7) prints γ²T² for γ²T: the regret bound would be γT² + ln N / γ, above the trivial 2T.
-    n, t = 100, 1000
-    rate = RandomizedMultiplicativeWeights(n, t).rate
-    assert rate * t**2 + math.log(n) / rate > 2 * t
-    assert RandomizedMultiplicativeWeights(n, t).regret_bound() < 2 * t
-
-
 @pytest.mark.parametrize("kind", RULES)
 def test_experts_are_chosen_by_their_weight(kind):
     rule = kind(4, 100)

@@ -177,15 +177,6 @@ def test_the_printed_sign_makes_the_error_rise():
     assert ends[1][-1] > 1.2 * ends[1][0]
 
 
-def test_a_subgradient_may_say_nothing_of_the_table():
-    """|θ − x| with p at 1/2 and D at 1/5: the update along a subgradient sees no difference."""
-    theta, better = 0.5, 0.2
-    subgradient = {0.5: 1.0, 0.2: 1.0}  # at θ = 1/2, both are admitted
-    u = {x: (better - theta) * slope for x, slope in subgradient.items()}
-    assert u[0.5] - u[0.2] == 0.0
-    assert abs(theta - 0.2) - abs(better - 0.2) == pytest.approx(0.3)
-
-
 def test_half_the_sensitivity_is_exceeded_by_some_neighbours():
     """Canary: S / n, and what print has, against the gap of two tables that differ in a row."""
     form = QUERY.lower(DOMAIN)

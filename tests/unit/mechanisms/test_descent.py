@@ -73,30 +73,6 @@ def excess(form, theta, ridge=0.0):
     return risk(theta) - risk(best) + gap
 
 
-def test_a_discrete_gaussian_is_sub_gaussian():
-    for variance in (0.04, 0.3, 1.0, 7.5):
-        reach = np.arange(-60, 61)
-        chances = np.exp(-(reach**2) / (2 * variance))
-        chances /= chances.sum()
-        for slope in np.linspace(0.05, 3.5, 40):
-            moment = float(chances @ np.exp(slope * reach))
-            assert moment <= math.exp(slope**2 * variance / 2) * (1 + 1e-12)
-
-
-def test_a_discrete_laplace_is_below_the_laplace_law():
-    for scale in (0.2, 0.7, 3.0):
-        reach = np.arange(-700, 701) if scale > 1 else np.arange(-120, 121)
-        chances = np.exp(-np.abs(reach) / scale)
-        chances /= chances.sum()
-        for part in np.linspace(0.02, 0.9, 30):
-            moment = float(chances @ np.exp(part / scale * reach))
-            assert moment <= 1 / (1 - part**2) * (1 + 1e-9)
-        assert chances @ reach**2 <= 2 * scale**2 * (1 + 1e-12)
-        assert chances @ reach**4 <= 24 * scale**4 * (1 + 1e-12)
-        for far in (0.5, 1.0, 3.7):
-            assert chances[np.abs(reach) > far].sum() <= 2 * math.exp(-far / scale)
-
-
 @pytest.mark.parametrize(
     ("law", "concentration"),
     [
@@ -423,15 +399,6 @@ def test_steps_are_as_many_as_for_one_row_of_each_person(delta):
         for rows, each in ((10_000, 1), (50_000, 5), (50_000, 1))
     ]
     assert counts[0] == counts[1] < counts[2]
-
-
-def test_it_says_what_it_is():
-    assert repr(NoisyDescent()) == "NoisyDescent()"
-    assert (
-        repr(NoisyDescent.textbook(ridge=0.5))
-        == "NoisyDescent.textbook(beta=0.05, steps=512, ridge=0.5)"
-    )
-    assert NoisyDescent(steps=3) == NoisyDescent(steps=3) != NoisyDescent.textbook(steps=3)
 
 
 def test_facts_of_a_family_need_no_query():

@@ -352,13 +352,6 @@ def test_what_no_total_or_share_is_is_refused(given):
     assert caught.value.parameter
 
 
-def test_a_delta_of_nothing_is_refused_by_name():
-    with pytest.raises(InvalidArgument) as caught:
-        LocalMarginals(asked(), epsilon=1)
-    assert caught.value.parameter == "delta"
-    assert "Gaussian" in str(caught.value)
-
-
 def test_only_linear_questions_are_asked():
     with pytest.raises(InvalidArgument):
         LocalMarginals("a", rho=1)
@@ -632,17 +625,6 @@ def test_a_quote_costs_nothing_and_promises_nothing():
         LocalMarginals(asked(), rho="0.5").quote(asked().lower(DOMAIN), facts(DOMAIN))
     with pytest.raises(InvalidArgument, match="rho"):
         session().open(LocalMarginals(asked(), rho="1e-25"))
-
-
-def test_what_it_says_of_itself():
-    mechanism = LocalMarginals(Marginal("a", "b"), epsilon=1, delta="1e-9", certify="0.1")
-    assert repr(mechanism) == (
-        "LocalMarginals(Marginal('a', 'b'), epsilon=1, delta=1e-09, certify=0.1, beta=0.05)"
-    )
-    tuned = LocalMarginals(Marginal("a"), rho=1, first="0.2", look="0.1", components=4)
-    assert repr(tuned) == (
-        "LocalMarginals(Marginal('a'), rho=1, first=0.2, look=0.1, components=4)"
-    )
 
 
 @pytest.mark.parametrize(

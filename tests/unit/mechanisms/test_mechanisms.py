@@ -6,9 +6,8 @@ import pytest
 
 from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import BasicComposition, gdp_start, pure_epsilon, zcdp_rho, zcdp_start
-from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Terms
-from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, OneShot
+from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Threshold, Workload
 from dpsdk.testing.noise import seeded
 from worlds import PEOPLE, facts, people, table
@@ -21,30 +20,7 @@ def test_parameters_are_the_decimals_that_they_print_as(value):
     assert Laplace(value) == Laplace("0.1")
     assert hash(Laplace(value)) == hash(Laplace("0.1"))
     assert Laplace(value).epsilon == Fraction(1, 10)
-    assert Gaussian(rho=value) == Gaussian(rho="0.1")
-
-
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", None, True, [1]])
-def test_parameters_are_positive_numbers(value):
-    with pytest.raises(InvalidArgument, match="epsilon"):
-        Laplace(value)
-    if value is not None:
-        with pytest.raises(InvalidArgument, match="rho"):
-            Gaussian(rho=value)
-        with pytest.raises(InvalidArgument, match="epsilon"):
-            Gaussian(epsilon=value, delta="1e-6")
-        with pytest.raises(InvalidArgument, match="delta"):
-            Gaussian(epsilon=1, delta=value)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"epsilon": 1}, {"delta": "1e-6"}, {"rho": 1, "epsilon": 1}, {"rho": 1, "delta": "1e-6"},
-     {"rho": 1, "epsilon": 1, "delta": "1e-6"}],
-)  # fmt: skip
-def test_a_gaussian_takes_rho_or_epsilon_and_delta(given):
-    with pytest.raises(InvalidArgument, match="rho alone, or as epsilon and delta"):
-        Gaussian(**given)
+    assert Gaussian(rho=value) == Gaussian(rho="0.1") != Laplace(value) != Laplace("0.2")
 
 
 def test_a_gaussian_of_epsilon_and_delta_runs_at_a_rho_that_implies_them():
@@ -58,17 +34,6 @@ def test_a_gaussian_of_epsilon_and_delta_runs_at_a_rho_that_implies_them():
     session.answer(Count(), using=mechanism)
     assert session.spent.delta == Fraction(1, 10**6)
     assert session.affords(Count(), using=mechanism) == 0
-
-
-def test_mechanisms_are_values_that_print_as_they_are_written():
-    for mechanism in (Laplace("0.1"), Gaussian(rho="0.005"), Gaussian(epsilon=1, delta=1e-6)):
-        assert eval(repr(mechanism)) == mechanism  # noqa: S307
-        assert mechanism.name == repr(mechanism) == str(mechanism)
-        assert isinstance(mechanism, OneShot | Mechanism)
-        with pytest.raises(AttributeError):
-            mechanism.epsilon = 5
-    assert Laplace(1) != Gaussian(rho=1)
-    assert Laplace(1) != Laplace(2)
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

@@ -314,9 +314,7 @@ def test_numbers_of_several_gaps_are_bounded_by_their_own_noise(delta):
 
 @pytest.mark.parametrize(
     ("given", "parameter"),
-    [({"epsilon": value}, "epsilon") for value in (0, -1, float("nan"), "x", None, True)]
-    + [({"delta": value}, "delta") for value in (-0.1, 1, float("nan"), None)]
-    + [({"tops": value}, "tops") for value in (0, -1, 1.0, True, "3", None)]
+    [({"tops": value}, "tops") for value in (0, -1, 1.0, True, "3", None)]
     + [({"numbers": value}, "numbers") for value in ("none", None, 1, ["gap"])],
     ids=str,
 )
@@ -324,22 +322,6 @@ def test_each_bad_parameter_is_named(given, parameter):
     with pytest.raises(InvalidArgument) as caught:
         NumericSparse(**{"epsilon": 1, "tops": 3, **given})
     assert caught.value.parameter == parameter
-
-
-def test_a_total_too_small_to_split_is_refused_before_any_charge():
-    with pytest.raises(InvalidArgument, match="epsilon"):
-        opened(NumericSparse("1e-30", "1e-30", tops=3))
-
-
-def test_it_is_a_value_that_prints_as_it_is_written():
-    for mechanism in (
-        NumericSparse(1, tops=3),
-        NumericSparse("0.5", "1e-6", tops=1),
-        NumericSparse(2, tops=2, numbers="gap"),
-    ):
-        assert eval(repr(mechanism)) == mechanism  # noqa: S307
-        assert hash(eval(repr(mechanism))) == hash(mechanism)  # noqa: S307
-        assert mechanism.name == repr(mechanism)
 
 
 @pytest.mark.parametrize("tops", [None, 1, 2, 10, 1000])

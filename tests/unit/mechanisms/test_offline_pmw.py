@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, Stopped
+from dpsdk import Budget, Domain, Integer, PrivateData, Session, Stopped
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
-from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
+from dpsdk.errors import BudgetExceeded, NoBound, QueryError
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
 from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import Certifying
@@ -152,14 +152,6 @@ def test_functions_that_cost_differently_are_fitted_by_covers():
         assert fits_all(terms.composition, state, plan.cost.guarantees)
 
 
-@pytest.mark.parametrize(
-    "given", [{}, {"epsilon": 1, "rho": 1}, {"rho": 1, "delta": "0.1"}, {"delta": "0.1"}]
-)
-def test_a_total_is_given_in_one_way(given):
-    with pytest.raises(InvalidArgument, match="OfflinePMW"):
-        OfflinePMW(LINE, **given)
-
-
 def test_every_function_may_be_chosen_however_near_it_is():
     # If only those were options that are off, their set would tell of the table.
     uniform = np.full(8, 1000)
@@ -178,10 +170,3 @@ def test_rounds_that_run_out_promise_nothing():
     plan = OfflinePMW(LINE, epsilon=1).plan(terms)
     learner = Certifying(form, plan, opened.facts)
     assert learner.strategy(finished=True).promise is None
-
-
-def test_a_private_number_of_rows_is_refused():
-    opened = session(neighbors=Neighbors.ADD_REMOVE)
-    with pytest.raises(PublicSizeRequired):
-        opened.open(OfflinePMW(LINE, epsilon=1))
-    assert opened.spent.charges == 0

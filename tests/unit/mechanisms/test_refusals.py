@@ -1,12 +1,35 @@
 """Refusals speak of the query that was asked and of the parameters that were given."""
 
+from fractions import Fraction
+
 import pytest
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import (
+    InvalidArgument,
+    PublicSizeRequired,
+    QueryError,
+    TooLarge,
+    UnknownAttribute,
+)  # fmt: skip
+from dpsdk.forms import Kronecker, LinearForm, Prefix
+from dpsdk.mechanisms import (
+    MWEM,
+    Gaussian,
+    Laplace,
+    Matrix,
+    NoisyHistogram,
+    NumericSparse,
+    OfflinePMW,
+    OnlinePMW,
+    ResidualPlanner,
+    SmallDB,
+    SquareRoot,
+    Tree,
+)  # fmt: skip
 from dpsdk.queries import (
     Above,
+    Conjunction,
     Count,
     Linear,
     Marginal,
@@ -35,6 +58,68 @@ def asked(using, query):
     yield lambda s: s.open(using).answer(query)
     if isinstance(using, Laplace | Gaussian):
         yield lambda s: s.release(query, using=using)
+
+
+def table(*attributes, **given):
+    domain = Domain(*attributes)
+    columns = {name: [domain[name].label(0)] * 9 for name in domain.names}
+    return PrivateData.from_columns(columns, domain, **given)
+
+
+class Prefixes:
+    def lower(self, domain):
+        return LinearForm(domain, [Kronecker.of(domain, {"x": Prefix(2**14)})])
+
+
+LONG = table(Integer("age", 0, 2**40), Integer("days", 0, 2**20), Boolean("member"))
+SQUARE = table(Integer("a", 0, 2**13), Integer("b", 0, 2**13))
+WIDE = table(*(Integer(f"x{place}", 0, 99) for place in range(40)))
+EVERYTHING = Conjunction(dict.fromkeys(WIDE.domain.names, 1))
+LINE = table(Integer("x", 0, 2**14 - 1))
+UNKNOWN = table(Integer("x", 0, 4), neighbors=Neighbors.ADD_REMOVE, max_rows=10**6)
+STEPS = Workload(Threshold("x", t, normalized=False) for t in range(5))
+
+
+@pytest.mark.thorough(quick=6)
+@pytest.mark.parametrize(
+    ("data", "mechanism", "error"),
+    [
+        (LONG, Matrix(Threshold("age", 7), epsilon="0.1"), TooLarge),
+        (LONG, Matrix(Above(Count(), 0.5), epsilon="0.1"), QueryError),
+        (LONG, Matrix(Count({"nothing": 1}), epsilon="0.1"), UnknownAttribute),
+        (LONG, Tree("age", epsilon="0.1"), TooLarge),
+        (LONG, Tree("nothing", epsilon="0.1"), UnknownAttribute),
+        (LONG, SquareRoot("days", epsilon="0.1"), TooLarge),
+        (LONG, SquareRoot("nothing", epsilon="0.1"), UnknownAttribute),
+        (LONG, SmallDB(Above(Count(), 0.5), epsilon=1), QueryError),
+        (SQUARE, NoisyHistogram(epsilon=1), TooLarge),
+        (SQUARE, MWEM(Sum("a", normalized=False), epsilon=1), QueryError),
+        (SQUARE, MWEM(Marginal("nothing"), epsilon=1), UnknownAttribute),
+        (table(Integer("x", 0, 2**24)), MWEM(Threshold("x", 5), epsilon=1), TooLarge),
+        (WIDE, ResidualPlanner([EVERYTHING], rho=1), TooLarge),
+        (WIDE, ResidualPlanner([Marginal("x0")], rho=1, weights=[1, 2]), InvalidArgument),
+        (WIDE, ResidualPlanner([Marginal("x0")], rho=Fraction(1, 10**60)), InvalidArgument),
+        (WIDE, ResidualPlanner([Marginal("nobody")], rho=1), UnknownAttribute),
+        (UNKNOWN, OfflinePMW(STEPS, epsilon=1), PublicSizeRequired),
+        (UNKNOWN, MWEM.textbook(STEPS, 1), PublicSizeRequired),
+        (UNKNOWN, MWEM.averaged(STEPS, 1), PublicSizeRequired),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_done_for_a_table_is_refused_before_anything_is_paid(data, mechanism, error):
+    opened = Session(data, Budget(1, "1e-6"), noise=seeded(1))
+    for attempt in (opened.open, lambda one: opened.quote(Count(normalized=False), using=one)):
+        with pytest.raises(error):
+            attempt(mechanism)
+    assert opened.spent.charges == 0
+    assert opened.history == ()
+
+
+def test_functions_that_cannot_all_be_written_out_are_not_learnt():
+    opened = Session(LINE, Budget(10), noise=seeded(1))
+    with pytest.raises(TooLarge):
+        opened.open(MWEM(Prefixes(), epsilon=1))
+    assert opened.spent.charges == 0
 
 
 @pytest.mark.thorough(quick=10)

@@ -20,7 +20,6 @@ from dpsdk import (
 )
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.errors import (
-    BudgetExceeded,
     ExactSamplingInfeasible,
     InvalidArgument,
     NoBound,
@@ -241,19 +240,9 @@ def test_what_cannot_be_drawn_is_refused_before_any_charge():
     assert asked.history == ()
 
 
-def test_what_does_not_fit_the_budget_changes_nothing():
-    asked = session(epsilon=1)
-    with pytest.raises(BudgetExceeded):
-        asked.open(SmallDB(THRESHOLDS, epsilon="1.5"))
-    assert asked.spent.charges == 0
-    asked.open(SmallDB(THRESHOLDS, epsilon=1))
-
-
 @pytest.mark.parametrize(
     ("given", "parameter"),
     [
-        ({"epsilon": 0}, "epsilon"),
-        ({"epsilon": float("nan")}, "epsilon"),
         ({"epsilon": 1, "size": 0}, "size"),
         ({"epsilon": 1, "size": 2**20 + 1}, "size"),
         ({"epsilon": 1, "size": 2.5}, "size"),
@@ -287,8 +276,6 @@ def test_limits_are_limited(given):
 
 def test_only_linear_queries_are_taken():
     asked = session()
-    with pytest.raises(QueryError, match="linear"):
-        asked.open(SmallDB(Above(Threshold("age", 3), 0.5), epsilon=1))
     channel = asked.open(SmallDB(THRESHOLDS, epsilon=1))
     with pytest.raises(QueryError):
         channel.answer(Above(Threshold("age", 3), 0.5))
@@ -400,8 +387,3 @@ def test_two_rows_a_person_take_twice_the_range():
     quotes = [session(d).quote(Threshold("age", 3), using=mechanism) for d in (one, two)]
     assert quotes[0].at_open == quotes[1].at_open
     assert quotes[1].error() > quotes[0].error()
-
-
-def test_it_says_what_it_is():
-    assert repr(SmallDB(THRESHOLDS, epsilon=1)) == "SmallDB(Workload of 19 queries, epsilon=1)"
-    assert "alpha=0.1" in repr(SmallDB(THRESHOLDS, epsilon=1, alpha="0.1"))

@@ -1,9 +1,15 @@
-"""The examples of guides that need an engine run, and print what the guides say they print."""
+"""The guides that need an engine: their examples print what they say, and their day adds up."""
 
+import importlib.util
+import json
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from dpsdk.accounting import PureGuarantee
+from platforms.conftest import engine
 from tests.docs.test_examples import DOCS, ELSEWHERE, ROOT, run
 
 
@@ -16,3 +22,42 @@ def test_a_guide_to_an_engine_runs_and_prints_what_it_says(page, spark, monkeypa
     assert len(pairs) >= 3
     for printed, said in pairs:
         assert printed.rstrip() == said.rstrip()
+
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "platform_day.py"
+
+
+def test_a_platforms_day_adds_up(tmp_path):
+    engine("polars")
+    spec = importlib.util.spec_from_file_location("platform_day", SCRIPT)
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    replies = script.day(tmp_path)
+    assert {name.split()[0] for name in replies} == set(script.ANALYSTS)
+    refused = {name for name, reply in replies.items() if "refused" in reply}
+    free = {name for name, reply in replies.items() if reply.get("free")}
+    assert refused == {"ana up to 43", "ana up to 44"}
+    assert {"ben women", "ben jobs"} <= free
+    assert replies["ben women"]["answer"] == replies["ana women"]["answer"]
+    assert len(replies) == 13
+    ledger = script.ledger_in(tmp_path)
+    assert ledger.verify() > 0
+    charges = ledger.dataset("visits").charges()
+    assert {charge.guarantee.epsilon for charge in charges} <= {PureGuarantee("0.05").epsilon}
+    # Whatever the worker was doing when it was killed: each request was paid once at the most.
+    requests = Counter(charge.request_id for charge in charges)
+    assert set(requests.values()) == {1}
+    answered = {name for name in replies if name not in refused | free}
+    assert answered <= {name.removesuffix(", again") for name in requests}
+    assert {charge.scope for charge in charges} == {"ana", "cleo"}
+    assert all(charge.at is not None for charge in charges)
+    text = script.evening(tmp_path)
+    assert "ana: 6 charges" in text
+    log = (tmp_path / "events.log").read_text(encoding="utf-8")
+    assert "refused" in log
+    assert "scope=cleo" in log
+    for reply in replies.values():
+        if "answer" in reply:
+            assert reply["answer"] not in log
+    assert json.dumps(replies)

@@ -1,4 +1,4 @@
-"""One directory is written by one run: what two runs at a time find there."""
+"""What runs at the same time find in a directory; and numbers below nought, as they are written."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -6,13 +6,12 @@ from threading import Barrier
 
 import pytest
 
-from dpsdk import PrivateData
+from dpsdk import Binned, Domain, Integer, PrivateData
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli import release as release_module
 
 pytestmark = pytest.mark.thorough
-
 TAKEN = "--out must be a directory that no other run writes to, or come with --force; got "
 
 
@@ -117,3 +116,60 @@ def test_places_of_long_names_do_not_get_in_each_others_way(folder):
     for last in "ab":
         assert release(out="x" * 240 + last) == 0
     assert charges() == 2
+
+
+NEGATIVE = ["-1000", "-1e3", "-1E-3", "-.5", "-1/3", "-inf", "-NaN"]
+BESIDE = {
+    "--epsilon": [],
+    "--error": [],
+    "--delta": ["--epsilon", "1"],
+    "--beta": ["--epsilon", "1"],
+    "--marginals": ["--epsilon", "1"],
+    "--max-rows": ["--epsilon", "1"],
+    "--unit-rows": ["--epsilon", "1"],
+    "--rows": ["--epsilon", "1", "--dry-run"],
+    "--max-rows-per-person": ["--epsilon", "1", "--counts", "--unit", "age"],
+    "--cap": ["--epsilon", "1", "--ledger", "l.db", "--name", "n"],
+    "--cap-delta": ["--epsilon", "1", "--ledger", "l.db", "--name", "n", "--cap", "1"],
+}
+"""Every option of `release` that takes a number, and what it has to come with."""
+
+
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [*((option, "-1e3") for option in BESIDE), *(("--epsilon", number) for number in NEGATIVE)],
+)
+def test_a_number_below_nought_is_refused_as_what_it_is(folder, capsys, option, number):
+    given = ["release", "table.csv", "--domain", "domain.json", "--out", "out"]
+    before = sorted(folder.iterdir())
+    assert main([*given, *BESIDE[option], option, number]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith(f"dpsdk: {option} must be ")
+    assert "; got " in printed.err
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_domain_may_begin_below_nought(folder, capsys):
+    given = ["--integer", "age", "-1e3", "-1", "--binned", "debt", "-1e3", "-.5", "-1E-3", "1e3"]
+    assert main(["domain", *given]) == 0
+    declared = Domain.from_json(capsys.readouterr().out)
+    assert declared == Domain(
+        Integer("age", -1000, -1), Binned("debt", [-1000, -0.5, -0.001, 1000])
+    )
+
+
+@pytest.mark.parametrize("number", ["-1/3", "-inf", "-nan"])
+def test_what_is_no_number_of_a_domain_is_told_of_it(folder, capsys, number):
+    assert main(["domain", "--integer", "age", number, "9"]) == 2
+    assert f"bounds of 'age' must be whole numbers; got '{number}'" in capsys.readouterr().err
+    assert main(["domain", "--binned", "debt", number, "9"]) == 2
+    assert f"edges of 'debt' must be numbers; got '{number}'" in capsys.readouterr().err
+
+
+def test_an_option_that_nobody_knows_is_still_one(folder, capsys):
+    given = ["release", "table.csv", "--domain", "domain.json", "--out", "out", "--error"]
+    for unknown in ("-epsilon", "-x", "-i"):
+        with pytest.raises(SystemExit):
+            main([*given, unknown])
+        assert "--error: expected one argument" in capsys.readouterr().err

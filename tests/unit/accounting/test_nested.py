@@ -49,18 +49,6 @@ def spend(odometer, guarantee):
     pytest.fail("never refused")
 
 
-def test_a_scope_spends_its_share_and_the_rest_stays_with_the_session():
-    outer = basic()
-    scope = ScopeOdometer(outer, "weekly", "0.3")
-    assert scope.affords(TENTH) == 3
-    assert spend(scope, TENTH) == 3
-    assert outer.spent.epsilon == Fraction(3, 10)
-    assert scope.spent.fraction == 1.0
-    assert scope.affords(TENTH) == 0
-    assert outer.affords(TENTH) == 7
-    assert [entry.number for entry in outer.charges] == [1, 2, 3]
-
-
 def test_a_refusal_by_the_cap_names_the_scope_and_changes_nothing():
     outer = basic()
     scope = ScopeOdometer(outer, "weekly", "0.3")
@@ -176,19 +164,6 @@ def test_without_a_reserve_others_may_take_it():
     scope = ScopeOdometer(outer, "late", "0.4")
     assert spend(outer, TENTH) == 10
     assert scope.affords(TENTH) == 0
-
-
-def test_an_unused_reserve_goes_back_when_the_scope_closes():
-    outer = basic()
-    scope = ScopeOdometer(outer, "kept", "0.4", reserve=True)
-    scope.charge(TENTH, "used")
-    assert outer.affords(TENTH) == 6
-    assert outer.remaining.epsilon == Fraction(6, 10)
-    scope.close()
-    assert outer.affords(TENTH) == 9
-    with pytest.raises(Closed, match="scope 'kept'"):
-        scope.charge(TENTH, "late")
-    assert outer.spent.charges == 1
 
 
 def test_reserves_never_promise_more_than_there_is():

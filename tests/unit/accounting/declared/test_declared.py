@@ -1,20 +1,41 @@
+"""Runs that are fixed beforehand, bounds for any time, and noise that a plan can afford."""
+
 import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 
+from dpsdk import Boolean, Domain, PrivateData
 from dpsdk.accounting import (
+    AdvancedComposition,
+    Anytime,
     ApproximateGuarantee,
+    BasicComposition,
+    Budget,
     Composition,
     DiscreteGaussianGuarantee,
+    EnvelopeComposition,
+    Odometer,
     PureGuarantee,
+    RenyiComposition,
+    State,
+    ZCDPComposition,
     advanced_epsilon,
+    calibrate,
     declare,
+    default_composition,
     heterogeneous_epsilon,
+    max_epsilon_for,
     optimal_epsilon,
+    zcdp_epsilon,
+    zcdp_rho,
 )
+from dpsdk.accounting.declared.calibration import calibrate_within, fits_all, largest
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel import Kernel
+from dpsdk.testing.noise import seeded
 
 
 def randomised_response_delta(epsilon, each, count):
@@ -179,9 +200,191 @@ def test_a_plan_is_no_filter():
         (lambda: heterogeneous_epsilon([-1], 0.1), "epsilons"),
         (lambda: optimal_epsilon(1, 1, 0.1, leak_each=1), "leak_each"),
         (lambda: declare([PureGuarantee(Fraction(1))]).epsilon(0), "delta"),
+        (lambda: Anytime(0, 1), "delta"),
+        (lambda: Anytime(0.1, 0), "around"),
+        (lambda: Anytime(0.1, 1).epsilon(-1), "rho"),
     ],
 )
 def test_bad_parameters_are_named(call, parameter):
     with pytest.raises(InvalidArgument) as caught:
         call()
     assert caught.value.parameter == parameter
+
+
+def test_a_random_walk_of_losses_hardly_ever_crosses_the_bound():
+    # Gaussian runs: each loss is normal with mean rho and variance 2 rho.
+    bound = Anytime(delta="0.01", around="0.1")
+    rho, steps, walks = 0.002, 200, 4000
+    noise = np.random.default_rng(5).normal(rho, np.sqrt(2 * rho), size=(walks, steps))
+    limits = np.array([bound.epsilon(rho * (step + 1)) for step in range(steps)])
+    crossed = (np.cumsum(noise, axis=1) > limits).any(axis=1).mean()
+    assert 0.0005 < crossed <= 0.01
+
+
+def test_it_costs_more_than_a_figure_for_one_moment():
+    bound = Anytime(delta=1e-6, around="0.025")
+    assert bound.epsilon("0.025") > zcdp_epsilon("0.025", 1e-6)
+    assert bound.epsilon("0.025") == pytest.approx(1.263, abs=1e-3)
+    assert bound.epsilon(0) == 0.0
+
+
+def test_an_odometer_reads_it_beside_the_filter():
+    odometer = Odometer(
+        Budget(5, 1e-6), default_composition("0.1"), Anytime(delta=1e-6, around="0.3")
+    )
+    odometer.charge_all([PureGuarantee("0.1")] * 30, "runs")
+    readings = odometer.readings(1e-6)
+    assert readings.always == odometer.budget
+    assert readings.anytime is not None
+    assert readings.declared < readings.level < readings.anytime < 5
+    assert repr(readings).startswith("Readings(always (5, 1e-6)-DP; anytime epsilon 3.")
+    odometer.charge(ApproximateGuarantee("0.01", "1e-9"), "leaking")
+    assert odometer.readings(1e-6).anytime is None
+
+
+@pytest.mark.parametrize("around", ["1e-330", "0.1", "1e330"])
+@pytest.mark.parametrize("delta", ["1e-330", "1e-310", "0.01"])
+@pytest.mark.parametrize("rho", ["1e-340", "0.002", "1e300"])
+def test_the_bound_is_rounded_up_for_every_parameter(delta, around, rho):
+    found = Anytime(delta, around).epsilon(rho)
+    with mpmath.workdps(60):
+        v, g = 2 * mpmath.mpf(rho), 2 * mpmath.mpf(around) / 31
+        log = mpmath.log(mpmath.mpf("0.5") + mpmath.sqrt((v + g) / g) / (2 * mpmath.mpf(delta)))
+        exact = v / 2 + mpmath.sqrt(2 * (v + g) * log)
+        assert exact <= found <= exact * (1 + mpmath.mpf("1e-15")) + mpmath.mpf("1e-323")
+
+
+def test_a_tiny_run_can_be_read():
+    odometer = Odometer(Budget(1, 1e-6), default_composition(), Anytime("1e-400", "1e-330"))
+    odometer.charge(PureGuarantee(Fraction(1, 10**400)), "tiny")
+    for delta in ("1e-6", "1e-400", 1 - Fraction(1, 10**20)):
+        readings = odometer.readings(delta)
+        assert readings.declared <= readings.level <= 1e-30
+        assert readings.anytime is not None
+
+
+def test_nothing_is_read_where_no_bound_was_fixed():
+    assert Odometer(Budget(1, 1e-6), default_composition()).readings(1e-6).anytime is None
+
+
+ALL = [
+    BasicComposition(),
+    AdvancedComposition(),
+    ZCDPComposition(),
+    EnvelopeComposition(),
+    RenyiComposition(12),
+    default_composition(),
+]
+NEARLY = Fraction("1.0001")
+
+
+@pytest.mark.thorough(quick=2)
+@pytest.mark.parametrize("composition", ALL)
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_the_largest_epsilon_for_a_count_fits_and_is_nearly_the_largest(composition, count):
+    state = composition.begin(Budget(3, 1e-6))
+    epsilon = max_epsilon_for(composition, state, count)
+    assert fits_all(composition, state, [PureGuarantee(epsilon)] * count)
+    assert not fits_all(composition, state, [PureGuarantee(epsilon * NEARLY)] * count)
+
+
+def test_equal_parts_of_a_plain_budget_are_exact():
+    composition = BasicComposition()
+    assert max_epsilon_for(composition, composition.begin(Budget(1)), 7) == Fraction(1, 7)
+
+
+@pytest.mark.parametrize("composition", ALL)
+def test_a_whole_plan_is_scaled_to_fit(composition):
+    spent = composition.charge(composition.begin(Budget(3, 1e-6)), PureGuarantee("0.1"))
+    assert spent is not None
+
+    def given(scale):
+        return [PureGuarantee(scale * 9 / 10), *[PureGuarantee(scale / 100)] * 10]
+
+    scale = calibrate(composition, spent, given)
+    assert scale > 0
+    assert fits_all(composition, spent, given(scale))
+    assert not fits_all(composition, spent, given(scale * NEARLY))
+
+
+def test_noise_is_calibrated_as_well_as_epsilon():
+    composition = ZCDPComposition()
+    state = composition.begin(Budget(1, 1e-6))
+
+    def given(scale):
+        return [DiscreteGaussianGuarantee(1 / scale, 1, 1)] * 10
+
+    scale = calibrate(composition, state, given)
+    assert scale == pytest.approx(float(composition.largest_rho(state)) / 5, rel=1e-6)
+
+
+def test_nothing_fits_an_empty_budget():
+    composition = ZCDPComposition()
+    state = composition.begin(Budget(1, 1e-6))
+    assert max_epsilon_for(composition, State(state.limit, state.limit), 3) == 0
+    assert largest(lambda _: False, Fraction(1)) == 0
+
+
+def test_bad_counts_are_named():
+    composition = BasicComposition()
+    for count in (0, -1, 1.5):
+        with pytest.raises(InvalidArgument) as caught:
+            max_epsilon_for(composition, composition.begin(Budget(1)), count)
+        assert caught.value.parameter == "count"
+
+
+@pytest.mark.parametrize("composition", ALL)
+def test_a_plan_never_costs_more_than_its_total(composition):
+    def given(scale):
+        return [PureGuarantee(scale / 2), *[PureGuarantee(scale / 20)] * 10]
+
+    for total in (Budget(2, 1e-6), Budget("3.3", 1e-9)):
+        scale = calibrate_within(composition, total, given)
+        start = composition.begin(total)
+        assert fits_all(composition, start, given(scale))
+        assert not fits_all(composition, start, given(scale * NEARLY))
+
+
+def test_equal_halves_of_a_total_are_exact():
+    def halves(scale):
+        return [PureGuarantee(scale / 2)] * 2
+
+    assert calibrate_within(BasicComposition(), Budget("0.3"), halves) == Fraction(3, 10)
+
+    def gaussians(scale):
+        return [DiscreteGaussianGuarantee(3 / (2 * scale), 1, 1)] * 3
+
+    assert calibrate_within(BasicComposition(), Fraction(3, 100), gaussians) == Fraction(3, 100)
+
+
+def test_a_total_of_rho_allows_no_leaks():
+    def leaky(scale):
+        return [PureGuarantee(scale), ApproximateGuarantee(scale, "1e-9")]
+
+    assert calibrate_within(ZCDPComposition(), Fraction(1, 10), leaky) == 0
+
+
+def test_the_kernel_calibrates_and_allows_within_its_composition():
+    domain = Domain(Boolean("member"))
+    data = PrivateData.from_columns({"member": [True, False]}, domain)
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    kernel = Kernel(data, odometer, seeded(1), "test")
+
+    def given(scale):
+        return [PureGuarantee(scale / 5)] * 5
+
+    scale = kernel.calibrate(given, Budget("0.4"))
+    assert scale == Fraction(2, 5)
+    assert odometer.spent.charges == 0
+    assert kernel.allowance(given(scale)).left == 5
+    assert odometer.spent.epsilon == Fraction(2, 5)
+    rho = kernel.calibrate(given, rho="0.01")
+    assert sum(map(zcdp_rho, given(rho))) <= Fraction(1, 100)
+    assert sum(map(zcdp_rho, given(rho * NEARLY))) > Fraction(1, 100)
+    for wrong in ({}, {"rho": -1}):
+        with pytest.raises(InvalidArgument):
+            kernel.calibrate(given, **wrong)
+    with pytest.raises(InvalidArgument, match="total"):
+        kernel.calibrate(given, Budget(1), rho=1)
+    with pytest.raises(InvalidArgument, match="a Budget"):
+        kernel.calibrate(given, (1, 1e-6))

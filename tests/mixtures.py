@@ -26,15 +26,21 @@ from dpsdk.mechanisms import Gaussian
 
 BUDGET = Budget(1, "1e-6")
 
-COMPOSITIONS: dict[str, Composition] = {
-    "basic": BasicComposition(),
-    "advanced": AdvancedComposition(),
-    "zCDP": ZCDPComposition(),
-    "Rényi, order 30": RenyiComposition(30),
-    "envelope": EnvelopeComposition(),
-    "mixed": MixedComposition(),
-    "default": default_composition(),
-}
+
+def compositions(order: int = 30, **leaks: str) -> dict[str, Composition]:
+    """Every composition, with the order that is given and, if one is, a share for leaks."""
+    return {
+        "basic": BasicComposition(),
+        "advanced": AdvancedComposition(**leaks),
+        "zCDP": ZCDPComposition(**leaks),
+        f"Rényi, order {order}": RenyiComposition(order, **leaks),
+        "envelope": EnvelopeComposition(**leaks),
+        "mixed": MixedComposition(**leaks),
+        "default": default_composition(**leaks),
+    }
+
+
+COMPOSITIONS = compositions()
 
 
 def gaussian(noise: GaussianNoise) -> DiscreteGaussianGuarantee:
@@ -97,10 +103,7 @@ def rounds(composition: Composition, mixture: Mixture) -> int | None:
 
 def table() -> str:
     """Every mixture under every composition, as a table in Markdown."""
-    lines = [
-        f"| runs | {' | '.join(COMPOSITIONS)} |",
-        "|---|" + "---|" * len(COMPOSITIONS),
-    ]
+    lines = [f"| runs | {' | '.join(COMPOSITIONS)} |", "|---|" + "---|" * len(COMPOSITIONS)]
     for mixture in MIXTURES:
         counts = [rounds(composition, mixture) for composition in COMPOSITIONS.values()]
         shown = ["no price" if count is None else f"{count}" for count in counts]

@@ -163,28 +163,14 @@ def test_what_is_no_finite_number_is_refused(value, read):
     assert len(str(caught.value)) < 250
 
 
-class Int(int):
-    pass
-
-
-class Float(float):
-    pass
-
-
-class Text(str):
-    __slots__ = ()
-
-
-class Amount(Decimal):
-    pass
-
-
-class Narrow(np.float32):
-    pass
-
-
-class Wide(np.int64):
-    pass
+# Classes that add nothing to the one that they extend.
+Int, Float, Text, Amount, Narrow, Wide = (
+    type(name, (kind,), {"__slots__": ()})
+    for name, kind in {
+        "Int": int, "Float": float, "Text": str, "Amount": Decimal, "Narrow": np.float32,
+        "Wide": np.int64,
+    }.items()
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

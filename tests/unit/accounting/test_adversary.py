@@ -17,12 +17,10 @@ from dpsdk.accounting import (
     BasicComposition,
     Budget,
     EnvelopeComposition,
-    MixedComposition,
     PureGuarantee,
-    RenyiComposition,
     ZCDPComposition,
-    default_composition,
 )
+from mixtures import COMPOSITIONS
 
 Allowed = Callable[[int, int], bool]
 """Whether the filter accepts so many runs of the first and of the second kind."""
@@ -96,13 +94,7 @@ def exact_delta(epsilon, small, ratio, first, second):
 
 
 FILTERS = [
-    BasicComposition(),
-    AdvancedComposition(),
-    ZCDPComposition(),
-    RenyiComposition(30),
-    MixedComposition(),
-    EnvelopeComposition(),
-    default_composition(),
+    *COMPOSITIONS.values(),
     AnyOf((ZCDPComposition(), AdvancedComposition(), BasicComposition())),
 ]
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 
 from dpsdk.accounting import (
-    AdvancedComposition,
     AnyOf,
     ApproximateGuarantee,
     BasicComposition,
@@ -14,11 +13,8 @@ from dpsdk.accounting import (
     Budget,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
-    EnvelopeComposition,
-    MixedComposition,
     Odometer,
     PureGuarantee,
-    RenyiComposition,
     ZCDPComposition,
     default_composition,
 )
@@ -26,16 +22,11 @@ from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import UnsupportedGuarantee
+from mixtures import compositions
 
 BUDGET = Budget(2, "1e-5")
 COMPOSITIONS = [
-    BasicComposition(),
-    AdvancedComposition("0.1"),
-    ZCDPComposition("0.1"),
-    RenyiComposition(60, "0.1"),
-    EnvelopeComposition("0.1"),
-    MixedComposition("0.1"),
-    default_composition("0.1"),
+    *compositions(order=60, leak_share="0.1").values(),
     AnyOf((BasicComposition(), ZCDPComposition("0.1"))),
 ]
 

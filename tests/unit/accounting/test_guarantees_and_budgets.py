@@ -10,21 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk.accounting import (
-    AdvancedComposition,
     ApproximateGuarantee,
-    BasicComposition,
     BoundedRangeGuarantee,
     Budget,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
-    EnvelopeComposition,
-    MixedComposition,
     Odometer,
     PureGuarantee,
-    RenyiComposition,
-    ZCDPComposition,
     declare,
-    default_composition,
     leak,
     pure_epsilon,
     zcdp_rho,
@@ -43,6 +36,7 @@ from dpsdk.accounting.numbers import (
     percentage,
 )
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from mixtures import compositions
 
 positive = st.fractions(min_value=0, max_value=10**6)
 
@@ -196,15 +190,6 @@ MADE = [
     BoundedRangeGuarantee("0.1"),
     ApproximateGuarantee("0.1", "1e-9"),
 ]
-COMPOSITIONS = [
-    BasicComposition(),
-    AdvancedComposition(),
-    ZCDPComposition("0.01"),
-    EnvelopeComposition("0.01"),
-    MixedComposition("0.01"),
-    RenyiComposition(30, "0.01"),
-    default_composition(),
-]
 
 
 @pytest.mark.parametrize("guarantee", MADE, ids=lambda one: type(one).__name__)
@@ -214,7 +199,7 @@ def test_a_class_below_a_known_one_has_no_price(guarantee):
     for figure in (check_guarantee, pure_epsilon, leak, zcdp_rho, lambda one: declare([one])):
         with pytest.raises(UnsupportedGuarantee):
             figure(below)
-    for composition in COMPOSITIONS:
+    for composition in compositions(leak_share="0.01").values():
         with pytest.raises(UnsupportedGuarantee):
             composition.charge(composition.begin(Budget(1, 1e-6)), below)
     odometer = Odometer(Budget(1, 1e-6))

@@ -9,17 +9,14 @@ import pytest
 
 from dpsdk import Boolean, Domain, PrivateData
 from dpsdk.accounting import (
-    AdvancedComposition,
     Anytime,
     ApproximateGuarantee,
     BasicComposition,
     Budget,
     Composition,
     DiscreteGaussianGuarantee,
-    EnvelopeComposition,
     Odometer,
     PureGuarantee,
-    RenyiComposition,
     State,
     ZCDPComposition,
     advanced_epsilon,
@@ -36,6 +33,7 @@ from dpsdk.accounting.declared.calibration import calibrate_within, fits_all, la
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Kernel
 from dpsdk.testing.noise import seeded
+from mixtures import compositions
 
 
 def randomised_response_delta(epsilon, each, count):
@@ -267,14 +265,7 @@ def test_nothing_is_read_where_no_bound_was_fixed():
     assert Odometer(Budget(1, 1e-6), default_composition()).readings(1e-6).anytime is None
 
 
-ALL = [
-    BasicComposition(),
-    AdvancedComposition(),
-    ZCDPComposition(),
-    EnvelopeComposition(),
-    RenyiComposition(12),
-    default_composition(),
-]
+ALL = list(compositions(order=12).values())
 NEARLY = Fraction("1.0001")
 
 

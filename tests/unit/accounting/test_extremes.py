@@ -7,18 +7,15 @@ from fractions import Fraction
 import pytest
 
 from dpsdk.accounting import (
-    AdvancedComposition,
     AnyOf,
     Anytime,
     ApproximateGuarantee,
-    BasicComposition,
     BoundedRangeGuarantee,
     Budget,
     Declared,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    MixedComposition,
     Odometer,
     PureGuarantee,
     RenyiComposition,
@@ -27,7 +24,6 @@ from dpsdk.accounting import (
     advanced_epsilon,
     bun_steinke_epsilon,
     bun_steinke_start,
-    default_composition,
     gaussian_claim,
     gdp_delta,
     gdp_epsilon,
@@ -45,6 +41,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.numbers import from_steps
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from mixtures import compositions
 from worlds import thinned
 
 pytestmark = pytest.mark.thorough
@@ -55,15 +52,9 @@ EPSILONS = [
 ]
 DELTAS = ["0", "1e-400", "1e-6", "0.5", "0.999999999999999"]
 COMPOSITIONS = [
-    BasicComposition(),
-    AdvancedComposition(),
-    ZCDPComposition(),
-    EnvelopeComposition(),
-    RenyiComposition(30),
-    RenyiComposition("1.0001"),
-    MixedComposition(),
+    *compositions().values(),
     AnyOf((ZCDPComposition(), EnvelopeComposition())),
-    default_composition(),
+    RenyiComposition("1.0001"),
 ]
 RUNS = [
     PureGuarantee("0.01"),

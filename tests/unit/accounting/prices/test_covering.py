@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from dpsdk.accounting import (
-    AdvancedComposition,
     AnyOf,
     ApproximateGuarantee,
     BasicComposition,
@@ -17,20 +16,15 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
     PureGuarantee,
-    RenyiComposition,
-    ZCDPComposition,
 )
 from dpsdk.accounting.filters.composition import NEVER_OPEN
 from dpsdk.accounting.prices.covering import cover_of, covers
 from dpsdk.errors import UnsupportedGuarantee
+from mixtures import compositions
 
 BUDGET = Budget(3, "1e-4")
 FILTERS = [
-    BasicComposition(),
-    AdvancedComposition("0.5"),
-    ZCDPComposition("0.5"),
-    EnvelopeComposition("0.5"),
-    RenyiComposition(20, "0.5"),
+    *compositions(order=20, leak_share="0.5").values(),
     AnyOf((BasicComposition(), EnvelopeComposition("0.5"))),
 ]
 RUNS = [

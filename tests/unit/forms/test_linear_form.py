@@ -215,12 +215,6 @@ def test_the_meaning_of_the_named_factors():
     ]
 
 
-@pytest.mark.parametrize("width", [0, -1, 6])
-def test_groups_have_from_one_cell_to_all(width):
-    with pytest.raises(InvalidArgument, match="width"):
-        Groups(5, width)
-
-
 def test_factors_follow_the_order_of_the_domain():
     block = Kronecker.of(PEOPLE, {"member": Identity(2), "age": Prefix(8)})
     assert block.names == ("age", "member")
@@ -231,6 +225,7 @@ def test_factors_follow_the_order_of_the_domain():
     "make",
     [
         lambda: LinearForm(PEOPLE, [Kronecker.of(PEOPLE, {"age": Identity(3)})]),
+        *(lambda width=width: Groups(5, width) for width in (0, -1, 6)),
         lambda: Weights(np.ones(3)),
         lambda: Weights(np.ones((0, 3))),
         lambda: Weights([[float("nan")]]),

@@ -173,7 +173,3 @@ def test_kinds_that_count_the_same_are_read_apart_or_once():
         assert watch.first_above(linear, 10.5).place == 1
         assert watch.first_above(Tripled(CELLS, np.zeros(3)), 32.5).place == 1
         assert watch.first_above(Tripled(CELLS, np.zeros(3)), 33.5) is None
-
-
-def test_a_linear_gap_moves_by_a_row():
-    assert GapForm.around(CELLS, np.zeros(3)).sensitivity == 1

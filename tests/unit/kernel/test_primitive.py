@@ -121,25 +121,17 @@ def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
 
 
 def test_terms_of_a_kernel_are_like_others_before_and_after_their_composition_is_asked_for():
-    asked, _ = kernel(composition=ZCDPComposition())
-    whole = Terms(asked.facts, ZCDPComposition())
+    asked, _ = kernel(trust={NAME: PROOF}, composition=ZCDPComposition())
+    asked.run(request := Rows())
+    whole = Terms(asked.facts, ZCDPComposition(), {NAME: PROOF})
+    assert request.seen == [asked.terms] == [whole]
     assert hash(asked.terms) == hash(whole)
     assert repr(asked.terms) == repr(whole)
     assert copy.deepcopy(asked.terms) == whole
     assert pickle.loads(pickle.dumps(asked.terms)) == whole  # noqa: S301 - made here
-    assert attrs.evolve(asked.terms, trust={NAME: PROOF}) == Terms(
-        asked.facts, ZCDPComposition(), {NAME: PROOF}
-    )
+    assert attrs.evolve(asked.terms, trust=()) == Terms(asked.facts, ZCDPComposition())
     assert asked.terms != Terms(asked.facts)
     assert Terms(asked.facts).composition == default_composition()
-
-
-def test_a_trusted_request_is_priced_by_the_terms_of_its_kernel():
-    asked, _ = kernel(trust={NAME: PROOF}, composition=ZCDPComposition())
-    request = Rows()
-    asked.run(request)
-    assert request.seen == [asked.terms]
-    assert asked.terms == Terms(asked.facts, ZCDPComposition(), {NAME: PROOF})
 
 
 class Below(Measure):

@@ -313,26 +313,16 @@ def test_a_threshold_is_a_number_of_rows_and_the_start_a_place(given, parameter,
     assert world.did() == []
 
 
-@pytest.mark.parametrize(("low", "high"), [(-0.25, 1.0), (0.0, 1.25), (0.0, 1 + 2.0**-45)])
-def test_weights_lie_between_none_and_one(low, high):
-    form = LinearForm(LINE, [Dense(("x",), (4,), [[low, 0.5, 0.5, high]])])
-    with pytest.raises(InvalidArgument, match="form"):
-        gaps(form)
-
-
-@pytest.mark.parametrize("rate", [-0.001, 1.001, math.nan, math.inf])
-def test_rates_lie_between_none_and_one(rate):
-    with pytest.raises(InvalidArgument, match="rates"):
-        GapForm(PREFIXES, np.array([0, 0, 0, rate]), np.zeros(4))
-
-
-def test_a_gap_has_one_rate_and_one_offset_for_each_function():
-    with pytest.raises(InvalidArgument, match="rates"):
-        GapForm(PREFIXES, np.zeros(3), np.zeros(4))
-    with pytest.raises(InvalidArgument, match="offsets"):
-        GapForm(PREFIXES, np.zeros(4), np.zeros((4, 1)))
-    with pytest.raises(InvalidArgument, match="offsets"):
-        GapForm(PREFIXES, np.zeros(4), np.full(4, np.inf))
+def test_weights_and_rates_of_gaps_lie_between_none_and_one_and_are_as_many_as_functions():
+    for low, high in [(-0.25, 1.0), (0.0, 1.25), (0.0, 1 + 2.0**-45)]:
+        with pytest.raises(InvalidArgument, match="form"):
+            gaps(LinearForm(LINE, [Dense(("x",), (4,), [[low, 0.5, 0.5, high]])]))
+    for rates in (*np.diag([-0.001, 1.001, math.nan, math.inf]), np.zeros(3)):
+        with pytest.raises(InvalidArgument, match="rates"):
+            GapForm(PREFIXES, rates, np.zeros(4))
+    for offsets in (np.zeros((4, 1)), np.full(4, np.inf)):
+        with pytest.raises(InvalidArgument, match="offsets"):
+            GapForm(PREFIXES, np.zeros(4), offsets)
 
 
 @pytest.mark.parametrize(
@@ -347,9 +337,11 @@ def test_the_parameters_of_a_watch_are_checked(given, parameter):
     assert caught.value.parameter == parameter
 
 
-def test_noise_too_wide_for_any_lattice_is_refused_before_any_charge(world):
+def test_noise_too_wide_for_any_lattice_and_what_is_no_kernel_are_refused_before_any_charge(world):
     with pytest.raises(InvalidArgument, match="scale"):
         world.kernel.watch(Watching(Fraction(1, 2**60), 1))
+    with pytest.raises(InvalidArgument):
+        world.kernel.watch(ONE).first_above(gaps(), 1.0, kernel=object())
     assert world.did() == []
 
 

@@ -65,37 +65,25 @@ def test_what_are_no_integers_is_refused(parameter, value):
     assert caught.value.parameter == parameter
 
 
-@pytest.mark.parametrize(
-    ("parameter", "changed"),
-    [
-        ("levels", {"levels": []}),
-        ("levels", {"levels": np.array([], dtype=np.int64)}),
-        ("levels", {"levels": [0, 2**62 + 1]}),
-        ("levels", {"levels": np.array([-(2**62), 2**62])}),
-        ("levels", {"levels": np.array([0, 2**63], dtype=np.uint64)}),
-        ("levels", {"levels": range(2**26 + 1)}),
-        ("levels", {"levels": range(10**30)}),
-        ("levels", {"levels": np.broadcast_to(np.int64(0), (10**12,))}),
-        ("rate", {"rate": Fraction(-1, 3)}),
-        ("rate", {"rate": -1}),
-        ("rate", {"rate": "x"}),
-        ("rate", {"rate": float("nan")}),
-        ("rate", {"rate": float("inf")}),
-        ("rate", {"rate": True}),
-        ("rate", {"rate": None}),
-        ("rate", {"rate": Fraction(1, 2**1024)}),
-        ("rate", {"rate": Fraction(-1, 10**5000)}),
-        ("rate", {"rate": 2**1024}),
-        ("multiplicities", {"multiplicities": []}),
-        ("multiplicities", {"multiplicities": [1, 1, 1]}),
-        ("multiplicities", {"multiplicities": [1]}),
-        ("multiplicities", {"multiplicities": [0, 0]}),
-        ("multiplicities", {"multiplicities": [1, -1]}),
-        ("multiplicities", {"multiplicities": [1, 1 << (1 << 24)]}),
+OUT_OF_RANGE = {
+    "levels": [
+        [], np.array([], dtype=np.int64), [0, 2**62 + 1], np.array([-(2**62), 2**62]),
+        np.array([0, 2**63], dtype=np.uint64), range(2**26 + 1), range(10**30),
+        np.broadcast_to(np.int64(0), (10**12,)),
     ],
+    "rate": [
+        Fraction(-1, 3), -1, "x", float("nan"), float("inf"), True, None, Fraction(1, 2**1024),
+        Fraction(-1, 10**5000), 2**1024,
+    ],
+    "multiplicities": [[], [1, 1, 1], [1], [0, 0], [1, -1], [1, 1 << (1 << 24)]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [(name, one) for name, all_of in OUT_OF_RANGE.items() for one in all_of]
 )
-def test_arguments_out_of_range_are_refused(parameter, changed):
-    arguments = {"levels": [0, 1], "rate": HALF, "multiplicities": None, **changed}
+def test_arguments_out_of_range_are_refused(parameter, value):
+    arguments = {"levels": [0, 1], "rate": HALF, "multiplicities": None, parameter: value}
     with pytest.raises(InvalidArgument) as caught:
         seeded(1).pick(**arguments)
     assert caught.value.parameter == parameter

@@ -2,6 +2,7 @@ import copy
 import math
 import pickle
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 
 import mpmath as mp
@@ -142,30 +143,23 @@ def test_laws_are_values():
     assert len({law, DiscreteLaplace(Fraction(1, 3)), DiscreteGaussian(Fraction(1, 3))}) == 2
 
 
-@pytest.mark.parametrize("value", [-1, 2**55 + 1, "nan", float("inf"), Fraction(1, 2**1024), True])
-def test_scales_out_of_range_are_refused(value):
-    with pytest.raises(InvalidArgument, match="scale"):
-        DiscreteLaplace(value)
+ONE = DiscreteLaplace(1)
+REFUSED = {
+    DiscreteLaplace: ("scale", [-1, 2**55 + 1, "nan", math.inf, Fraction(1, 2**1024), True]),
+    DiscreteGaussian: ("variance", [2**110 + 1, "-0.1"]),
+    ONE.radius: ("beta", [0, 1, -0.1, math.nan]),
+    partial(ONE.radius, 0.1): ("entries", [0, -1, 10**400]),
+}
 
 
-def test_variance_out_of_range_is_refused():
-    DiscreteGaussian(2**110)
-    with pytest.raises(InvalidArgument, match="variance"):
-        DiscreteGaussian(2**110 + 1)
-    with pytest.raises(InvalidArgument, match="variance"):
-        DiscreteGaussian("-0.1")
-
-
-@pytest.mark.parametrize("beta", [0, 1, -0.1, float("nan")])
-def test_radius_refuses_a_beta_outside_0_1(beta):
-    with pytest.raises(InvalidArgument, match="beta"):
-        DiscreteLaplace(1).radius(beta)
-
-
-@pytest.mark.parametrize("entries", [0, -1, 10**400])
-def test_radius_refuses_no_entries_and_too_many(entries):
-    with pytest.raises(InvalidArgument, match="entries"):
-        DiscreteLaplace(1).radius(0.1, entries)
+@pytest.mark.parametrize(
+    ("call", "named", "value"),
+    [(call, named, value) for call, (named, values) in REFUSED.items() for value in values],
+)
+def test_what_is_out_of_range_is_refused_by_name(call, named, value):
+    assert DiscreteGaussian(2**110)
+    with pytest.raises(InvalidArgument, match=named):
+        call(value)
 
 
 @pytest.mark.parametrize("law", [*SMALL, *LARGE], ids=str)

@@ -187,21 +187,6 @@ def test_labels_nested_deep_are_refused():
         assert len(text) < 400
 
 
-@pytest.mark.thorough
-def test_descriptions_stay_short_however_many_labels_a_condition_has():
-    names = [f"a rather long label of number {number}" for number in range(50_000)]
-    domain = Domain(Categorical("who", names))
-    data = PrivateData.from_columns({"who": names[:10]}, domain)
-    session = quiet(data)
-    wanted = set(names[1::2])
-    for query in (Count({"who": wanted}), Count({"who": Not(wanted)})):
-        session.answer(query, using=QUIET)
-    for entry in session.history:
-        assert len(entry.query) < 600
-        assert "more" in entry.query
-    assert session.history[0].query == repr(Count({"who": wanted}))
-
-
 LONG = "x" * 10**6
 NAME = "x" * 1000
 MANY = [f"attribute {number}" for number in range(5000)]

@@ -177,34 +177,6 @@ def test_a_run_that_is_open_ends_with_its_session():
     assert session.spent.epsilon == 2
 
 
-def test_neither_a_watch_nor_an_allowance_serves_another_channel():
-    one, two = opened(100), opened(100)
-    taken = []
-
-    def take(kernel):
-        taken.append((kernel.allowance([PureGuarantee(5)]), kernel.watch(Watching(1, 1))))
-
-    one.open(Custom(None, take))
-    (allowance, watch), form = taken[0], Count().lower(DATA.domain)
-    gap = GapForm.around(form, np.zeros(1))
-
-    def answer(form, kernel):
-        for steal in (
-            lambda: kernel.measure(form, LaplaceNoise(5), allowance=allowance),
-            lambda: kernel.watch(Watching(1, 1), allowance=allowance),
-            lambda: watch.first_above(gap, 1.0, kernel=kernel),
-            lambda: watch.first_above(gap, 1.0, kernel=object()),
-        ):
-            with pytest.raises(InvalidArgument):
-                steal()
-        return kernel.measure(form, LaplaceNoise(1))
-
-    two.open(Custom(answer)).answer(Count())
-    assert two.spent.epsilon == 1
-    assert one.spent.epsilon == 5
-    assert allowance.left == 1
-
-
 # All or none
 
 

@@ -193,13 +193,10 @@ def test_constant_moments_are_measured_since_records_may_be_outside():
 @pytest.mark.parametrize(
     ("values", "places"),
     [
-        ([1.0], [2**62] * 27),
-        ([1.0], [0]),
-        ([1.0], [-2] * 27),
-        ([1.0], [0.5] * 27),
+        ([1.0], [2**62] * 27), ([1.0], [0]), ([1.0], [-2] * 27), ([1.0], [0.5] * 27),
         ([1.0, 2.0], [0] * 27),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_read_by_places_that_fit(values, places):
     with pytest.raises(InvalidArgument):
         form(SquaredLoss()).moments_from(values, np.array(places))
@@ -464,14 +461,10 @@ def test_what_is_no_convex_form_is_refused(name):
 @pytest.mark.parametrize(
     ("names", "values"),
     [
-        (("age", "age"), np.ones((1, 5, 5))),
-        ("age", np.ones((1, 5))),
-        (("age",), np.ones(5)),
-        (("age",), np.full((1, 5), np.nan)),
-        (("age",), np.ones((0, 5))),
-        ((3,), np.ones((1, 5))),
+        (("age", "age"), np.ones((1, 5, 5))), ("age", np.ones((1, 5))), (("age",), np.ones(5)),
+        (("age",), np.full((1, 5), np.nan)), (("age",), np.ones((0, 5))), ((3,), np.ones((1, 5))),
     ],
-)
+)  # fmt: skip
 def test_what_are_no_coordinates_is_refused(names, values):
     with pytest.raises(InvalidArgument):
         Coordinates(names, values)

@@ -86,15 +86,11 @@ def test_what_is_too_large_is_told_before_it_is_made():
 @pytest.mark.parametrize(
     "blocks",
     [
-        [],
-        [np.eye(2), np.zeros(3)],
-        [np.zeros((0, 2))],
-        [[[np.nan]]],
-        [[["a"]]],
+        [], [np.eye(2), np.zeros(3)], [np.zeros((0, 2))], [[[np.nan]]], [[["a"]]],
         [np.zeros((2, 2, 2))],
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_blocks_that_cannot_be(blocks):
     with pytest.raises(InvalidArgument, match="blocks"):
         Design(blocks)

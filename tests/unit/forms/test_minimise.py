@@ -14,14 +14,10 @@ pytestmark = pytest.mark.thorough
 
 SIGNED, SHARES = [-1.0, 1.0], [0.0, 0.2, 0.7, 1.0]
 SMOOTH = [
-    (SquaredLoss(), SHARES),
-    (HuberLoss(0.1), SHARES),
-    (LogisticLoss(), SIGNED),
-    (SVMLoss(0.5), SIGNED),
-    (QuantileLoss("0.9", 0.2), SHARES),
-    (GLMLoss("log"), SHARES),
+    (SquaredLoss(), SHARES), (HuberLoss(0.1), SHARES), (LogisticLoss(), SIGNED),
+    (SVMLoss(0.5), SIGNED), (QuantileLoss("0.9", 0.2), SHARES), (GLMLoss("log"), SHARES),
     (GLMLoss("probit"), SHARES),
-]
+]  # fmt: skip
 KINKED = [(SVMLoss(), SIGNED), (QuantileLoss("0.9"), SHARES), (QuantileLoss(), SHARES)]
 SETS = [Ball(2), Box(-1, 1.5), Simplex()]
 
@@ -159,16 +155,11 @@ def test_a_certificate_is_never_below_the_true_gap(loss, labels, over):
 
 
 HARD = [
-    (QuantileLoss("0.9", 0.01), SHARES),
-    (QuantileLoss("0.5", 0.01), SHARES),
-    (SVMLoss(0.01), SIGNED),
-    (SVMLoss(0.5), SIGNED),
-    (HuberLoss(0.01), SHARES),
-    (LogisticLoss(), SIGNED),
-    (SquaredLoss(), SHARES),
-    (QuantileLoss("0.9"), SHARES),
+    (QuantileLoss("0.9", 0.01), SHARES), (QuantileLoss("0.5", 0.01), SHARES),
+    (SVMLoss(0.01), SIGNED), (SVMLoss(0.5), SIGNED), (HuberLoss(0.01), SHARES),
+    (LogisticLoss(), SIGNED), (SquaredLoss(), SHARES), (QuantileLoss("0.9"), SHARES),
     (SVMLoss(), SIGNED),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("loss", "labels"), HARD, ids=str)
@@ -289,24 +280,14 @@ def test_losses_that_cannot_be_minimised():
 @pytest.mark.parametrize(
     "change",
     [
-        {"loss": "squared"},
-        {"design": np.eye(4)},
-        {"over": 3},
-        {"over": Box([0, 1], 2)},
-        {"labels": [0.0, np.inf, 1.0, 2.0]},
-        {"labels": [0.0]},
-        {"weights": np.ones((4, 29))},
-        {"weights": -np.ones((4, 30))},
-        {"weights": np.full((4, 30), np.nan)},
-        {"linear": [1.0]},
-        {"start": [np.nan] * 4},
-        {"ridge": -1.0},
-        {"ridge": np.inf},
-        {"tolerance": 0.0},
+        {"loss": "squared"}, {"design": np.eye(4)}, {"over": 3}, {"over": Box([0, 1], 2)},
+        {"labels": [0.0, np.inf, 1.0, 2.0]}, {"labels": [0.0]}, {"weights": np.ones((4, 29))},
+        {"weights": -np.ones((4, 30))}, {"weights": np.full((4, 30), np.nan)}, {"linear": [1.0]},
+        {"start": [np.nan] * 4}, {"ridge": -1.0}, {"ridge": np.inf}, {"tolerance": 0.0},
         {"limit": 0},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_arguments_that_cannot_be(change):
     design, weights, _ = table(10, SHARES)
     arguments = {"loss": SquaredLoss(), "labels": SHARES, "weights": weights, "over": Ball(1)}

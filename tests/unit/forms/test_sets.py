@@ -103,20 +103,12 @@ def test_a_quadratic_function_on_a_ball_whose_pull_misses_the_flattest_direction
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Ball(0),
-        lambda: Ball(-1),
-        lambda: Ball(np.inf),
-        lambda: Ball("wide"),
-        lambda: Box(1, 0),
-        lambda: Box(-np.inf, 0),
-        lambda: Box([0, 1], [2]),
-        lambda: Box([], []),
-        lambda: Box("ab", 1),
-        lambda: Box([0, np.nan], 1),
-        lambda: Box([0, 0], 1).require(3),
+        lambda: Ball(0), lambda: Ball(-1), lambda: Ball(np.inf), lambda: Ball("wide"),
+        lambda: Box(1, 0), lambda: Box(-np.inf, 0), lambda: Box([0, 1], [2]), lambda: Box([], []),
+        lambda: Box("ab", 1), lambda: Box([0, np.nan], 1), lambda: Box([0, 0], 1).require(3),
         lambda: Box([0, 0], 1).centre(3),
     ],
-)
+)  # fmt: skip
 def test_sets_that_cannot_be(make):
     with pytest.raises(InvalidArgument):
         make()

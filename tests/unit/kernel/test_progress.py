@@ -216,17 +216,10 @@ def test_a_refusal_comes_before_what_follows_it():
 @pytest.mark.parametrize(
     "given",
     [
-        (-1, 2),
-        (3, 2),
-        (0, 0),
-        (1.5, 2),
-        (1, 2.5),
-        ("1", 2),
-        (1, 2, ""),
-        (1, 2, 3),
+        (-1, 2), (3, 2), (0, 0), (1.5, 2), (1, 2.5), ("1", 2), (1, 2, ""), (1, 2, 3),
         (True, None, " "),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("observed", [True, False])
 def test_counts_that_are_none_are_refused(given, observed):
     observer = (lambda event: None) if observed else None

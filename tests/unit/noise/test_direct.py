@@ -15,17 +15,10 @@ from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
 
 FACTORS = [
-    Fraction(1, 2**900),
-    Fraction(1, 10**9),
-    Fraction(2, 7),
-    Fraction(1),
-    Fraction(10**6 + 1, 10**6),
-    Fraction(2**31),
-    Fraction(10**15, 3),
-    Fraction(2**55 - 1),
-    Fraction(2**55),
-    Fraction(2**55 + 1),
-]
+    Fraction(1, 2**900), Fraction(1, 10**9), Fraction(2, 7), Fraction(1),
+    Fraction(10**6 + 1, 10**6), Fraction(2**31), Fraction(10**15, 3), Fraction(2**55 - 1),
+    Fraction(2**55), Fraction(2**55 + 1),
+]  # fmt: skip
 
 
 # Exact enumeration. Words of two bits are few enough to list, and scales of 4 / j and the levels
@@ -332,15 +325,11 @@ def test_the_narrowest_laws_are_zero_without_a_table(cls, size):
 @pytest.mark.parametrize(
     "law",
     [
-        DiscreteLaplace("0.7"),
-        DiscreteLaplace("1000.7"),
-        DiscreteLaplace(WIDE),
-        DiscreteGaussian("1.3"),
-        DiscreteGaussian("1001400.49"),
-        Geometric("33.3"),
+        DiscreteLaplace("0.7"), DiscreteLaplace("1000.7"), DiscreteLaplace(WIDE),
+        DiscreteGaussian("1.3"), DiscreteGaussian("1001400.49"), Geometric("33.3"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_ten_million_draws_without_a_table_fit_the_law(law):
     source = Exponentials(os.urandom)
     parts = (sampler.draw_untabled(source, law, 4000) for _ in range(2500))

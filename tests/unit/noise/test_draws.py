@@ -104,17 +104,12 @@ def test_sizes_beyond_one_block_are_filled():
 @pytest.mark.parametrize(
     "law",
     [
-        DiscreteLaplace(Fraction(1, 3)),
-        DiscreteLaplace(10),
-        DiscreteLaplace("1000.7"),
-        DiscreteLaplace(WIDE),
-        DiscreteGaussian(1),
-        DiscreteGaussian(100),
-        DiscreteGaussian("1001400.49"),
-        Geometric("33.3"),
+        DiscreteLaplace(Fraction(1, 3)), DiscreteLaplace(10), DiscreteLaplace("1000.7"),
+        DiscreteLaplace(WIDE), DiscreteGaussian(1), DiscreteGaussian(100),
+        DiscreteGaussian("1001400.49"), Geometric("33.3"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_hundred_million_system_draws_fit_the_law(law):
     source = SystemNoise()
     parts = (source.draw(law, 10**6) for _ in range(100))

@@ -12,13 +12,8 @@ from dpsdk.noise.table import LIMIT
 from dpsdk.testing.noise import seeded
 
 RATIOS = [
-    Fraction(1),
-    Fraction(7, 3),
-    Fraction(1, 5),
-    Fraction(8),
-    Fraction(97, 10),
-    Fraction(3, 8),
-]
+    Fraction(1), Fraction(7, 3), Fraction(1, 5), Fraction(8), Fraction(97, 10), Fraction(3, 8),
+]  # fmt: skip
 
 
 class Undecided(Exception):

@@ -6,17 +6,10 @@ import pytest
 from dpsdk.noise.bits import _series, exp_bracket, round_up
 
 EXPONENTS = [
-    Fraction(1, 2**80),
-    Fraction(1, 1000),
-    Fraction(1, 64),
-    Fraction(3, 7),
-    Fraction(1, 2),
-    Fraction(1),
-    Fraction(10**30 + 1, 10**30),
-    Fraction(1001, 100),
-    Fraction(63),
+    Fraction(1, 2**80), Fraction(1, 1000), Fraction(1, 64), Fraction(3, 7), Fraction(1, 2),
+    Fraction(1), Fraction(10**30 + 1, 10**30), Fraction(1001, 100), Fraction(63),
     Fraction(12345, 67),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("precision", [64, 127, 191, 500, 4000])

@@ -13,17 +13,10 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from worlds import crossed
 
 SMALL = [
-    DiscreteLaplace(Fraction(1, 3)),
-    DiscreteLaplace(1),
-    DiscreteLaplace("7.3"),
-    DiscreteGaussian("0.05"),
-    DiscreteGaussian("0.9"),
-    DiscreteGaussian(1),
-    DiscreteGaussian("57.3"),
-    DiscreteGaussian(3000),
-    Geometric("0.4"),
-    Geometric(6),
-]
+    DiscreteLaplace(Fraction(1, 3)), DiscreteLaplace(1), DiscreteLaplace("7.3"),
+    DiscreteGaussian("0.05"), DiscreteGaussian("0.9"), DiscreteGaussian(1),
+    DiscreteGaussian("57.3"), DiscreteGaussian(3000), Geometric("0.4"), Geometric(6),
+]  # fmt: skip
 
 
 def weight(law, z):
@@ -91,13 +84,9 @@ def test_the_bound_moves_a_radius_by_one_at_the_most(sigma, beta):
 
 
 LARGE = [
-    DiscreteLaplace(10 * 2**20),
-    DiscreteGaussian(64**2),
-    DiscreteGaussian(1000),
-    DiscreteGaussian(100 * 2**40),
-    DiscreteGaussian(2**110),
-    DiscreteLaplace(2**55),
-]
+    DiscreteLaplace(10 * 2**20), DiscreteGaussian(64**2), DiscreteGaussian(1000),
+    DiscreteGaussian(100 * 2**40), DiscreteGaussian(2**110), DiscreteLaplace(2**55),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("law", [*SMALL, *LARGE, Geometric(2**40)], ids=str)

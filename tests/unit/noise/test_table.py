@@ -46,21 +46,13 @@ SURVIVALS = {
     "half gaussian": partial(gaussian_survival, sides=1),
 }
 CASES = [
-    ("laplace", Fraction(1, 3)),
-    ("laplace", Fraction(1, 60)),
-    ("laplace", Fraction(10)),
-    ("laplace", Fraction("127.9")),
-    ("geometric", Fraction(1, 3)),
-    ("geometric", Fraction(4)),
-    ("geometric", Fraction("80.01")),
-    ("gaussian", Fraction(1, 9)),
-    ("gaussian", Fraction(1)),
-    ("gaussian", Fraction(100)),
-    ("gaussian", Fraction("16383.9")),
-    ("half gaussian", Fraction(16)),
-    ("half gaussian", Fraction("4096.5")),
+    ("laplace", Fraction(1, 3)), ("laplace", Fraction(1, 60)), ("laplace", Fraction(10)),
+    ("laplace", Fraction("127.9")), ("geometric", Fraction(1, 3)), ("geometric", Fraction(4)),
+    ("geometric", Fraction("80.01")), ("gaussian", Fraction(1, 9)), ("gaussian", Fraction(1)),
+    ("gaussian", Fraction(100)), ("gaussian", Fraction("16383.9")),
+    ("half gaussian", Fraction(16)), ("half gaussian", Fraction("4096.5")),
     ("half gaussian", Fraction(16383)),
-]
+]  # fmt: skip
 
 
 def survival_of(kind, parameter):
@@ -155,13 +147,10 @@ def scaled(g, length):
 @pytest.mark.parametrize(
     ("kind", "parameter"),
     [
-        ("laplace", Fraction(10)),
-        ("laplace", Fraction(1, 3)),
-        ("gaussian", Fraction(100)),
-        ("half gaussian", Fraction(20)),
-        ("geometric", Fraction("5.5")),
+        ("laplace", Fraction(10)), ("laplace", Fraction(1, 3)), ("gaussian", Fraction(100)),
+        ("half gaussian", Fraction(20)), ("geometric", Fraction("5.5")),
     ],
-)
+)  # fmt: skip
 def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(kind, parameter):
     table = table_of(kind, parameter)
     rows = len(table._low) - 1

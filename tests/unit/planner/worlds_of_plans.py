@@ -20,13 +20,9 @@ from dpsdk.testing import seeded
 DOMAIN = Domain(Integer("age", 0, 19), Boolean("b"))
 BUDGET = Budget(1, "1e-6")
 COMPOSITIONS = [
-    BasicComposition(),
-    ZCDPComposition(),
-    None,
-    EnvelopeComposition(),
-    AdvancedComposition(),
+    BasicComposition(), ZCDPComposition(), None, EnvelopeComposition(), AdvancedComposition(),
     RenyiComposition(100),
-]
+]  # fmt: skip
 
 AGES = Workload([Threshold("age", t, normalized=False) for t in range(20)])
 SEXES = Marginal("b", normalized=False)

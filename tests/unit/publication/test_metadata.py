@@ -574,12 +574,9 @@ def test_a_record_in_yaml_is_spelled_for_all_readers():
     lines = release.metadata().to_registry(about).to_yaml().splitlines()
     assert lines[:3] == ["url_slug: yes-1e5-b-", "status: Draft", "tier: 1"]
     for line in (
-        '    name: "yes"',
-        '      - "1e5"',
-        '      - "B\N{SNOWMAN}"',
-        "      delta: 1.0e-09",
+        '    name: "yes"', '      - "1e5"', '      - "B\N{SNOWMAN}"', "      delta: 1.0e-09",
         '    actors: "a \\"b\\"\\n\\\\ \\u0085"',
-    ):
+    ):  # fmt: skip
         assert line in lines
 
 

@@ -269,15 +269,8 @@ def test_what_has_no_written_form_says_so():
         __slots__ = ()
 
     for value in (
-        Mine("age", 1),
-        Free(1),
-        object(),
-        3,
-        None,
-        "a",
-        Threshold,
-        Domain(Own("a", 0, 1)),
-    ):
+        Mine("age", 1), Free(1), object(), 3, None, "a", Threshold, Domain(Own("a", 0, 1)),
+    ):  # fmt: skip
         with pytest.raises(WireError):
             wire.to_json(value)
     for value in (

@@ -217,16 +217,10 @@ ODD = [0.0, -0.0, 3.0, 0.5, 1e300, 2.0**53, -(2.0**53) + 1, math.nan, math.inf, 
 @pytest.mark.parametrize(
     "values",
     [
-        ODD,
-        ODD[:7],
-        tuple(ODD),
-        np.array(ODD),
-        np.zeros(0),
-        (),
-        [3, 0.5],
+        ODD, ODD[:7], tuple(ODD), np.array(ODD), np.zeros(0), (), [3, 0.5],
         [True, 2.5, np.float64(2)],
     ],
-)
+)  # fmt: skip
 def test_many_numbers_are_written_as_each_is(values):
     codebook = Codebook(CATALOGUE)
     written = ALL_MEASURED.write(values, "$", codebook)
@@ -383,21 +377,13 @@ def a_plan(path=(), value=None):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("share_of_remaining",), "3/2"),
-        (("promised", "error"), -1),
-        (("promised", "error"), -1e-300),
-        (("promised", "beta"), 0),
-        (("promised", "beta"), 1),
-        (("promised", "beta"), -5),
-        (("promised", "predicted"), -1),
-        (("expected", "median"), 0.5),
-        (("expected", "median"), 4),
-        (("expected", "low"), -1),
-        (("expected", "high"), 1.5),
-        (("seconds",), -1),
-        (("attainable",), -0.5),
+        (("share_of_remaining",), "3/2"), (("promised", "error"), -1),
+        (("promised", "error"), -1e-300), (("promised", "beta"), 0), (("promised", "beta"), 1),
+        (("promised", "beta"), -5), (("promised", "predicted"), -1), (("expected", "median"), 0.5),
+        (("expected", "median"), 4), (("expected", "low"), -1), (("expected", "high"), 1.5),
+        (("seconds",), -1), (("attainable",), -0.5),
     ],
-)
+)  # fmt: skip
 def test_plans_that_no_planner_makes_are_refused(path, value):
     assert wire.loads("plan", a_plan()).expected.median == 2
     with pytest.raises(WireError) as refused:

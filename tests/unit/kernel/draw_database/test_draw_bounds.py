@@ -251,15 +251,10 @@ def test_the_printed_theorem_asks_for_more_rows_but_for_what_it_leaves_out():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"alpha": 0},
-        {"alpha": 2},
-        {"beta": 1.0},
-        {"epsilon": -1},
-        {"functions": 0},
-        {"universe": 0},
-        {"universe": 2.5},
+        {"alpha": 0}, {"alpha": 2}, {"beta": 1.0}, {"epsilon": -1}, {"functions": 0},
+        {"universe": 0}, {"universe": 2.5},
     ],
-)
+)  # fmt: skip
 def test_arguments_of_the_theorem_are_checked(arguments):
     given = {"alpha": "0.1", "beta": 0.05, "epsilon": 1, "functions": 5, "universe": 9} | arguments
     with pytest.raises(InvalidArgument, match=next(iter(arguments))):

@@ -189,16 +189,11 @@ def test_every_path_together_gives_the_exact_law(name, kind):
 
 
 CHI = [
-    ("all thresholds", 3, 12),
-    ("some thresholds", 4, 9),
-    ("a histogram", 3, 7),
-    ("disjoint ranges", 4, 10),
-    ("a table of a part", 2, 6),
-    ("one-way marginals", 2, 6),
-    ("a marginal and thresholds", 2, 5),
-    ("crossing ranges", 3, 8),
+    ("all thresholds", 3, 12), ("some thresholds", 4, 9), ("a histogram", 3, 7),
+    ("disjoint ranges", 4, 10), ("a table of a part", 2, 6), ("one-way marginals", 2, 6),
+    ("a marginal and thresholds", 2, 5), ("crossing ranges", 3, 8),
     ("all cells and thresholds", 3, 8),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
+from dpsdk.accounting import Odometer
 from dpsdk.errors import Closed
 
 C = TypeVar("C")
@@ -24,6 +25,19 @@ def at_once(work: Callable[[C], object], cases: Iterable[C], timeout: float = 60
     for thread in threads:
         thread.join(timeout)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def held(patch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Hold charges up: one event says that some charge has begun, the other lets all go on."""
+    begun, go, real = threading.Event(), threading.Event(), Odometer.charge_all
+
+    def charge(odometer: Odometer, *given: Any, **named: Any) -> Any:
+        begun.set()
+        go.wait(60)
+        return real(odometer, *given, **named)
+
+    patch.setattr(Odometer, "charge_all", charge)
+    return begun, go
 
 
 def needs_fork(test: F) -> F:

@@ -80,28 +80,37 @@ def test_threads_never_get_the_same_draw(make):
     assert repeated(*results) == 0
 
 
-def send_singles(sender, source):
+def send_singles(sender, source, parent=None):
+    if parent is not None:  # as if the system gave the number of the parent once more
+        source_module.os.getpid = lambda: parent
     sender.send(singles(source or SystemNoise(), 500))
     sender.close()
+
+
+def started(way, *given):
+    """A process that draws, and what receives its draws."""
+    context = multiprocessing.get_context(way)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=send_singles, args=(sender, *given))
+    process.start()
+    return process, receiver
+
+
+def received(process, receiver):
+    assert receiver.poll(20)
+    drawn = receiver.recv()
+    process.join()
+    return drawn
 
 
 @needs_fork
 def test_forked_children_share_no_draw_with_each_other_or_the_parent():
     source = SystemNoise()
     before = singles(source, 500)
-    context = multiprocessing.get_context("fork")
-    children = []
-    processes = []
-    for _ in range(3):
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=send_singles, args=(sender, source))
-        process.start()
-        processes.append((process, receiver))
+    # The last has the number of its parent.
+    processes = [started("fork", source, pid) for pid in (None, None, None, os.getpid())]
     after = singles(source, 500)
-    for process, receiver in processes:
-        children.append(receiver.recv())
-        process.join()
-    assert repeated(before, after, *children) == 0
+    assert repeated(before, after, *[received(*one) for one in processes]) == 0
 
 
 @pytest.mark.thorough
@@ -117,15 +126,7 @@ def test_a_child_forked_while_a_thread_draws_can_draw():
 
     thread = threading.Thread(target=work)
     thread.start()
-    context = multiprocessing.get_context("fork")
-    theirs = []
-    for _ in range(5):
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=send_singles, args=(sender, source))
-        process.start()
-        assert receiver.poll(20)
-        theirs.append(receiver.recv())
-        process.join()
+    theirs = [received(*started("fork", source)) for _ in range(5)]
     done.set()
     thread.join()
     assert repeated(drawn, *theirs) == 0
@@ -187,33 +188,9 @@ def test_a_pool_of_another_process_is_dropped(monkeypatch):
     assert not inherited & set(singles(source, 200))
 
 
-def send_singles_under_an_old_number(sender, source, parent):
-    source_module.os.getpid = lambda: parent
-    send_singles(sender, source)
-
-
-@needs_fork
-def test_a_child_with_the_number_of_its_parent_inherits_no_draw():
-    source = SystemNoise()
-    before = singles(source, 500)
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(
-        target=send_singles_under_an_old_number, args=(sender, source, os.getpid())
-    )
-    process.start()
-    assert repeated(before, singles(source, 500), receiver.recv()) == 0
-    process.join()
-
-
 @pytest.mark.thorough
 def test_spawned_children_share_no_draw():
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=send_singles, args=(sender, None))
-    process.start()
-    theirs = receiver.recv()
-    process.join()
+    theirs = received(*started("spawn", None))
     assert repeated(theirs, singles(SystemNoise(), 500)) == 0
 
 

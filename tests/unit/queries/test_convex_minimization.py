@@ -243,30 +243,8 @@ def test_fit_takes_distributions_alone():
         minimization().fit(DenseHypothesis.uniform(Domain(Boolean("member"))))
 
 
-class Silent(Feature):
-    names = ("age",)
-
-    def labels(self, domain):
-        raise RuntimeError
-
-    def values(self, domain):
-        return [[1.0]]
-
-
-class Nameless(Feature):
-    @property
-    def names(self):
-        raise RuntimeError
-
-    def labels(self, domain):
-        return ["x"]
-
-    def values(self, domain):
-        return [[1.0]]
-
-
 class Given(Feature):
-    def __init__(self, values, names=("age",), labels=("mine",)):
+    def __init__(self, values=((1.0,),), names=("age",), labels=("mine",)):
         self._values, self._names, self._labels = values, names, labels
 
     @property
@@ -280,10 +258,17 @@ class Given(Feature):
         return self._values
 
 
-class Undecided(SquaredLoss):
-    @property
-    def signed(self):
+class Silent(Given):
+    def labels(self, domain):
         raise RuntimeError
+
+
+class Nameless(Given):
+    names = property(lambda self: 1 / 0)
+
+
+class Undecided(SquaredLoss):
+    signed = property(lambda self: 1 / 0)
 
 
 class Wavy(Loss):

@@ -1,17 +1,17 @@
 """Sessions in programs of `asyncio`: questions in threads, as docs/how-to/servers.md has them."""
 
 import asyncio
-import threading
 from fractions import Fraction
 
 import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
-from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer, SQLiteLedger
+from dpsdk.accounting import BasicComposition, MemoryLedger, SQLiteLedger
 from dpsdk.errors import BudgetExceeded
 from dpsdk.mechanisms import Laplace
 from dpsdk.observe import Answered
 from dpsdk.queries import Count
+from parallel import held
 
 DATA = PrivateData.from_columns({"age": [1, 2, 3]}, Domain(Integer("age", 0, 9)), name="few")
 ROWS = Count(normalized=False)
@@ -51,37 +51,17 @@ def test_many_tasks_on_one_session_are_charged_exactly():
     assert sum(isinstance(event, Answered) for event in events) == 50
 
 
-class Slow:
-    """Holds a charge up until it is let go."""
+def test_a_task_that_is_cancelled_has_paid_and_its_request_gives_the_answer(ledger, monkeypatch):
+    session, (begun, go) = opened(ledger), held(monkeypatch)
 
-    def __init__(self, monkeypatch):
-        self.inside, self.go = threading.Event(), threading.Event()
-        charge = Odometer.charge_all
-
-        def slow(odometer, *arguments, **more):
-            self.inside.set()
-            self.go.wait(60)
-            return charge(odometer, *arguments, **more)
-
-        monkeypatch.setattr(Odometer, "charge_all", slow)
-
-    async def cancelled(self, task):
-        """Cancel a task while its charge is held up, and then let that go."""
-        await asyncio.to_thread(self.inside.wait, 60)
+    async def served():
+        asked = asyncio.to_thread(session.answer, ROWS, using=TENTH, request_id="a7")
+        task = asyncio.create_task(asked)
+        await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        self.go.set()
-
-
-def test_a_task_that_is_cancelled_has_paid_and_its_request_gives_the_answer(ledger, monkeypatch):
-    session, slow = opened(ledger), Slow(monkeypatch)
-
-    async def handler():
-        return await asyncio.to_thread(session.answer, ROWS, using=TENTH, request_id="a7")
-
-    async def served():
-        await slow.cancelled(asyncio.create_task(handler()))
+        go.set()
 
     asyncio.run(served())  # which waits for the thread
     assert session.spent.epsilon == Fraction(1, 10)

@@ -1,7 +1,5 @@
 """After closing, and in a forked process: nothing would be accepted, and what was spent is told."""
 
-import subprocess
-import sys
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -219,32 +217,23 @@ def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
             KEPT.clear()
 
 
+@needs_fork
 def test_what_another_process_spends_is_counted(tmp_path):
     path = tmp_path / "spent.db"
     session = opened(path)
     scope = session.scope("s", "0.5", reserve=True)
-    work = (
-        "import sys\n"
-        "from dpsdk import Budget, Domain, Integer, PrivateData, Session\n"
-        "from dpsdk.accounting import SQLiteLedger\n"
-        "from dpsdk.mechanisms import Laplace\n"
-        "from dpsdk.queries import Count\n"
-        "domain = Domain(Integer('age', 1, 4))\n"
-        "data = PrivateData.from_columns({'age': [1, 2, 2]}, domain, name='ages')\n"
-        "ledger = SQLiteLedger(sys.argv[1], allow_network=True)\n"
-        "session = Session(data, Budget(1), ledger=ledger)\n"
-        "count, tenth = Count(), Laplace('0.1')\n"
-        "told = session.affords(count, using=tenth)\n"
-        "for _ in range(told):\n"
-        "    session.answer(count, using=tenth)\n"
-        "scope = session.scope('s', '0.5', reserve=True)\n"
-        "scope.answer(count, using=tenth)\n"
-        "print(told, session.affords(count, using=tenth), scope.affords(count, using=tenth))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", work, str(path)], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.split() == ["5", "0", "4"]
+
+    def work():
+        own = opened(path)
+        told = own.affords(Count(), using=TENTH)
+        for _ in range(told):
+            own.answer(Count(), using=TENTH)
+        same = own.scope("s", "0.5", reserve=True)
+        same.answer(Count(), using=TENTH)
+        left = [desk.affords(Count(), using=TENTH) for desk in (own, same)]
+        assert (told, left) == (5, [0, 4])
+
+    assert in_a_child(work) == 0
     assert session.affords(Count(), using=TENTH) == 0
     assert scope.affords(Count(), using=TENTH) == 4
     assert scope.remaining.epsilon == scope.remaining.kept_epsilon == Fraction(2, 5)

@@ -135,7 +135,7 @@ def test_what_tells_nothing_of_a_number_is_fine():
     assert np.isnan(session().answer(ASKED, using=blank).values).all()
 
 
-class Boasting(OneShot):
+class Given:
     """Quotes whatever it is made with."""
 
     def __init__(self, given):
@@ -147,6 +147,8 @@ class Boasting(OneShot):
     def open(self, kernel, /):
         raise NotImplementedError
 
+
+class Boasting(Given, OneShot):
     def __str__(self):
         return "Boasting"
 
@@ -174,23 +176,12 @@ def test_what_is_no_quote_is_refused_by_name(given):
     assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing
 
 
-class Opened(Mechanism):
-    """Has to be opened, and quotes whatever it is made with."""
-
+class Opened(Given, Mechanism):
     name = "Opened"
-
-    def __init__(self, given):
-        self.given = given
-
-    def quote(self, form, terms, /):
-        return self.given
-
-    def open(self, kernel, /):
-        raise NotImplementedError
 
 
 class OpenedToModels(Opened, DistributionMechanism):
-    """The same of one that models are read off."""
+    """One that models are read off."""
 
 
 MODEL = ConvexMinimization(LogisticLoss(), features=["level"], label="member", over=Ball(1))

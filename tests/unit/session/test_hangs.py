@@ -26,7 +26,7 @@ from dpsdk.observe import Charged
 from dpsdk.planner import trial
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
-from parallel import at_once, count_closed, in_a_child, needs_fork
+from parallel import at_once, count_closed, held, in_a_child, needs_fork
 from worlds import people, table
 
 DATA = table(people(60, 4))
@@ -160,16 +160,8 @@ def test_a_forked_child_is_refused_what_another_thread_is_using(kind, monkeypatc
     mechanism = {"online": online(), "sparse": NumericSparse(1, tops=3), "laplace": Laplace(1)}
     query = Above(MALE, 0.5) if kind == "sparse" else MALE
     channel = session.open(mechanism[kind])
-    working, forked = threading.Event(), threading.Event()
-    real = Odometer.charge_all
-
-    def charge(odometer, *given, **named):
-        # The other thread is in the middle of an answer, with every lock of its strategy.
-        working.set()
-        forked.wait(timeout=60)
-        return real(odometer, *given, **named)
-
-    monkeypatch.setattr(Odometer, "charge_all", charge)
+    # The other thread is in the middle of an answer, with every lock of its strategy.
+    working, forked = held(monkeypatch)
     thread = threading.Thread(target=lambda: channel.answer(query), daemon=True)
     thread.start()
     assert working.wait(timeout=60)

@@ -32,7 +32,7 @@ from dpsdk.queries import (
 from dpsdk.session.reuse import Reuse
 from dpsdk.testing import seeded
 from dpsdk.testing.interrupts import interrupted
-from parallel import at_once
+from parallel import at_once, held
 
 DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns(
@@ -280,16 +280,8 @@ def test_threads_that_ask_at_once_are_charged_once(monkeypatch):
 
 def test_who_waits_for_one_that_is_refused_asks_for_himself(monkeypatch):
     session = opened(budget=0.3)
-    inside, go = threading.Event(), threading.Event()
+    begun, go = held(monkeypatch)
     refusals = []
-
-    def held(self, *arguments, **more):
-        inside.set()
-        go.wait(60)
-        return charge(self, *arguments, **more)
-
-    charge = Odometer.charge_all
-    monkeypatch.setattr(Odometer, "charge_all", held)
 
     def ask():
         try:
@@ -299,7 +291,7 @@ def test_who_waits_for_one_that_is_refused_asks_for_himself(monkeypatch):
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     threads[0].start()
-    assert inside.wait(60)
+    assert begun.wait(60)
     for thread in threads[1:]:
         thread.start()
     go.set()

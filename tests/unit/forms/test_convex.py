@@ -283,17 +283,11 @@ EVEN = np.full((5, 2, 2, 3), 1 / 60)
 @pytest.mark.parametrize(
     "table",
     [
-        np.zeros((5, 2, 2)),
-        EVEN * np.nan,
-        -EVEN,
-        EVEN.astype(str),
-        EVEN + 0j,
-        np.ma.masked_array(EVEN, mask=EVEN > 0),
-        np.full(EVEN.shape, np.datetime64(1, "s")),
-        None,
+        np.zeros((5, 2, 2)), EVEN * np.nan, -EVEN, EVEN.astype(str), EVEN + 0j,
+        np.ma.masked_array(EVEN, mask=EVEN > 0), np.full(EVEN.shape, np.datetime64(1, "s")), None,
         3.0,
     ],
-)
+)  # fmt: skip
 def test_weights_must_be_weights(table):
     with pytest.raises(InvalidArgument):
         form(SquaredLoss()).minimise(Weighing(table))

@@ -224,29 +224,25 @@ def huge(names=("x",), value=2.0**60):
     return Reference(names, np.full(shape(names), value))
 
 
+NO_TABLES = [
+    [1, -1e-300, 0, 0], [1, math.nan, 0, 0], [1, math.inf, 0, 0], [1, 10**400, 0, 0],
+    ["a", "b", "c", "d"], [1j] * 4, ["1", "2", "3", "4"], np.array([1 + 5j] * 4),
+    np.array([1] * 4, dtype="M8[s]"), np.ma.array([1] * 4, mask=[0, 1, 0, 0]), [Hostile()] * 4,
+]  # fmt: skip
+NO_LOOKS = [
+    [], 5, [[1, 2]], [Reference(["y"], [0])], [Reference(["x"], [0] * 5)],
+    [Reference(["x", "b"], BOTH.table)],
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("parameter", "make"),
     [
-        ("table", lambda: Reference(["x"], [1, -1e-300, 0, 0])),
-        ("table", lambda: Reference(["x"], [1, math.nan, 0, 0])),
-        ("table", lambda: Reference(["x"], [1, math.inf, 0, 0])),
-        ("table", lambda: Reference(["x"], [1, 10**400, 0, 0])),
-        ("table", lambda: Reference(["x"], ["a", "b", "c", "d"])),
-        ("table", lambda: Reference(["x"], [1j] * 4)),
-        ("table", lambda: Reference(["x"], ["1", "2", "3", "4"])),
-        ("table", lambda: Reference(["x"], np.array([1 + 5j] * 4))),
-        ("table", lambda: Reference(["x"], np.array([1] * 4, dtype="M8[s]"))),
-        ("table", lambda: Reference(["x"], np.ma.array([1] * 4, mask=[0, 1, 0, 0]))),
-        ("table", lambda: Reference(["x"], [Hostile()] * 4)),
+        *(("table", lambda table=table: Reference(["x"], table)) for table in NO_TABLES),
         ("names", lambda: Reference("x", [0] * 4)),
         ("names", lambda: Reference(["x", "x"], np.zeros((4, 4)))),
         ("names", lambda: Reference(5, [0] * 4)),
-        ("references", lambda: kernel()[0].look([], QUIET)),
-        ("references", lambda: kernel()[0].look(5, QUIET)),
-        ("references", lambda: kernel()[0].look([[1, 2]], QUIET)),
-        ("references", lambda: kernel()[0].look([Reference(["y"], [0])], QUIET)),
-        ("references", lambda: kernel()[0].look([Reference(["x"], [0] * 5)], QUIET)),
-        ("references", lambda: kernel()[0].look([Reference(["x", "b"], BOTH.table)], QUIET)),
+        *(("references", lambda given=given: kernel()[0].look(given, QUIET)) for given in NO_LOOKS),
         ("noise", lambda: kernel()[0].look([X], 5)),
         ("attributes", lambda: Look.guarantee_for([], QUIET, kernel()[0].terms)),
         ("attributes", lambda: Look.guarantee_for(5, QUIET, kernel()[0].terms)),

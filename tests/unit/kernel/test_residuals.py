@@ -208,19 +208,14 @@ def test_what_no_row_changes_is_free_and_has_no_noise():
 @pytest.mark.parametrize(
     ("sets", "scales", "noise"),
     [
-        ([], [], GaussianNoise(1)),
-        ("a", [1], GaussianNoise(1)),
-        (["a"], [1], GaussianNoise(1)),
-        ([("a", "a")], [1], GaussianNoise(1)),
-        ([("a", 3)], [1], GaussianNoise(1)),
-        ([("a",)], [1, 2], GaussianNoise(1)),
-        ([("a",)], [0], GaussianNoise(1)),
-        ([("a",)], [1.5], GaussianNoise(1)),
-        ([("a",)], ["x"], GaussianNoise(1)),
-        ([("a",)], [10**1000], GaussianNoise(1)),
-        ([("a",)], [2**60], GaussianNoise(1)),
-        ([("a",)], 3, GaussianNoise(1)),
-        (3, [1], GaussianNoise(1)),
+        *(
+            (sets, [1] * (sets != []), GaussianNoise(1))
+            for sets in ([], "a", ["a"], [("a", "a")], [("a", 3)], 3)
+        ),
+        *(
+            ([("a",)], scales, GaussianNoise(1))
+            for scales in ([1, 2], [0], [1.5], ["x"], [10**1000], [2**60], 3)
+        ),
         ([("a",)], [1], LaplaceNoise(1)),
         ([("a",)], [1], None),
         ([("a",)], [1], GaussianNoise(Fraction(1, 10**60))),

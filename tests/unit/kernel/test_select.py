@@ -182,39 +182,29 @@ class Sly(GapForm):
     """Would be asked for its numbers by its own methods."""
 
 
-def beyond():
-    return GapForm(BOTH, UNIFORM, np.full(6, 2.0**60))
+MISFITS = {
+    "gaps": [BOTH, Sly.around(BOTH, UNIFORM)],
+    "epsilon": [0, math.nan, -1],
+    "groups": [
+        [], 5, [3], [slice(0, 7)], [slice(2, 2)], [slice(-1, 2)], [slice(0, 6, 2)],
+        [slice(0, None)],
+    ],
+    "penalties": [5, [0], [0.5] * 6, [2**80] * 6],
+    "opposites": [True],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("parameter", "ask"),
-    [
-        ("gaps", lambda k: k.select(BOTH, 1)),
-        ("gaps", lambda k: k.select(Sly.around(BOTH, UNIFORM), 1)),
-        ("epsilon", lambda k: k.select(GAPS, 0)),
-        ("epsilon", lambda k: k.select(GAPS, math.nan)),
-        ("epsilon", lambda k: k.select(GAPS, -1)),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=5)),
-        ("penalties", lambda k: k.select(GAPS, 1, penalties=5)),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[slice(0, 7)])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[slice(2, 2)])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[slice(-1, 2)])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[slice(0, 6, 2)])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[slice(0, None)])),
-        ("groups", lambda k: k.select(GAPS, 1, groups=[3])),
-        ("gaps", lambda k: k.select(signed(), 1, groups=GROUPS)),
-        ("penalties", lambda k: k.select(GAPS, 1, penalties=[0])),
-        ("penalties", lambda k: k.select(GAPS, 1, penalties=[0.5] * 6)),
-        ("penalties", lambda k: k.select(GAPS, 1, penalties=[2**80] * 6)),
-        ("opposites", lambda k: k.select(GAPS, 1, opposites=True)),
-        ("offsets", lambda k: k.select(beyond(), 1)),
-    ],
+    ("parameter", "given"),
+    [(name, {name: one}) for name, values in MISFITS.items() for one in values]
+    + [("gaps", {"gaps": signed(), "groups": GROUPS})]
+    + [("offsets", {"gaps": GapForm(BOTH, UNIFORM, np.full(6, 2.0**60))})],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_paid(parameter, ask):
+def test_what_does_not_fit_is_refused_before_anything_is_paid(parameter, given):
     asked, odometer = kernel()
+    given = {"gaps": GAPS, "epsilon": 1, **given}
     with pytest.raises(InvalidArgument) as caught:
-        ask(asked)
+        asked.select(given.pop("gaps"), given.pop("epsilon"), **given)
     assert caught.value.parameter == parameter
     assert odometer.spent.charges == 0
 

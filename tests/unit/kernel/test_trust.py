@@ -159,16 +159,11 @@ def test_what_a_run_keeps_reads_nothing_when_it_is_over():
     counts, opened, rows = asked.run(Doing(keep))
     assert rows == 3
     for call in (
-        opened,
-        kept[0],
-        lambda: counts.rows,
-        lambda: counts.process,
-        lambda: counts.table(("age",)),
-        lambda: counts.counted(("age",)),
-        lambda: counts.records(("age",)),
-        lambda: counts.only("age", 0, keep_rows=True),
+        opened, kept[0], lambda: counts.rows, lambda: counts.process,
+        lambda: counts.table(("age",)), lambda: counts.counted(("age",)),
+        lambda: counts.records(("age",)), lambda: counts.only("age", 0, keep_rows=True),
         lambda: kept[2].rows,
-    ):
+    ):  # fmt: skip
         with pytest.raises(Closed, match="lent to a run"):
             call()
     with pytest.raises(Redacted):

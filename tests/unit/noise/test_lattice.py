@@ -12,16 +12,11 @@ pytestmark = pytest.mark.thorough
 
 
 LAWS = [
-    DiscreteLaplace(128),
-    DiscreteLaplace("1000.7"),
-    DiscreteLaplace(10 * 2**20),
-    DiscreteLaplace(2**55),
-    Geometric(Fraction(10**30 + 1, 10**20)),
-    DiscreteGaussian(128**2),
-    DiscreteGaussian("1000700.3"),
-    DiscreteGaussian(Fraction(10 * 2**20) ** 2),
+    DiscreteLaplace(128), DiscreteLaplace("1000.7"), DiscreteLaplace(10 * 2**20),
+    DiscreteLaplace(2**55), Geometric(Fraction(10**30 + 1, 10**20)), DiscreteGaussian(128**2),
+    DiscreteGaussian("1000700.3"), DiscreteGaussian(Fraction(10 * 2**20) ** 2),
     DiscreteGaussian(2**110),
-]
+]  # fmt: skip
 
 
 def lattice_of(law):

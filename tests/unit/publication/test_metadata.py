@@ -154,19 +154,8 @@ def made_by_hand(
     raw = np.asarray(value, dtype=float).reshape(-1)
     facts = Facts(DOMAIN, Neighbors.REPLACE_ONE, 200, True, 200)
     measured = Measurement(raw, NoAccuracy(raw.size))
-    return Release(
-        value,
-        words,
-        repr(mechanism),
-        cost,
-        "measured",
-        private,
-        measured,
-        None,
-        facts,
-        query,
-        payment,
-    )
+    told = value, words, repr(mechanism), cost, "measured", private
+    return Release(*told, measured, None, facts, query, payment)
 
 
 def paid_for(by, **more):

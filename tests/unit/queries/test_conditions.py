@@ -123,17 +123,13 @@ def test_an_integer_stands_for_the_text_of_its_digits_where_it_is_no_label():
 @pytest.mark.parametrize(
     ("wide", "narrow"),
     [
-        (range(200), range(17, 25)),
-        (range(-5, 20), range(17, 20)),
-        (range(20, 10**30), range(20, 25)),
-        (range(30, 19, -1), range(20, 25)),
-        (range(15, 100, 2), {17, 19, 21, 23}),
-        (range(16, 100, 3), {19, 22}),
-        (range(100, 0, -4), {20, 24}),
-        (range(-(10**30), 10**30, 10**30 + 18), {18}),
+        (range(200), range(17, 25)), (range(-5, 20), range(17, 20)),
+        (range(20, 10**30), range(20, 25)), (range(30, 19, -1), range(20, 25)),
+        (range(15, 100, 2), {17, 19, 21, 23}), (range(16, 100, 3), {19, 22}),
+        (range(100, 0, -4), {20, 24}), (range(-(10**30), 10**30, 10**30 + 18), {18}),
         (range(24, 25), {24}),
     ],
-)
+)  # fmt: skip
 def test_a_range_stands_for_the_labels_that_lie_in_it(wide, narrow):
     for one, other in ((wide, narrow), (Not(wide), Not(narrow))):
         found = indicator(PEOPLE["age"], one).matrix()

@@ -318,35 +318,34 @@ def test_one_attribute_may_have_flat_codes_and_a_name_alone():
     assert flat.lower(PEOPLE).identity == Workload(bounds).lower(PEOPLE).identity
 
 
+OF_TWO = np.array([[1, 1]])
+LOWER = [
+    [[0, True]], [["0", 0]], [[0, None]], [[0, 0, 0]], [[0, -1]], [[2**70, 0]], "codes", None, 7,
+    np.zeros((1, 2, 1), dtype=int), np.array([[2**63, 0]], dtype=np.uint64),
+    np.array([[0, 0]], dtype="m8[s]"), np.ma.masked_array([[0, 0]], mask=[[1, 0]]),
+    np.array([[0, 0]], dtype=object),
+]  # fmt: skip
+BOTH = [
+    (np.zeros((2, 2)), np.zeros((2, 2), dtype=int)),
+    (np.zeros((2, 2), dtype=bool), np.ones((2, 2), dtype=int)),
+    ([[0, 0], [1]], [[1, 1], [1, 1]]),
+    ([], []),
+    ([[]], [[]]),
+    (np.empty((0, 2), dtype=int), np.empty((0, 2), dtype=int)),
+    ([0, 0], [1, 1]),
+    *((lower, OF_TWO) for lower in LOWER),
+]
+UPPER = [
+    ([[0, 0]], [[1.0, 1]]),
+    ([[0, 0]], [[1, np.True_]]),
+    ([[0, 0]], [[1, 1], [1, 1]]),
+    ([[0, 0], [2, 2]], [[1, 1], [2, 1]]),
+]
+
+
 @pytest.mark.parametrize(
     ("lower", "upper", "named"),
-    [
-        ([[0, 0]], [[1.0, 1]], "upper"),
-        (np.zeros((2, 2)), np.zeros((2, 2), dtype=int), "lower"),
-        (np.zeros((2, 2), dtype=bool), np.ones((2, 2), dtype=int), "lower"),
-        ([[0, True]], [[1, 1]], "lower"),
-        ([[0, 0]], [[1, np.True_]], "upper"),
-        ([["0", 0]], [[1, 1]], "lower"),
-        ([[0, None]], [[1, 1]], "lower"),
-        ([[0, 0], [1]], [[1, 1], [1, 1]], "lower"),
-        ([], [], "lower"),
-        ([[]], [[]], "lower"),
-        (np.empty((0, 2), dtype=int), np.empty((0, 2), dtype=int), "lower"),
-        (np.zeros((1, 2, 1), dtype=int), [[1, 1]], "lower"),
-        ([[0, 0, 0]], [[1, 1, 1]], "lower"),
-        ([0, 0], [1, 1], "lower"),
-        ([[0, 0]], [[1, 1], [1, 1]], "upper"),
-        ([[0, 0], [2, 2]], [[1, 1], [2, 1]], "upper"),
-        ([[0, -1]], [[1, 1]], "lower"),
-        (np.array([[2**63, 0]], dtype=np.uint64), [[1, 1]], "lower"),
-        ([[2**70, 0]], [[2**71, 1]], "lower"),
-        (np.array([[0, 0]], dtype="m8[s]"), [[1, 1]], "lower"),
-        ("codes", [[1, 1]], "lower"),
-        (None, [[1, 1]], "lower"),
-        (7, [[1, 1]], "lower"),
-        (np.ma.masked_array([[0, 0]], mask=[[1, 0]]), [[1, 1]], "lower"),
-        (np.array([[0, 0]], dtype=object), [[1, 1]], "lower"),
-    ],
+    [(*pair, "lower") for pair in BOTH] + [(*pair, "upper") for pair in UPPER],
 )
 def test_codes_that_are_none_are_refused_by_name(lower, upper, named):
     with pytest.raises(InvalidArgument) as caught:

@@ -58,14 +58,11 @@ def test_a_closed_channel_answers_nothing_and_the_session_goes_on():
 @pytest.mark.parametrize(
     "using",
     [
-        Laplace(1),
-        NoisyHistogram(epsilon=1),
-        SmallDB(Marginal("sex"), epsilon=1, size=3),
-        MWEM(Marginal("sex"), epsilon=1, rounds=1),
-        OnlinePMW(1, updates=1),
+        Laplace(1), NoisyHistogram(epsilon=1), SmallDB(Marginal("sex"), epsilon=1, size=3),
+        MWEM(Marginal("sex"), epsilon=1, rounds=1), OnlinePMW(1, updates=1),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_channel_refuses_forms_of_another_kind_by_a_typed_error(using):
     with opened().open(using) as channel, pytest.raises((InvalidArgument, QueryError)):
         channel.answer(Above(Count(normalized=False), 2))

@@ -180,19 +180,15 @@ def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
     ended = []
 
     def fork():
-        ended.append(
-            in_a_child(
-                lambda: (
-                    count_closed(
-                        lambda: odometer.charge(PureGuarantee("0.1"), "child"),
-                        lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
-                        lambda: odometer.divide(odometer.generation(), 2, moves=False),
-                        lambda: ScopeOdometer(odometer, "t", "0.1"),
-                        lambda: (scope.close(), scope.charge(PureGuarantee("0.1"), "child")),
-                    )
-                    + 10 * (odometer.spent.charges == 0)
-                )
-            )
+        ended.append(in_a_child(lambda: attempts() + 10 * (odometer.spent.charges == 0)))
+
+    def attempts():
+        return count_closed(
+            lambda: odometer.charge(PureGuarantee("0.1"), "child"),
+            lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
+            lambda: odometer.divide(odometer.generation(), 2, moves=False),
+            lambda: ScopeOdometer(odometer, "t", "0.1"),
+            lambda: (scope.close(), scope.charge(PureGuarantee("0.1"), "child")),
         )
 
     Meddling.meddle = fork

@@ -61,6 +61,8 @@ COLUMNS = {
 QUERY = ConvexMinimization(LogisticLoss(), features=["age", "sex"], label="income", over=Ball(10))
 PAIRS = Workload([Marginal("age", "income"), Marginal("sex", "income")])
 AGES = Workload(Threshold("age", t) for t in range(9))
+EVEN = {name: np.ones((2, size)) for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True)}
+MIXTURE = Mixture(DOMAIN, [0.5, 0.5], EVEN, outside_mass=0.01)
 CHANNELS = {
     "histogram": NoisyHistogram(epsilon=1),
     "nearest histogram": NoisyHistogram(rho="0.1", consistent=True),
@@ -68,17 +70,7 @@ CHANNELS = {
     "offline": OfflinePMW(AGES, epsilon=1),
     "small database": SmallDB(AGES, epsilon=1, size=20),
     "online": OnlinePMW(1, "1e-6", updates=5),
-    "online, mixture": OnlinePMW(
-        1,
-        "1e-6",
-        updates=5,
-        start=Mixture(
-            DOMAIN,
-            [0.5, 0.5],
-            {"age": np.ones((2, 10)), "sex": np.ones((2, 2)), "income": np.ones((2, 2))},
-            outside_mass=0.01,
-        ),
-    ),
+    "online, mixture": OnlinePMW(1, "1e-6", updates=5, start=MIXTURE),
 }
 DISTRIBUTIONS = {one.family: one for one in samples(PAIRS, "age", base=DistributionMechanism)}
 """One of each, so that a new mechanism is among them."""

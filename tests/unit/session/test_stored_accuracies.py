@@ -43,20 +43,14 @@ DATA = table(people(60, 4), name="people")
 PAIRS = marginals(PEOPLE, 2)
 AGES = Workload(Threshold("age", t) for t in range(17, 25))
 
+PARTS = [
+    (Count(), Laplace("0.1")), (AGES, Tree("age", epsilon=1)), (Mean("age"), Gaussian(rho=1)),
+]  # fmt: skip
 AT_ONCE = {
     "laplace": (AGES, Laplace("0.1")),
     "gaussian": (AGES, Gaussian(rho="0.01")),
     "projection": (PAIRS, Projection(epsilon="0.1", delta="1e-7")),
-    "parts": (
-        Workload([Count(), AGES, Mean("age")]),
-        Parts(
-            [
-                (Count(), Laplace("0.1")),
-                (AGES, Tree("age", epsilon=1)),
-                (Mean("age"), Gaussian(rho=1)),
-            ]
-        ),
-    ),
+    "parts": (Workload([one for one, _ in PARTS]), Parts(PARTS)),
 }
 OPENED = {
     "histogram": (PAIRS, NoisyHistogram(epsilon="0.1")),

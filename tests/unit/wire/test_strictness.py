@@ -3,7 +3,6 @@
 import json
 import math
 import sys
-from copy import deepcopy
 from fractions import Fraction
 
 import numpy as np
@@ -338,35 +337,15 @@ def test_large_labels_are_read_if_they_are_spread():
     assert wire.from_json("domain", domain).size == 300
 
 
-PLAN = {
-    "mechanism": {"kind": "mechanism.laplace", "epsilon": "1"},
-    "cost": {"kind": "cost", "runs": []},
-    "share_of_remaining": "1/2",
-    "promised": {
-        "kind": "bound",
-        "error": 0.5,
-        "beta": 0.05,
-        "rests_on": "words",
-        "standing": "proven",
-        "vacuous": False,
-        "predicted": None,
-    },
-    "assumed": None,
-    "expected": {"kind": "forecast", "median": 2, "low": 1, "high": 3, "basis": "noise"},
-    "seconds": 0.5,
-    "bytes": 9,
-    "feasible": True,
-    "because": [],
-    "assumes": [],
-    "free_afterwards": "",
-    "attainable": 0.5,
-    "parts": [],
-}
+PROMISED = Bound(0.5, 0.05, "words", "proven", vacuous=False)
+EXPECTED = Forecast(2.0, 1.0, 3.0, "noise")
+PLAN = Plan(
+    Laplace(1), Cost(), Fraction(1, 2), PROMISED, None, EXPECTED, 0.5, 9, True, (), attainable=0.5
+)
 
 
 def a_plan(path=(), value=None):
-    whole = deepcopy({"format": "dpsdk.wire", "version": 1, "kind": "plan", **PLAN})
-    place = whole
+    whole = place = wire.to_json(PLAN)
     for name in path[:-1]:
         place = place[name]
     if path:

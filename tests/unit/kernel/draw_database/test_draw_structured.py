@@ -55,51 +55,36 @@ def running(domain, cuts):
     return (cells[None, :] < np.array([*cuts, domain.size])[:, None]).astype(np.int64)
 
 
+WORKLOADS = {
+    "thresholds": {
+        "all thresholds": form(LINE, {"x": Prefix(5)}),
+        "thresholds of three": form(SHORT, {"x": Prefix(3)}),
+        "some thresholds": form(LINE, *[{"x": r} for r in ranges((0, 1), (0, 4))]),
+        "thresholds and all": form(LINE, *[{"x": r} for r in ranges((0, 2), (0, 3), (0, 5))]),
+    },
+    "cells": {
+        "a histogram": form(LINE, {"x": Identity(5)}),
+        "a histogram and all": form(SHORT, {"x": Identity(3)}, {}),
+        "disjoint ranges": form(LINE, *[{"x": r} for r in ranges((1, 2), (3, 5))]),
+        "rows of a matrix": form(LINE, {"x": Weights([[1, 1, 0, 0, 0], [0, 0, 0, 1, 0]])}),
+        "a table": form(PLANE, {"x": Identity(3), "y": Identity(2)}),
+        "a table of a part": form(PLANE, {"x": Identity(3), "y": Range(2, 1, 2)}),
+        "all cells of some": form(PLANE, {"x": Identity(3)}),
+    },
+    "marginals": {
+        "one-way marginals": form(PLANE, {"x": Identity(3)}, {"y": Identity(2)}),
+        "marginals and all": form(PLANE, {"x": Identity(3)}, {"y": Range(2, 0, 1)}, {}),
+        "a marginal and thresholds": form(PLANE, {"x": Prefix(3)}, {"y": Range(2, 1, 2)}),
+    },
+    "intervals": {
+        "crossing ranges": form(LINE, *[{"x": r} for r in ranges((0, 3), (2, 4))]),
+        "all cells and thresholds": form(SHORT, {"x": Prefix(3)}, {"x": Identity(3)}),
+    },
+}
 CASES = {
-    "all thresholds": (form(LINE, {"x": Prefix(5)}), "thresholds", False),
-    "thresholds of three": (form(SHORT, {"x": Prefix(3)}), "thresholds", False),
-    "some thresholds": (
-        form(LINE, *[{"x": r} for r in ranges((0, 1), (0, 4))]),
-        "thresholds",
-        False,
-    ),
-    "thresholds and all": (
-        form(LINE, *[{"x": r} for r in ranges((0, 2), (0, 3), (0, 5))]),
-        "thresholds",
-        False,
-    ),
-    "a histogram": (form(LINE, {"x": Identity(5)}), "cells", False),
-    "a histogram and all": (form(SHORT, {"x": Identity(3)}, {}), "cells", False),
-    "disjoint ranges": (form(LINE, *[{"x": r} for r in ranges((1, 2), (3, 5))]), "cells", False),
-    "rows of a matrix": (
-        form(LINE, {"x": Weights(np.array([[1, 1, 0, 0, 0], [0, 0, 0, 1, 0]]))}),
-        "cells",
-        False,
-    ),
-    "a table": (form(PLANE, {"x": Identity(3), "y": Identity(2)}), "cells", False),
-    "a table of a part": (form(PLANE, {"x": Identity(3), "y": Range(2, 1, 2)}), "cells", False),
-    "all cells of some": (form(PLANE, {"x": Identity(3)}), "cells", False),
-    "one-way marginals": (form(PLANE, {"x": Identity(3)}, {"y": Identity(2)}), "marginals", True),
-    "marginals and all": (
-        form(PLANE, {"x": Identity(3)}, {"y": Range(2, 0, 1)}, {}),
-        "marginals",
-        True,
-    ),
-    "a marginal and thresholds": (
-        form(PLANE, {"x": Prefix(3)}, {"y": Range(2, 1, 2)}),
-        "marginals",
-        True,
-    ),
-    "crossing ranges": (
-        form(LINE, *[{"x": r} for r in ranges((0, 3), (2, 4))]),
-        "intervals",
-        False,
-    ),
-    "all cells and thresholds": (
-        form(SHORT, {"x": Prefix(3)}, {"x": Identity(3)}),
-        "intervals",
-        False,
-    ),
+    name: (asked, kind, kind == "marginals")  # which are drawn in order
+    for kind, workloads in WORKLOADS.items()
+    for name, asked in workloads.items()
 }
 
 _CUTS = {"crossing ranges": [2, 3, 4], "all cells and thresholds": [1, 2]}

@@ -94,8 +94,9 @@ class Functions(Lasting, ABC):
 class Factor(Functions):
     """Weights of `rows` functions on the `size` cells of one attribute.
 
-    A factor of another author gives `size`, `rows` and `columns`. All else follows from these, and
-    what it says otherwise is not asked where privacy rests on it: see `owned`.
+    A subclass writes `size`, `rows` and `columns`; all other methods have defaults that follow from
+    these. Privacy rests on its exact weights, so what a subclass of another author overwrites plays
+    no part in a price or an answer.
     """
 
     __slots__ = ()

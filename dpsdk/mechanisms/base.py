@@ -80,21 +80,22 @@ class Strategy(Protocol[F_contra]):
 class Mechanism(ABC, Generic[F_contra]):
     """A way to answer forms of one kind, as a frozen value made of public parameters.
 
-    A subclass adds fields, `quote` and `open`. It spends through the kernel's primitives only, so
-    it cannot forget to charge, and needs no proof of its own. `OneShot` answers at once,
-    `MeasuresOnce` may be opened for one answer, any other has to be opened.
+    A subclass writes fields, `quote` and `open`; `name`, `family`, `reusable` and `page` have
+    defaults. It spends through the kernel's primitives only, so it cannot forget to charge, and
+    needs no proof of its own. `OneShot` answers at once, `MeasuresOnce` may be opened for one
+    answer, any other has to be opened.
     """
 
     __slots__ = ()
 
     family: ClassVar[str] = ""
-    """The name that planner and written forms know it by, as "noisy-histogram"."""
+    """The name in plans and written forms, as "noisy-histogram"; of built-in mechanisms only."""
 
     reusable: ClassVar[bool] = False
-    """True if an answer may be given again to the same question, since nothing else tells on it."""
+    """True if an answer may be given again to the same question. Read of built-in ones only."""
 
     page: ClassVar[str] = ""
-    """The page of the documentation that proves what it claims, below `docs`."""
+    """The page below `docs` that proves what it claims; of built-in mechanisms only."""
 
     @property
     def name(self) -> str:

@@ -67,9 +67,9 @@ class Query(Lasting, ABC, Generic[A_co, F_co]):
 class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
     """A query that lowers to a linear form, and whose errors follow from those of raw numbers.
 
-    A subclass writes `lower` and `lift`. The other methods have defaults that fit an answer made of
-    counts of rows, or with `scale` of counts in another unit; overwrite `spread` and `bracket`
-    where the answer is not linear in the raw numbers.
+    A subclass writes `lower` and `lift`. All other methods have defaults that fit an answer made of
+    counts of rows: overwrite `scale` for another unit, and `spread`, `bracket` and `span` where the
+    answer is not linear in the raw numbers.
     """
 
     __slots__ = ()

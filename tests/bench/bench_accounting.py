@@ -6,7 +6,6 @@ Run it as a script; dp-accounting and opendp are compared where they are install
 import importlib.util
 import sys
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,11 +18,9 @@ from dpsdk.accounting import (
     BasicComposition,
     BoundedRangeGuarantee,
     Budget,
-    Composition,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
-    Guarantee,
     MixedComposition,
     Odometer,
     PureGuarantee,
@@ -44,7 +41,7 @@ CASES = [
     (Budget(8, 1e-6), "0.1"),
     (Budget(0.5, 1e-6), "0.05"),
 ]
-COLUMNS: list[tuple[str, Composition]] = [
+COLUMNS = [
     ("basic", BasicComposition()),
     ("advanced", AdvancedComposition()),
     ("zCDP", ZCDPComposition()),
@@ -53,7 +50,7 @@ COLUMNS: list[tuple[str, Composition]] = [
     ("default", default_composition()),
     ("basic|envelope", AnyOf((BasicComposition(), EnvelopeComposition()))),
 ]
-KINDS: list[tuple[str, Callable[[int], Guarantee]]] = [
+KINDS = [
     ("Gaussian", lambda n: DiscreteGaussianGuarantee(10**12 + 7919 * n, 1, 1)),
     ("Laplace", lambda n: DiscreteLaplaceGuarantee(10**7 + Fraction(7919 * n, 1000), 1)),
     ("pure", lambda n: PureGuarantee(Fraction(1000 + n, 10**10))),
@@ -65,7 +62,7 @@ SCALES = 3_000
 
 def first_and_repeated(composition, make):
     """Microseconds a charge: of a scale that was never charged before, and of one that was."""
-    times: list[float] = []
+    times = []
     for runs in ([make(n) for n in range(SCALES)], [make(SCALES) for _ in range(SCALES + 1)]):
         odometer = Odometer(Budget(1, 1e-6), composition)
         if len(runs) > SCALES:
@@ -89,7 +86,7 @@ def slice_and_draw():
 def charge_times(composition, guarantees):
     """Microseconds a charge, for each tenth of a million charges."""
     odometer = Odometer(Budget(1, 1e-6), composition)
-    times: list[float] = []
+    times = []
     for _ in range(10):
         start = time.perf_counter()
         for place in range(CHARGES // 10):

@@ -37,7 +37,7 @@ def queries(count, *, cross):
         label = ("b", "f")[rng.integers(2)]
         rest = [name for name in SIZES if name != label]
         rng.shuffle(rest)
-        features: list[OneHot | Cross] = [OneHot(name) for name in rest[: rng.integers(2, 5)]]
+        features = [OneHot(name) for name in rest[: rng.integers(2, 5)]]
         if cross:
             features.append(Cross(*rest[:3]))
         yield ConvexMinimization(LogisticLoss(), features=features, label=label, over=Ball(8))
@@ -67,7 +67,7 @@ def main():
                     ),
                 }
                 for name, mechanism in methods.items():
-                    found: list[float] = []
+                    found = []
                     tops = 0
                     for seed in range(given.seeds):
                         session = Session(data, Budget(epsilon, DELTA), noise=seeded(seed))

@@ -14,7 +14,6 @@ and do not. A mechanism that refuses a case is left out with its reason.
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from attrs import field, frozen
 from bench_pmw import Outcome, Table, updates_for
 from bench_pmw import adult as example
 from bench_rectangles import Batch, plain
-from measuring import arguments, pyplot, save
+from measuring import arguments, draw
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import DpsdkError
@@ -34,7 +33,6 @@ from dpsdk.mechanisms import (
     Laplace,
     LocalMarginals,
     Matrix,
-    Mechanism,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
@@ -51,8 +49,6 @@ from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
 DELTA = "1e-9"
-Makers = Mapping[str, Callable[[], Mechanism]]
-Curves = dict[str, list[tuple[float, Outcome]]]
 
 
 @frozen(eq=False)
@@ -112,7 +108,7 @@ class Case:
     def show(self, title, makers, epsilon, seeds):
         """All mechanisms, means over seeds."""
         print(f"\n{title}, {self.relation.value}, ε = {epsilon}", flush=True)
-        found: dict[str, Outcome] = {}
+        found = {}
         for name, make in makers.items():
             delta = "0" if name.endswith("pure") else DELTA
             try:
@@ -166,7 +162,7 @@ def counts(seeds):
 
 def line(seeds):
     """All thresholds of one attribute, by the number of its cells and by n·ε."""
-    rows, curves = 10_000, Curves()
+    rows, curves = 10_000, {}
     for cells, epsilon in ((16, "1"), (64, "1"), (256, "1"), (1024, "1"), (4096, "1"), (65536, "1"),
                            (256, "0.1"), (4096, "0.1"), (256, "0.01"), (4096, "0.01")):  # fmt: skip
         values = np.exp(np.random.default_rng(5).normal(math.log(0.03), 0.9, rows)) * cells
@@ -178,7 +174,7 @@ def line(seeds):
         for relation in Neighbors:
             case = Case(histogram, domain, form, relation)
             both = {"epsilon": epsilon, "delta": DELTA}
-            makers: Makers = {
+            makers = {
                 "NoisyHistogram, pure": lambda e=epsilon: NoisyHistogram(epsilon=e),
                 "Tree, pure": lambda e=epsilon: Tree("x", epsilon=e),
                 "Matrix, pure": lambda f=form, e=epsilon: Matrix(Asked(f), epsilon=e),
@@ -223,7 +219,7 @@ def on_tables(asked, domain, epsilon):
 
 def tables(seeds):
     """All two- and three-way marginals of six columns, by n·ε."""
-    table, curves = adult(), {relation: Curves() for relation in Neighbors}
+    table, curves = adult(), {relation: {} for relation in Neighbors}
     asked = all_tables(table.domain, 2, 3)
     form = lowered(table.domain, *asked)
     for epsilon, relation in itertools.product(("0.01", "0.1", "1", "10"), Neighbors):
@@ -262,7 +258,7 @@ def learnt(domain, width, epsilon):
 def rectangles():
     """Random rectangles of six columns, by their number: all at once, and one after the other."""
     table = adult()
-    curves: dict[str, Curves] = {}
+    curves = {}
     for epsilon, relation in itertools.product(("0.1", "1"), Neighbors):
         for many in (100, 1_000, 10_000, 100_000):
             if relation is Neighbors.ADD_REMOVE and many != 10_000:
@@ -271,7 +267,7 @@ def rectangles():
             case = Case(table.counts, table.domain, form, relation, part=2048)
             both = {"epsilon": epsilon, "delta": DELTA}
             updates = updates_for(table.rows, epsilon)
-            makers: Makers = {
+            makers = {
                 "Gaussian": lambda b=both: Gaussian(**b),
                 "Projection": lambda b=both: Projection(**b),
                 "MWEM of pairs": lambda e=epsilon: learnt(table.domain, 2, e),
@@ -303,7 +299,7 @@ def linear(seeds):
     for rows, relation in itertools.product((50, 200, 1_000, 5_000, 20_000), Neighbors):
         histogram = rng.multinomial(rows, shares / shares.sum())
         case = Case(histogram, domain, form, relation)
-        makers: Makers = {
+        makers = {
             "Laplace, pure": lambda: Laplace(epsilon=1),
             "NoisyHistogram, pure": lambda: NoisyHistogram(epsilon=1),
             "Projection, pure": lambda: Projection(epsilon=1),
@@ -351,7 +347,7 @@ def stream(seeds):
             f"{wrong / seeds:.1f} on the wrong side, numbers off by {np.mean(errors):.2e}, "
             f"{seconds:.2f} CPU s"
         )
-        jointly: Makers = {"Gaussian": lambda e=epsilon: Gaussian(epsilon=e, delta=DELTA)}
+        jointly = {"Gaussian": lambda e=epsilon: Gaussian(epsilon=e, delta=DELTA)}
         case.show("all 1,000 at once", jointly, epsilon, seeds)
 
 
@@ -364,49 +360,30 @@ COLOURS = {
     "Tree": "#9bbb59", "Tree, pure": "#9bbb59", "SquareRoot": "#17868e", "Matrix": "#1f4e79",
     "Matrix, pure": "#1f4e79", "SmallDB, pure": "#7b52a1",
 }  # fmt: skip
-
-
-def draw(panels, along, path):
-    """Largest and mean errors, one row of pictures a panel."""
-    plt = pyplot()
-    height = 2.7 * len(panels) + 0.6
-    figure, axes = plt.subplots(len(panels), 2, figsize=(8, height), squeeze=False, sharex=True)
-    for row, (title, curves) in zip(axes, panels.items(), strict=True):
-        for axis, measure in zip(row, ("largest", "mean"), strict=True):
-            for name, points in curves.items():
-                style = ":" if name.endswith("pure") else "-"
-                pairs = [(place, getattr(outcome, measure)) for place, outcome in points]
-                places, errors = zip(*pairs, strict=True)
-                axis.loglog(places, errors, color=COLOURS[name], ls=style, label=name, marker=".")
-            axis.set_title(f"{measure} error, {title}", fontsize=9)
-            axis.grid(alpha=0.3)
-    for axis in axes[-1]:
-        axis.set_xlabel(along)
-    save(figure, path, axes[0][0], columns=4, room=0.65 / height)
-    plt.close(figure)
+STYLES = {name: (one, ":" if name.endswith("pure") else "-") for name, one in COLOURS.items()}
 
 
 def main():
     every = ("counts", "line", "few", "tables", "rectangles", "linear", "stream")
     given = arguments(__doc__, only=every, seeds=3, plot=Path)
-    plot: Path | None = given.plot
+    plot = given.plot
     start = time.process_time()
     if "counts" in given.only:
         counts(given.seeds)
     if "line" in given.only:
         found = line(given.seeds)
         if plot:
-            draw({"ε = 1": found}, "cells of the attribute", plot / "which-line.svg")
+            draw({"ε = 1": found}, "cells of the attribute", plot / "which-line.svg", STYLES)
     if "few" in given.only:
         few(given.seeds)
     if "tables" in given.only:
         curves = {relation.value: each for relation, each in tables(given.seeds).items()}
         if plot:
-            draw(curves, "n·ε", plot / "which-tables.svg")
+            draw(curves, "n·ε", plot / "which-tables.svg", STYLES)
     if "rectangles" in given.only:
         panels = {f"ε = {epsilon}": each for epsilon, each in rectangles().items()}
         if plot:
-            draw(panels, "rectangles", plot / "which-rectangles.svg")
+            draw(panels, "rectangles", plot / "which-rectangles.svg", STYLES)
     if "linear" in given.only:
         linear(given.seeds)
     if "stream" in given.only:

@@ -76,7 +76,7 @@ def main():
         show("no privacy, exact marginals", [fitted], true, 0.0)
         show("uniform", [np.full(true.shape, 1 / true.size)], true, 0.0)
         for epsilon in given.epsilon:
-            kinds: list[MWEM | NoisyHistogram] = [MWEM(workload, epsilon=epsilon)]
+            kinds = [MWEM(workload, epsilon=epsilon)]
             if relation is Neighbors.REPLACE_ONE:
                 kinds.append(MWEM.textbook(workload, epsilon))
             kinds.append(NoisyHistogram(epsilon=epsilon))

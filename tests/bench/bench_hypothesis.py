@@ -92,7 +92,7 @@ def piecewise(updates):
     domain = Domain(Integer("x", 0, 2**62 - 1))
     rng = np.random.default_rng(2)
     hypothesis = PiecewiseHypothesis.uniform(domain)
-    forms: list[LinearForm] = []
+    forms = []
     for _ in range(updates):
         start, stop = sorted(int(cell) for cell in rng.integers(0, 2**62, 2))
         forms.append(LinearForm(domain, [Kronecker.of(domain, {"x": Range(2**62, start, stop)})]))

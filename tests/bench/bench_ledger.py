@@ -7,6 +7,7 @@ safest mode, and with PostgreSQL. Every figure is of this one run. Without --dsn
 for it, if pgserver is installed.
 """
 
+import multiprocessing
 import os
 import platform
 import sqlite3
@@ -73,39 +74,26 @@ def bare_server(dsn):
 
 def counts(work, processes, seconds):
     """How often each of some processes did the work in so many seconds."""
-    tell = [os.pipe() for _ in range(processes)]
-    ready, told = os.pipe()
-    start, go = os.pipe()
-    children = []
-    for _, write in tell:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                steps, done = work(), 0
-                next(steps)
-                os.write(told, b".")
-                os.read(start, 1)
-                end = time.monotonic() + seconds
-                while time.monotonic() < end:
-                    next(steps)
-                    done += 1
-                os.write(write, str(done).encode())
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    seen = 0
-    while seen < processes:
-        seen += len(os.read(ready, processes))
-    os.write(go, b"!" * processes)
+    context = multiprocessing.get_context("fork")
+    ready, found = context.Barrier(processes), context.Queue()
+
+    def run():
+        steps, done = work(), 0
+        next(steps)
+        ready.wait()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            next(steps)
+            done += 1
+        found.put(done)
+
+    children = [context.Process(target=run) for _ in range(processes)]
     for child in children:
-        os.waitpid(child, 0)
-    found = [int(os.read(read, 64) or b"0") for read, _ in tell]
-    for pipe in (*tell, (ready, told), (start, go)):
-        for end in pipe:
-            os.close(end)
-    return found
+        child.start()
+    counted = [found.get() for _ in children]
+    for child in children:
+        child.join()
+    return counted
 
 
 def rates(name, work, seconds):

@@ -1,12 +1,14 @@
 """How long a table takes to load, beside the group-by that one would write in the same library.
 
-Run it as a script: `python tests/bench/bench_loading.py [million rows]`. It prints, for each
-library that is there, the seconds of `from_frame`, of the group-by by hand that yields the same
-cells, and their ratio; each the best of three, in one run.
+python tests/bench/bench_loading.py [--rows 5000000]
+
+It prints, for each library that is there, the seconds of `from_frame`, of the group-by by hand that
+yields the same cells, and their ratio; each the best of three, in one run. Then the same of text
+files and columns of numpy, beside Polars and pandas.
 """
 
 import importlib.util
-import sys
+import os
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +19,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
-from measuring import timed
+from measuring import arguments, medians, timed
 
-from dpsdk import Binned, Categorical, Domain, Integer, PrivateData
+from dpsdk import Binned, Categorical, Domain, Integer, Neighbors, PrivateData
 
 REGIONS = [f"region {number}" for number in range(20)]
 DOMAIN = Domain(
@@ -137,7 +139,76 @@ def cases(arrow, folder):
         yield "spark, Parquet", spark.read.parquet(str(path)), lambda: spark.sql(query).collect()
 
 
-def main(rows):
+WORK = ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Married-civ-spouse"]
+TENS = list(range(0, 101, 10))
+ROUNDS = 3
+
+
+def drawn(rows):
+    rng = np.random.default_rng(0)
+    return {
+        "age": rng.integers(17, 91, rows),
+        "work": np.array(WORK)[rng.integers(0, len(WORK), rows)],
+        "sex": np.array(["Female", "Male"])[rng.integers(0, 2, rows)],
+        "hours": rng.integers(0, 1000, rows) / 10,
+        "income": np.round(rng.random(rows) * 100, 4),
+        "share": rng.random(rows) * 100,
+        "account": rng.integers(0, 10**7, rows),
+    }
+
+
+ATTRIBUTES = {
+    "age": Integer("age", 17, 90),
+    "work": Categorical("work", WORK),
+    "sex": Categorical("sex", ["Female", "Male"]),
+    "hours": Binned("hours", TENS),
+    "income": Binned("income", TENS),
+    "share": Binned("share", TENS),
+    "account": Integer("account", 0, 10**7),
+}
+PEOPLE = ("age", "work", "sex", "hours")
+TABLES = [PEOPLE, *((name,) for name in ATTRIBUTES)]
+
+
+def show(door, what, peer, taken):
+    ours, theirs = taken
+    print(f"{door:8} {what:24} {ours:8.3f} {theirs:8.3f} {peer:7} {ours / theirs:6.2f}", flush=True)
+
+
+def files_and_columns(rows):
+    """Text files and columns of numpy, beside a group-by of their values as they are.
+
+    Medians over interleaved rounds. Polars uses all cores, ours one.
+    """
+    given = drawn(rows)
+    of = {"neighbors": Neighbors.ADD_REMOVE, "max_rows": rows}
+    print(f"{rows:,} rows, {os.cpu_count()} cores\n{'door':8} {'columns':24} {'ours s':>8}"
+          f" {'theirs s':>8} {'':7} {'ratio':>6}")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        for names in TABLES:
+            chosen = {name: given[name] for name in names}
+            pl.DataFrame(chosen).write_csv(path)
+            domain, what = Domain(*(ATTRIBUTES[name] for name in names)), ", ".join(names)
+            show("csv", what, "polars", medians(ROUNDS,
+                lambda d=domain: PrivateData.from_csv(path, d, **of),
+                lambda n=names: pl.read_csv(path).group_by(n).len(),
+            ))  # fmt: skip
+            path.unlink()
+            kinds = {"numpy": chosen}
+            if any(values.dtype.kind == "U" for values in chosen.values()):
+                kinds["objects"] = {
+                    name: values.astype(object) if values.dtype.kind == "U" else values
+                    for name, values in chosen.items()
+                }
+            for door, arrays in kinds.items():
+                show(door, what, "pandas", medians(ROUNDS,
+                    lambda d=domain, a=arrays: PrivateData.from_columns(a, d, **of),
+                    lambda n=names, a=arrays: pd.DataFrame(a).groupby(list(n)).size(),
+                ))  # fmt: skip
+
+
+def frames(rows):
     print(f"{rows:,} rows, 4 columns, {DOMAIN.size:,} cells")
     print(f"{'frame':20} {'from_frame':>10} {'by hand':>10} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
@@ -148,5 +219,11 @@ def main(rows):
             print(f"{name:20} {loaded:9.3f}s {hand:9.3f}s {loaded / hand:6.2f}", flush=True)
 
 
+def main():
+    rows = arguments(__doc__, rows=5_000_000).rows
+    frames(rows)
+    files_and_columns(rows)
+
+
 if __name__ == "__main__":
-    main(int(float(sys.argv[1] if len(sys.argv) > 1 else 5) * 1e6))
+    main()

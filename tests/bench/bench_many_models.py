@@ -25,15 +25,13 @@ Methods spend the same (ε, δ):
 SVG is a picture of mean and largest excess against the number of models; it needs matplotlib.
 """
 
-import itertools
 import json
 import math
 import statistics
 import time
-from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TypedDict, cast
 
 import numpy as np
 from attrs import frozen
@@ -47,7 +45,7 @@ from dpsdk.hypothesis import Pairs
 from dpsdk.losses import Loss
 from dpsdk.mechanisms import MWEM, ConvexPMW, Corrected, OnlinePMW, Oracle
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.queries import Ball, ConvexMinimization, Marginal, Workload
+from dpsdk.queries import Ball, ConvexMinimization, marginals
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
@@ -141,8 +139,7 @@ class Asked:
 
     def gradient(self, theta):
         slopes = -self.signs / (1.0 + np.exp(self.signs * (self.vectors @ theta)))
-        result: Floats = self.vectors.T @ (self.shares * slopes)
-        return result
+        return self.vectors.T @ (self.shares * slopes)
 
     def excess(self, theta):
         return self.loss(theta) - self.least
@@ -171,20 +168,6 @@ class _Answering:
         return self.mechanism.oracle.minimise(form, kernel, self.mechanism.rho)
 
 
-class Line(TypedDict):
-    """One method with so many models."""
-
-    method: str
-    rows: int
-    epsilon: float
-    models: int
-    mean: float
-    largest: float
-    fit_s: float
-    each_ms: float
-    note: str
-
-
 @frozen(eq=False)
 class World:
     """The table and the stream."""
@@ -199,49 +182,39 @@ class World:
         return Session(data, budget, composition=ZCDPComposition(), noise=seeded(seed))
 
 
-Excesses = list[float]
-Run = tuple[Excesses, float, float, str]
-"""The excess of each model, CPU seconds of the opening and of all models, and a word on it."""
-
-
-def by_pairs(world, epsilon, models, seed, width=2):
+def by_channel(world, epsilon, models, seed, make):
+    """Excesses of models, CPU seconds of the opening and of all models, and a word on it."""
     session = world.session(epsilon, seed)
     start = time.process_time()
-    using = OnlinePMW(session.budget.epsilon, DELTA, updates=1, start=Pairs("0.99", width=width))
-    with session.open(using) as channel:
+    with session.open(make(session.budget.epsilon, models)) as channel:
         opened = time.process_time() - start
         start = time.process_time()
-        made = [channel.answer(one.query).theta for one in world.stream[:models]]
-        spent = time.process_time() - start
-    return _excesses(world, made), opened, spent, ""
-
-
-def by_mwem(world, epsilon, models, seed):
-    session = world.session(epsilon, seed)
-    start = time.process_time()
-    pairs = [Marginal(*pair, normalized=False) for pair in itertools.combinations(NINE, 2)]
-    with session.open(
-        MWEM(Workload(pairs), epsilon=session.budget.epsilon, delta=DELTA)
-    ) as channel:
-        opened = time.process_time() - start
-        start = time.process_time()
-        made = [channel.answer(one.query).theta for one in world.stream[:models]]
-        spent = time.process_time() - start
-    return _excesses(world, made), opened, spent, ""
-
-
-def guarded(world, epsilon, models, seed, start):
-    session = world.session(epsilon, seed)
-    began = time.process_time()
-    using = ConvexPMW(session.budget.epsilon, DELTA, updates=10, queries=models, start=start)
-    with session.open(using) as channel:
-        opened = time.process_time() - began
-        began = time.process_time()
         releases = [channel.release(one.query) for one in world.stream[:models]]
-        spent = time.process_time() - began
-    made = [release.value.theta for release in releases]
+        spent = time.process_time() - start
     tops = sum([release.source == "measured" for release in releases])
-    return _excesses(world, made), opened, spent, f"{tops} measured"
+    made = [release.value.theta for release in releases]
+    return _excesses(world, made), opened, spent, f"{tops} measured" if tops else ""
+
+
+def pairs(width):
+    return lambda epsilon, _: OnlinePMW(epsilon, DELTA, updates=1, start=Pairs("0.99", width=width))
+
+
+def mwem(epsilon, _):
+    workload = marginals(DOMAIN, 2, normalized=False)
+    return MWEM(workload, epsilon=epsilon, delta=DELTA)
+
+
+def guard(start):
+    return lambda epsilon, models: ConvexPMW(
+        epsilon, DELTA, updates=10, queries=models, start=start
+    )
+
+
+CHANNELS = {
+    "fit": pairs(2), "triples": pairs(3), "mwem": mwem, "guard": guard("pairs"),
+    "guard, product": guard("product"), "guard, uniform": guard("uniform"),
+}  # fmt: skip
 
 
 def independent(world, epsilon, models, seed, each):
@@ -293,7 +266,7 @@ def drawn(lines, path):
     for axes, name in ((left, "mean"), (right, "largest")):
         for method in methods:
             of = [one for one in lines if one["method"] == method]
-            numbers = [float(cast("dict[str, float]", one)[name]) for one in of]
+            numbers = [one[name] for one in of]
             axes.plot([one["models"] for one in of], numbers, marker="o", ms=3.5, label=method)
         axes.set(xscale="log", yscale="log", xlabel="models", title=f"{name} excess")
         axes.grid(visible=True, which="major", alpha=0.3)
@@ -303,18 +276,9 @@ def drawn(lines, path):
 
 def main():
     given = arguments(
-        __doc__,
-        adult=Path,
-        models=[1, 3, 10, 30, 100, 300, 1_000],
-        epsilon=1.0,
-        seeds=1,
-        only=[],
-        each=1_000,
-        copies=1,
-        save=Path,
-        draw=[],
-        plot=Path,
-    )
+        __doc__, adult=Path, models=[1, 3, 10, 30, 100, 300, 1_000], epsilon=1.0, seeds=1, only=[],
+        each=1_000, copies=1, save=Path, draw=[], plot=Path,
+    )  # fmt: skip
     if given.draw:
         saved = [line for file in given.draw for line in json.loads(Path(file).read_text("utf-8"))]
         drawn([one for one in saved if not given.only or one["method"] in given.only], given.plot)
@@ -327,17 +291,12 @@ def main():
     ]
     print(f"least losses: {1e3 * (time.process_time() - start) / len(stream):.1f} ms each")
     world = World(codes, tuple(stream))
-    methods: dict[str, Callable[[World, float, int, int], Run]] = {
+    methods = {
         "constant": constant,
-        "fit": by_pairs,
-        "triples": lambda w, e, k, s: by_pairs(w, e, k, s, width=3),
-        "mwem": by_mwem,
-        "guard": lambda w, e, k, s: guarded(w, e, k, s, "pairs"),
-        "guard, product": lambda w, e, k, s: guarded(w, e, k, s, "product"),
-        "guard, uniform": lambda w, e, k, s: guarded(w, e, k, s, "uniform"),
-        "independent": lambda w, e, k, s: independent(w, e, k, s, given.each),
+        **{name: partial(by_channel, make=make) for name, make in CHANNELS.items()},
+        "independent": partial(independent, each=given.each),
     }
-    lines: list[Line] = []
+    lines = []
     for name, method in methods.items():
         if given.only and name not in given.only:
             continue

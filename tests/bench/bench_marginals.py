@@ -25,7 +25,6 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +37,11 @@ from dpsdk.learning.raking import onto_simplex
 from dpsdk.mechanisms import Gaussian, LocalMarginals, ResidualPlanner
 from dpsdk.queries import Marginal, Workload
 from dpsdk.testing import seeded
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array
 
 RHO = {1.0: "0.01497", 0.1: "0.0001771"}
 DELTA = "1e-9"
 P17 = ("workclass", "education-num", "marital-status", "relationship", "race", "sex", "income>50K")
-Sets = list[tuple[int, ...]]
-Answer = Callable[[tuple[int, ...]], Floats]
 
 
 def _narrow(codes):
@@ -57,7 +54,7 @@ class World:
 
     sizes: tuple[int, ...]
     codes: Array = field(converter=_narrow)
-    sets: Sets
+    sets: list[tuple[int, ...]]
 
     @property
     def names(self):
@@ -95,9 +92,9 @@ def pums(path):
     """Ten columns; the fifth, an income, in bins of 4,000. Sizes are read off the codes."""
     with path.open(newline="") as file:
         rows = [line for line in csv.reader(file) if line]
-    columns: list[Ints] = []
+    columns = []
     for place in range(1, 11):
-        values: list[str] | list[int] = [row[place] for row in rows]
+        values = [row[place] for row in rows]
         if place == 5:
             values = [min(max(int(float(value) // 4000), -1), 48) for value in values]
         columns.append(np.unique(values, return_inverse=True)[1].astype(np.int64))
@@ -265,7 +262,7 @@ def main():
         __doc__, adult=str, domain=str, pums=str, only=[], methods=tuple(METHODS),
         epsilon=[1.0, 0.1], seeds=1, certify=str, peers=[], plot=Path, run=[],
     )  # fmt: skip
-    points: list[tuple[str, float, float]] = []
+    points = []
     for name, made in worlds(given):
         if given.only and name not in given.only:
             continue
@@ -284,7 +281,7 @@ def main():
                     ran = subprocess.run(command, check=True, capture_output=True, text=True)
                     *told, last = ran.stdout.strip().splitlines()
                     print(*told, sep="\n", end="\n" if told else "")
-                    found: dict[str, float] = json.loads(last)
+                    found = json.loads(last)
                     report(method, found)
                     points.append((method, found["seconds"], found["mean_tv"]))
             for command in given.peers:

@@ -15,13 +15,11 @@ import numpy as np
 from measuring import arguments, integers
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
-from dpsdk.forms import LinearForm
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
     Matrix,
-    Mechanism,
     NoisyHistogram,
     Projection,
     SquareRoot,
@@ -32,7 +30,7 @@ from dpsdk.queries import Rectangles, Threshold, Workload, marginals
 SEVEN = (9, 7, 16, 5, 6, 2, 2)
 """The sizes of the attributes, of the domain of 120,960 cells."""
 
-TOTALS: tuple[dict[str, str], ...] = ({"epsilon": "0.1"}, {"rho": "0.005"})
+TOTALS = ({"epsilon": "0.1"}, {"rho": "0.005"})
 
 
 def truth_of(form, counts):
@@ -63,7 +61,7 @@ def compare(title, workload, counts, runs, one):
         truth = truth_of(form, counts)
         for total in TOTALS:
             plain = Gaussian(**total) if "rho" in total else Laplace(**total)
-            kinds: list[Mechanism[LinearForm]] = [Matrix(workload, **total), plain]
+            kinds = [Matrix(workload, **total), plain]
             kinds.append(NoisyHistogram(**total))
             if one is not None:
                 kinds.append(Tree(one, **total))

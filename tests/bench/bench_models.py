@@ -21,10 +21,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 from attrs import frozen
@@ -35,11 +33,11 @@ from dpsdk import Budget, mechanisms
 from dpsdk.errors import DpsdkError
 from dpsdk.hypothesis import Pairs
 from dpsdk.losses import LogisticLoss, Loss, QuantileLoss, SquaredLoss
-from dpsdk.mechanisms import Corrected, Moments, Oracle, PrivateMinimizer, SufficientStatistics
+from dpsdk.mechanisms import Corrected, Moments, PrivateMinimizer, SufficientStatistics
 from dpsdk.typing import Floats, Ints
 
 DELTA = Fraction(1, 10**9)
-ORACLES: dict[str, Callable[[], Oracle]] = {
+ORACLES = {
     "pairs": lambda: Corrected(Pairs("0.3"), gradients=0),
     "pairs+1": lambda: Corrected(Pairs("0.3"), gradients=1),
     "pairs+2": lambda: Corrected(Pairs("0.3"), gradients=2),
@@ -51,24 +49,6 @@ ORACLES: dict[str, Callable[[], Oracle]] = {
     "statistics": SufficientStatistics,
     "descent": lambda: mechanisms.NoisyDescent(),
 }
-
-
-class Line(TypedDict):
-    """One method on one case: medians over the seeds, the excess also at its worst tenth."""
-
-    case: str
-    loss: str
-    rows: int
-    dimension: int
-    epsilon: float
-    method: str
-    excess: float
-    tenth: float
-    held: float
-    predicted: float
-    constants: int
-    """In how many runs a constant model was returned."""
-    seconds: float
 
 
 @frozen(eq=False)
@@ -126,12 +106,8 @@ class Problem:
         return float(np.mean(self.loss.value(margins, targets)))
 
 
-Fits = Iterator[tuple[Floats, float, float]]
-"""The coefficients, the excess that was predicted, and CPU seconds."""
-
-
 def ours(problem, epsilon, delta, seeds, oracle=None):
-    """Models by `PrivateMinimizer`, as it is by default or with another oracle."""
+    """Coefficients by `PrivateMinimizer`, the excess that was predicted, and CPU seconds."""
     query = problem.case.query(problem.loss)
     amount = Fraction(str(epsilon))
     for seed in range(seeds):
@@ -172,7 +148,7 @@ def peer(problem, python, epsilons, seeds):
         ended = subprocess.run(
             [*command, "--epsilon", *map(str, epsilons)], capture_output=True, text=True, check=True
         )
-    found: dict[tuple[float, str], list[tuple[Floats, float, float]]] = {}
+    found = {}
     for text in ended.stdout.splitlines():
         line = json.loads(text)
         if "theta" in line:
@@ -244,19 +220,10 @@ def told(line):
 
 def main():
     given = arguments(
-        __doc__,
-        adult=Path,
-        wine=Path,
-        ionosphere=Path,
-        only=[],
-        losses=[],
-        epsilon=[0.1, 1.0, 3.0],
-        seeds=15,
-        oracles=[],
-        held_out=False,
-        peer="",
-    )
-    readers: list[tuple[Path | None, Callable[[Path], Case]]] = [
+        __doc__, adult=Path, wine=Path, ionosphere=Path, only=[], losses=[],
+        epsilon=[0.1, 1.0, 3.0], seeds=15, oracles=[], held_out=False, peer="",
+    )  # fmt: skip
+    readers = [
         (given.adult, adult_five),
         (given.adult, adult_eight),
         (given.wine, wine),

@@ -26,7 +26,6 @@ from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.mechanisms import MWEM, Gaussian
 from dpsdk.queries import Workload, marginals
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats
 
 DELTA = "1e-9"
 
@@ -44,8 +43,8 @@ def truths(counts, names):
 def chained(domain, counts, workload):
     """CPU time of all marginals of a dense hypothesis, beside one sum over axes each."""
     weights, form = counts.astype(np.float64), workload.lower(domain)
-    chain: list[float] = []
-    plain: list[float] = []
+    chain = []
+    plain = []
     for _ in range(5):
         hypothesis = DenseHypothesis.from_weights(domain, weights)
         start = time.process_time()
@@ -112,7 +111,7 @@ def main():
         for name, mechanism in (("MWEM", mwem), ("Gaussian, jointly", gaussian)):
             if given.mwem and mechanism is gaussian:
                 continue
-            errors: list[Floats] = []
+            errors = []
             start = time.process_time()
             for seed in range(given.seeds):
                 session = Session(data, Budget(epsilon, DELTA), noise=seeded(seed))

@@ -4,24 +4,29 @@ The second table has the first draws of a law, which has no table or pool yet, b
 that was drawn from before, and their ratio; the third the same for whole answers of a session and
 for error radii.
 
+The last tables have weighted choices, with their memory, beside exponentials and their sums in
+floats of numpy, and how well the time of a choice tells two kinds of levels, or of outcomes, apart:
+an AUC of a half is not at all.
+
 Run it as ``python tests/bench/bench_noise.py``; OpenDP is left out where it is not installed. numpy
 draws floats of no privacy; OpenDP adds exact integers to a vector. Rates drift with the machine, so
 that the ratios are medians over interleaved rounds.
 """
 
 import os
+import random
 import statistics
 import time
-from collections.abc import Callable
+import tracemalloc
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from measuring import arguments, timed
+from measuring import arguments, medians, timed
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, SystemNoise
 from dpsdk.noise.sampler import TABLED, Exponentials, sample
 from dpsdk.queries import Count
 
@@ -32,7 +37,7 @@ OURS, FLOATS, OPENDP = "dpsdk", "numpy", "opendp"
 
 
 def cases():
-    chosen: dict[str, tuple[str, int, NoiseLaw]] = {}
+    chosen = {}
     for scale in SCALES:
         chosen[f"laplace {scale}"] = ("laplace", scale, DiscreteLaplace(scale))
         chosen[f"gaussian {scale}"] = ("gaussian", scale, DiscreteGaussian(scale**2))
@@ -74,7 +79,7 @@ def throughput(size, rounds):
     for name, (kind, scale, law) in cases().items():
         theirs = opendp_vector(kind, scale, few)
         draw = rng.laplace if kind == "laplace" else rng.normal
-        contenders: dict[str, tuple[int, Callable[[], object]]] = {
+        contenders = {
             OURS: (size, lambda law=law: source.draw(law, size)),
             FLOATS: (size, lambda draw=draw, scale=scale: draw(0.0, scale, size)),
         }
@@ -82,7 +87,7 @@ def throughput(size, rounds):
             contenders[OPENDP] = (few, theirs)
         for _, call in contenders.values():
             call()
-        rates: dict[str, list[float]] = {who: [] for who in contenders}
+        rates = {who: [] for who in contenders}
         for _ in range(rounds):
             for who, (count, call) in contenders.items():
                 rates[who].append(count / timed(call))
@@ -207,12 +212,82 @@ def latency(calls):
         print(f"{name:18}{pooled[0]:10.2f}{pooled[1]:10.3f}{first[0]:22.0f}{first[1]:10.3f}")
 
 
+RATE = Fraction(1, 20)
+SOURCE = SystemNoise()
+
+
+def peak(call):
+    tracemalloc.start()
+    call()
+    reached = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return reached / 2**20
+
+
+def choices(rounds):
+    print(f"{'levels':>12}{'array, ms':>12}{'numpy, ms':>12}{'peak, MiB':>12}{'list, ms':>12}")
+    for size in (10, 10**3, 10**6, 10**7):
+        levels = np.random.default_rng(0).integers(0, 1000, size)
+        pick = lambda levels=levels: SOURCE.pick(levels, RATE)  # noqa: E731
+        floats = lambda levels=levels: np.exp(levels * -0.05).cumsum()  # noqa: E731
+        count = rounds if size > 10**4 else 100 * rounds
+        choice, plainly = medians(count, pick, floats)
+        print(f"{size:>12,}{choice * 1e3:12.3f}", end="")
+        print(f"{plainly * 1e3:12.3f}{peak(pick):12.1f}", end="")
+        if size <= 10**6:
+            plain = levels.tolist()
+            (slow,) = medians(max(3, count // 10), lambda plain=plain: SOURCE.pick(plain, RATE))
+            print(f"{slow * 1e3:12.3f}", end="")
+        print()
+    print()
+    print(f"{'levels':>12}{'bits':>12}{'ms':>12}")
+    for size, bits in ((10**3, 60), (10**6, 60), (10**4, 1000), (10**4, 10_000), (10**3, 10**5)):
+        counts = [random.getrandbits(bits) | 1 for _ in range(size)]
+        levels = np.arange(size)
+        pick = lambda levels=levels, counts=counts: SOURCE.pick(levels, RATE, counts)  # noqa: E731
+        (took,) = medians(rounds, pick)
+        print(f"{size:>12,}{bits:>12,}{took * 1e3:12.3f}")
+
+
+def choose(levels, rate):
+    start = time.perf_counter_ns()
+    chosen = SOURCE.pick(levels, rate)
+    return chosen, time.perf_counter_ns() - start
+
+
+def choice_times(calls):
+    print()
+    size = 20_000
+    rng = np.random.default_rng(1)
+    kinds = {
+        "all level": np.zeros(size, dtype=np.int64),
+        "near": rng.integers(0, 50, size),
+        "far": rng.integers(0, 2**40, size),
+        "one far below": np.where(np.arange(size) == 7, 0, 2**60),
+    }
+    times = {name: [] for name in kinds}
+    for _ in range(calls):
+        for name, levels in kinds.items():
+            times[name].append(choose(levels, RATE)[1])
+    base = np.array(times["all level"], dtype=float)
+    print(f"{'levels':>16}{'us':>10}{'AUC':>8}")
+    for name, taken in times.items():
+        told = auc(base, np.array(taken, dtype=float))
+        print(f"{name:>16}{statistics.median(taken) / 1e3:10.1f}{told:8.3f}")
+    drawn = [choose(kinds["near"], RATE) for _ in range(8 * calls)]
+    low = np.array([t for chosen, t in drawn if chosen < size // 4], dtype=float)
+    high = np.array([t for chosen, t in drawn if chosen >= 3 * size // 4], dtype=float)
+    print(f"first against last quarter of the options: AUC {auc(low, high):.3f}")
+
+
 def main():
     given = arguments(__doc__, size=1_000_000, rounds=15, calls=100_000)
     throughput(given.size, given.rounds)
     first_uses(given.calls // 500)
     answers(given.calls // 250)
     latency(given.calls)
+    choices(given.rounds // 2)
+    choice_times(given.calls // 50)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def observe(data, tables, settings):
     for place, table in enumerate(tables):
         start, draws = time.process_time(), Draws("settings", place)
         private = {neighbors: table.as_if_private(neighbors) for neighbors in Neighbors}
-        slowest: dict[str, float] = defaultdict(float)
+        slowest = defaultdict(float)
         for question in questions(table, 1 + place):
             for index in draws.order(question.name, len(SETTINGS))[:settings]:
                 budget, neighbors = SETTINGS[index]
@@ -155,8 +155,8 @@ def error_of(table, task, raw):
 
 def print_table(observations):
     """The ratios of dpsdk/planner/expected.py."""
-    by_bound: dict[str, list[float]] = defaultdict(list)
-    by_noise: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_bound = defaultdict(list)
+    by_noise = defaultdict(lambda: defaultdict(list))
     for one in observations:
         if one.by_bound is not None:
             by_bound[one.family].append(one.by_bound)
@@ -179,8 +179,8 @@ def band(values):
 
 def print_held_out(observations):
     """Coverage of the bands by family, and how far off first choices were."""
-    within: dict[str, list[bool]] = defaultdict(list)
-    groups: dict[object, list[Observation]] = defaultdict(list)
+    within = defaultdict(list)
+    groups = defaultdict(list)
     for one in observations:
         groups[one.table, one.group].append(one)
         if one.expected is not None:

@@ -21,25 +21,22 @@ Rivals, for k numbers and one budget (ε, δ):
 Rivals are drawn in floats by their law, and moved into [0, 1], which is free and helps them.
 """
 
-import csv
-import gzip
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
-from measuring import arguments, coded, histograms, integers, pyplot, save, title
+from measuring import EXAMPLES, arguments, coded, draw, example, histograms, integers, title
 
 from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
 from dpsdk.forms import Kronecker, LinearForm, Range, Weights, sensitivity
-from dpsdk.hypothesis import DenseHypothesis, Pairs, Product, Start
+from dpsdk.hypothesis import DenseHypothesis, Pairs, Product
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.mechanisms.pmw import schedule
@@ -47,7 +44,6 @@ from dpsdk.queries import Query
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = ("age", "education", "marital-status", "race", "sex", "income")
 SIZES = {
     "workclass": 9,
@@ -60,7 +56,6 @@ SIZES = {
 }
 DELTA = "1e-9"
 PART = 2048
-Draw: TypeAlias = Callable[[np.random.Generator, Domain], Kronecker]
 
 
 @frozen(eq=False)
@@ -134,9 +129,7 @@ class Stream:
 def adult():
     whole = Domain.load(EXAMPLES / "adult-domain.json")
     domain = Domain(*(whole[name] for name in NAMES))
-    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
-        header, *rows = csv.reader(file)
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    columns = example()
     codes = []
     for attribute in domain.attributes:
         cells = {attribute.text(cell): cell for cell in range(attribute.size)}
@@ -190,7 +183,7 @@ def _ranges(domain, ends):
     return Kronecker.of(domain, factors)
 
 
-KINDS: dict[str, Draw] = {
+KINDS = {
     "thresholds": thresholds,
     "three-way": three_way,
     "rectangles": rectangles,
@@ -279,7 +272,7 @@ def both(stream, epsilon):
 def starts(table, queries):
     """A product of marginals and fits of pairs to start from, beside independent noise."""
     stream = Stream.drawn("rectangles", table, rectangles, queries, seed=1)
-    cases: list[tuple[Start, int]] = [(Product(), updates_for(table.rows, "1"))]
+    cases = [(Product(), updates_for(table.rows, "1"))]
     for share, updates in (("0.5", 30), ("0.75", 30), ("0.75", 10), ("0.9", 10)):
         cases.append((Pairs(share), updates))
     cases.append((Pairs("0.75", width=3), 10))
@@ -314,7 +307,7 @@ def regime(table, cases):
     title("Where OnlinePMW wins: random rectangles, errors maximum / mean")
     most = max(max(sizes) for _, _, sizes in cases)
     whole = Stream.drawn("rectangles", table, rectangles, most, seed=2)
-    curves: dict[str, list[tuple[int, dict[str, Outcome]]]] = {}
+    curves = {}
     for epsilon, factor, sizes in cases:
         scaled = table.times(factor)
         strength = scaled.rows * float(epsilon)
@@ -447,35 +440,19 @@ def _constants(**values):
             setattr(schedule, name, value)
 
 
-def draw(curves, path):
-    """The error against k, one row of pictures a budget."""
-    plt = pyplot()
-    styles = {
-        "Laplace stream": ("#c0504d", ":"),
-        "Gaussian stream": ("#c0504d", "-"),
-        "Gaussian, jointly": ("#e6a23c", "--"),
-        "OnlinePMW, uniform": ("#4f81bd", "--"),
-        "OnlinePMW, product": ("#1f4e79", "-"),
-    }
-    figure, axes = plt.subplots(
-        len(curves), 2, figsize=(8, 2.6 * len(curves)), squeeze=False, sharex=True
-    )
-    for row, (name, curve) in zip(axes, curves.items(), strict=True):
-        for axis, measure in zip(row, ("largest", "mean"), strict=True):
-            for rival, (colour, line) in styles.items():
-                points = [(k, getattr(f[rival], measure)) for k, f in curve if rival in f]
-                axis.loglog(*zip(*points, strict=True), color=colour, ls=line, label=rival)
-            axis.set_title(f"{measure} error, {name}", fontsize=9)
-            axis.grid(alpha=0.3)
-    for axis in axes[-1]:
-        axis.set_xlabel("random rectangles asked, k")
-    save(figure, path, axes[0][0], columns=5, room=0.3 / figure.get_figheight())
+STYLES = {
+    "Laplace stream": ("#c0504d", ":"),
+    "Gaussian stream": ("#c0504d", "-"),
+    "Gaussian, jointly": ("#e6a23c", "--"),
+    "OnlinePMW, uniform": ("#4f81bd", "--"),
+    "OnlinePMW, product": ("#1f4e79", "-"),
+}
 
 
 def main():
     given = arguments(
-        __doc__, quick=False, plot=Path, dpbench=Path, tune=False, pairs=False, adult=Path
-    )
+        __doc__, quick=False, plot=Path, dpbench=Path, tune=False, pairs=False, adult=Path,
+    )  # fmt: skip
     table = adult() if given.adult is None else Table("Adult", *adult_coded(given.adult))
     start = time.perf_counter()
     if given.tune:
@@ -493,7 +470,11 @@ def main():
     steps = [round(10 ** (2 + place / 2)) for place in range(5 if given.quick else 7)]
     curves = regime(table, [("0.1", 1, steps), ("1", 1, steps)])
     if given.plot is not None:
-        draw(curves, given.plot)
+        panels = {
+            name: {rival: [(k, found[rival]) for k, found in curve] for rival in STYLES}
+            for name, curve in curves.items()
+        }
+        draw(panels, "random rectangles asked, k", given.plot, STYLES)
     if not given.quick:
         regime(table, [("1", 10, (10_000, 100_000))])
     textbook(table, 500 if given.quick else 2_000)

@@ -24,7 +24,7 @@ from dpsdk.accounting import ZCDPComposition
 from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
 from dpsdk.queries import Conjunction, Rectangles, Workload
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Ints
 
 DELTA = "1e-9"
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Batch:
         """One query each, on the attributes that take part."""
         first = [attribute.low for attribute in self.domain.attributes]  # type: ignore[attr-defined]  # integers all
         sizes, names = self.domain.shape, self.domain.names
-        made: list[Conjunction] = []
+        made = []
         for low, high in zip(self.lower.tolist(), self.upper.tolist(), strict=True):
             made.append(
                 Conjunction(
@@ -146,7 +146,7 @@ def stream(data, count):
             built, query = timed(build)
             taken, found = timed(lambda c=channel, q=query: c.answer(q))
             again, _ = timed(lambda c=channel, q=query: c.answer(q))
-            values: Floats = np.asarray(getattr(found, "values", found))
+            values = np.asarray(getattr(found, "values", found))
             errors = np.abs(values - truth)
             note = f"error {errors.max():.4f} at the most, {errors.mean():.5f} in the mean"
             line(f"{name}, epsilon = {epsilon}", (built, taken, again), note)
@@ -154,13 +154,9 @@ def stream(data, count):
 
 def main():
     given = arguments(
-        __doc__,
-        adult=Path,
-        rectangles=[1_000, 10_000, 100_000],
-        objects=100_000,
-        stream=False,
+        __doc__, adult=Path, rectangles=[1_000, 10_000, 100_000], objects=100_000, stream=False,
         quick=False,
-    )
+    )  # fmt: skip
     counts = [1_000] if given.quick else given.rectangles
     wide = seven(given.adult)
     batches(wide, counts, given.objects)

@@ -5,30 +5,25 @@ python tests/bench/bench_session.py [--queries 10000] [--workload 100000]
 Every figure is of this one run, on docs/examples/adult.csv.gz.
 """
 
-import csv
-import gzip
 import itertools
 import platform
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
-from measuring import arguments, title
+from measuring import EXAMPLES, arguments, example, title
 
 from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import (
     BasicComposition,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
-    Guarantee,
     Odometer,
     default_composition,
 )
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Conjunction, Count, Workload
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DOMAIN = Domain.load(EXAMPLES / "adult-domain.json")
 DATA = PrivateData.from_csv(EXAMPLES / "adult.csv.gz", DOMAIN, name="adult")
 BETA = 0.05
@@ -36,10 +31,8 @@ BETA = 0.05
 
 def columns():
     """The columns as cell numbers, read with none of the package's own loading."""
-    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
-        header, *rows = csv.reader(file)
     numbers = {}
-    for name, values in zip(header, zip(*rows, strict=True), strict=True):
+    for name, values in example().items():
         cells = {DOMAIN[name].text(i): i for i in range(DOMAIN[name].size)}
         numbers[name] = np.array([cells[value] for value in values])
     return numbers
@@ -61,7 +54,7 @@ def conjunctions(count):
         size = rng.integers(1, 4)
         places = sorted(rng.choice(len(DOMAIN.names), size=size, replace=False))
         names = tuple(DOMAIN.names[place] for place in places)
-        wanted: dict[str, object] = {}
+        wanted = {}
         slices = []
         for name in names:
             attribute = DOMAIN[name]
@@ -157,7 +150,7 @@ def first_versus_repeated(rounds=8, each=500):
                 ]
                 session = Session(DATA, Budget(10**6, "0.1"), composition=composition)
                 odometer = Odometer(Budget(10**6, "0.1"), composition)
-                runs: list[Guarantee] = [
+                runs = [
                     DiscreteLaplaceGuarantee(1 / size, 1)
                     if kind is Laplace
                     else DiscreteGaussianGuarantee(500 / size, 1, 1)

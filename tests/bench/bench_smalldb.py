@@ -22,7 +22,6 @@ squares and moved into [0, 1], which is free and helps them:
 """
 
 import csv
-import gzip
 import json
 import math
 import os
@@ -36,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import evolve, frozen
-from measuring import arguments, histograms, pyplot, save, title
+from measuring import arguments, example, histograms, pyplot, save, title
 from scipy.optimize import isotonic_regression
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
@@ -46,15 +45,12 @@ from dpsdk.kernel import Limits, Terms
 from dpsdk.mechanisms import OnlinePMW, SmallDB
 from dpsdk.queries import Threshold, Workload
 from dpsdk.testing import seeded
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Ints
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 STATUS = Path("/proc/self/status")
 DELTA = "1e-9"
 MOST = 1_000
 """Thresholds of one attribute, unless all are asked."""
-
-Columns = dict[str, Ints]
 
 
 # Costs
@@ -69,7 +65,7 @@ class Case:
     form: LinearForm
     rows: int
     size: int | None
-    tables: dict[str, Callable[[np.random.Generator], Columns]]
+    tables: dict[str, Callable[[np.random.Generator], dict[str, Ints]]]
 
     def lower(self, domain, /):
         """The workload: whatever has this method may be one."""
@@ -138,7 +134,7 @@ def marginals_case(size):
     def skewed(rng, number):
         return np.minimum(9, (rng.random(rows) ** (1 + 0.3 * number) * 10).astype(np.int64))
 
-    tables: dict[str, Callable[[np.random.Generator], Columns]] = {
+    tables = {
         "binomial": lambda rng: {name: rng.binomial(9, 0.3, rows) for name in names},
         "uniform": lambda rng: {name: rng.integers(0, 10, rows) for name in names},
         "skewed": lambda rng: {name: skewed(rng, at) for at, name in enumerate(names)},
@@ -162,7 +158,7 @@ def general_case(cells, size):
     return Case(name, domain, form, rows, size, tables)
 
 
-CASES: dict[str, Callable[[], Case]] = {
+CASES = {
     "thresholds": lambda: thresholds_case(None),
     "thresholds-50": lambda: thresholds_case(50),
     "thresholds-200": lambda: thresholds_case(200),
@@ -333,7 +329,7 @@ def noise(column, epsilon, seeds):
     """Rivals that add noise; the lines at the top of this file say how much."""
     truths, strength, queries = column.truths(), float(epsilon), len(column.stops)
     mu = math.sqrt(gdp_start(Fraction(epsilon), Fraction(DELTA)))
-    laws: dict[str, Callable[[np.random.Generator], Floats]] = {
+    laws = {
         "Laplace, jointly": lambda rng: rng.laplace(scale=queries / strength, size=queries),
         "Gaussian, jointly": lambda rng: rng.normal(scale=math.sqrt(queries) / mu, size=queries),
         "Laplace, cells": lambda rng: np.cumsum(rng.laplace(scale=2 / strength, size=queries)),
@@ -362,9 +358,7 @@ def _tree(rng, queries, epsilon):
 
 
 def adult_ages():
-    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
-        ages = np.array([int(row["age"]) for row in csv.DictReader(file)])
-    return Column.of("Adult, age", 74, ages - 17)
+    return Column.of("Adult, age", 74, np.array(example()["age"], dtype=np.int64) - 17)
 
 
 def capital_gains(directory):
@@ -424,7 +418,7 @@ STYLES = {
 
 def curve(column, epsilon, rows, seeds):
     """The largest error of all mechanisms against the number of rows."""
-    curves: dict[str, list[float]] = {name: [] for name in STYLES}
+    curves = {name: [] for name in STYLES}
     for number in rows:
         table = column.of_rows(number)
         ours = small_database(table, epsilon, seeds)
@@ -460,15 +454,9 @@ def main():
         print(json.dumps(measure(CASES[case](), table, int(draws))))
         return
     given = arguments(
-        __doc__,
-        quick=False,
-        costs=False,
-        errors=False,
-        plot=Path,
-        adult=Path,
-        dpbench=Path,
+        __doc__, quick=False, costs=False, errors=False, plot=Path, adult=Path, dpbench=Path,
         case=[],
-    )
+    )  # fmt: skip
     start, cores = time.perf_counter(), os.cpu_count()
     every = not (given.costs or given.errors or given.plot or given.case)
     if every or given.costs or given.case:

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import gzip
 import resource
 import statistics
 import time
@@ -11,10 +12,7 @@ import numpy as np
 
 from dpsdk import Domain, Integer
 
-__all__ = [
-    "arguments", "coded", "cpu", "histograms", "integers", "medians", "peak", "pyplot", "save",
-    "timed", "title",
-]  # fmt: skip
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def arguments(doc, *places, **options):
@@ -54,11 +52,6 @@ def timed(call, clock=time.perf_counter):
     return clock() - start
 
 
-def cpu(call):
-    """Seconds of the processor of one call."""
-    return timed(call, time.process_time)
-
-
 def medians(rounds, *calls, clock=time.perf_counter):
     """Seconds of each call: medians over rounds, in which the calls take turns."""
     times = [[timed(call, clock) for call in calls] for _ in range(rounds)]
@@ -75,6 +68,13 @@ def coded(path):
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
     return dict(zip(header, np.array(rows, dtype=np.int64).T, strict=True))
+
+
+def example():
+    """The columns of docs/examples/adult.csv.gz as texts, by name."""
+    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
+        header, *rows = csv.reader(file)
+    return dict(zip(header, zip(*rows, strict=True), strict=True))
 
 
 def integers(sizes):
@@ -97,6 +97,27 @@ def pyplot():
     from matplotlib import pyplot as plt
 
     return plt
+
+
+def draw(panels, along, path, styles):
+    """Largest and mean errors, a row of pictures for each panel."""
+    plt = pyplot()
+    height = 2.7 * len(panels) + 0.6
+    figure, axes = plt.subplots(len(panels), 2, figsize=(8, height), squeeze=False, sharex=True)
+    for row, (name, curves) in zip(axes, panels.items(), strict=True):
+        for axis, measure in zip(row, ("largest", "mean"), strict=True):
+            for rival, points in curves.items():
+                places, errors = zip(
+                    *[(k, getattr(one, measure)) for k, one in points], strict=True
+                )
+                colour, line = styles[rival]
+                axis.loglog(places, errors, color=colour, ls=line, label=rival, marker=".")
+            axis.set_title(f"{measure} error, {name}", fontsize=9)
+            axis.grid(alpha=0.3)
+    for axis in axes[-1]:
+        axis.set_xlabel(along)
+    save(figure, path, axes[0][0], columns=4, room=0.65 / height)
+    plt.close(figure)
 
 
 def save(figure, path, axis=None, columns=1, room=0.0):

@@ -17,30 +17,14 @@ from dpsdk.domain import Attribute
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import Ball, ConvexMinimization, Feature, Scaled
 from dpsdk.testing import seeded
-from dpsdk.typing import Array, Floats, Ints
-
-__all__ = [
-    "NINE",
-    "NINE_SIZES",
-    "Case",
-    "Dropped",
-    "Table",
-    "adult_eight",
-    "adult_five",
-    "adult_nine",
-    "evenly",
-    "grouped",
-    "ionosphere",
-    "opened",
-    "wine",
-]
+from dpsdk.typing import Array, Ints
 
 ADULT_TEST = 16_281
 NINE = ("age", "work", "education", "married", "job", "race", "sex", "hours", "income")
 NINE_SIZES = (5, 4, 5, 3, 5, 2, 2, 4, 2)
 
-CLASSES: tuple[Loss, ...] = (SquaredLoss(), LogisticLoss(), SVMLoss(0.5))
-NUMBERS: tuple[Loss, ...] = (
+CLASSES = (SquaredLoss(), LogisticLoss(), SVMLoss(0.5))
+NUMBERS = (
     SquaredLoss(),
     HuberLoss(0.3),
     QuantileLoss("0.5", 0.1),
@@ -86,8 +70,7 @@ class Table:
         summed = self.counts.sum(axis=others)
         # What is left has its axes in the order of the table.
         left = sorted(axes)
-        result: Floats = summed.transpose([left.index(axis) for axis in axes]) / self.counts.sum()
-        return result
+        return summed.transpose([left.index(axis) for axis in axes]) / self.counts.sum()
 
 
 @frozen(eq=False)
@@ -137,8 +120,7 @@ class Case:
             blocks.append(numbers[codes[:, place]])
             longest += float(np.square(numbers).sum(axis=1).max())
         rows = np.hstack([*blocks, np.ones((len(codes), 1))])
-        result: Floats = rows / math.sqrt(longest)
-        return result
+        return rows / math.sqrt(longest)
 
     def targets(self, codes):
         return np.linspace(-1.0, 1.0, self.sizes[-1])[codes[:, -1]]

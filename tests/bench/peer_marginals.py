@@ -24,7 +24,6 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def main():
     names, sizes, codes = world(given.world, given)
     random.seed(given.seed)
     np.random.seed(given.seed)
-    run: Callable[..., Codes] = mbi if given.method.startswith("mbi-") else smartnoise
+    run = mbi if given.method.startswith("mbi-") else smartnoise
     start = time.process_time()
     with contextlib.redirect_stdout(sys.stderr):
         made = run(given.method, names, sizes, codes, given)

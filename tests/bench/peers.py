@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["PROGRAM", "run"]
-
 PROGRAM = Path(__file__).with_name("peer_marginals.py")
 
 

@@ -23,8 +23,6 @@ from dpsdk.queries import (
     Workload,
 )
 
-__all__ = ["Draws", "Question", "questions"]
-
 _MOST_NUMBERS = 1 << 16
 _MOST_TABLES = 500
 _ENOUGH = 1 << 12
@@ -39,13 +37,7 @@ _LINE = 12
 
 
 class Draws:
-    """Numbers that look drawn and follow from a name. Public, and nothing is hidden by them.
-
-    Parameters
-    ----------
-    name
-        What they follow from.
-    """
+    """Numbers that look drawn and follow from a name. Public, and nothing is hidden by them."""
 
     __slots__ = ("_key",)
 

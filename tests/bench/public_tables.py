@@ -13,9 +13,6 @@ from attrs import frozen
 
 from dpsdk import Domain, Integer, PrivateData
 from dpsdk.hypothesis import SyntheticData
-from dpsdk.typing import Floats, Ints
-
-Columns = dict[str, tuple[Ints, int]]
 
 
 @frozen
@@ -153,10 +150,8 @@ class Data:
         )
 
     def wine(self):
-        rows: Floats = np.loadtxt(
-            self.folder / "wine-quality-white/winequality-white.csv", delimiter=","
-        )
-        columns: Columns = {}
+        rows = np.loadtxt(self.folder / "wine-quality-white/winequality-white.csv", delimiter=",")
+        columns = {}
         for place, size in enumerate((10, 16, 32, 8, 12, 64, 10, 20, 6, 12, 9)):
             low, high = rows[:, place].min(), np.quantile(rows[:, place], 0.995)
             scaled = (rows[:, place] - low) / (high - low) * size

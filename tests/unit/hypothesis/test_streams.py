@@ -86,13 +86,8 @@ class Short:
         return b"x"
 
 
-class Hostile:
-    def bytes(self, length):
-        return "x" * length
-
-
 @pytest.mark.parametrize(
-    "seed", [1.0, "7", True, b"x" * 32, [1], math.nan, 2**5000, Short(), Hostile(), Short, object()]
+    "seed", [1.0, "7", True, b"x" * 32, [1], math.nan, 2**5000, Short(), Short, object()]
 )
 def test_a_seed_that_is_none_is_named(seed):
     with pytest.raises(InvalidArgument, match="seed"):

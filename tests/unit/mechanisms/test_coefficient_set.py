@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from attrs import evolve
+from shares import Shares
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData
 from dpsdk.accounting import Odometer, ZCDPComposition
@@ -43,23 +44,18 @@ def form(features=("a", "b"), loss=None, radius=9.0):
     return query.lower(DOMAIN)
 
 
-class Counted:
+def counted(columns):
     """What a table has in each cell."""
-
-    def __init__(self, columns):
-        kept = columns["a"] < 6
-        codes = [columns["a"], columns["b"], np.searchsorted(["x", "y", "z"], columns["c"])]
-        self.counts = np.zeros(DOMAIN.shape)
-        np.add.at(self.counts, tuple(code[kept] for code in [*codes, columns["t"]]), 1.0)
-
-    def table(self, names):
-        others = tuple(i for i, name in enumerate(DOMAIN.names) if name not in names)
-        return self.counts.sum(axis=others)
+    kept = columns["a"] < 6
+    codes = [columns["a"], columns["b"], np.searchsorted(["x", "y", "z"], columns["c"])]
+    counts = np.zeros(DOMAIN.shape)
+    np.add.at(counts, tuple(code[kept] for code in [*codes, columns["t"]]), 1.0)
+    return Shares(DOMAIN, counts)
 
 
 def own_coefficients(convex, columns):
     """Those of the table, and the shortest of them where there are several."""
-    values, several = convex.moments().evaluate(Counted(columns)), len(convex.pairs[0])
+    values, several = convex.moments().evaluate(counted(columns)), len(convex.pairs[0])
     matrix = convex.matrix(values[:several])
     return np.linalg.lstsq(matrix, values[several:], rcond=1e-10)[0]
 
@@ -152,7 +148,7 @@ def test_it_is_about_the_unconstrained_optimum():
     # Over a small ball the best coefficients lie on its boundary, and not in the set.
     columns = rows(20_000)
     wide, narrow = form(), form(radius=0.2)
-    best, _ = narrow.minimise(Counted(columns))
+    best, _ = narrow.minimise(counted(columns))
     (found,) = sets(narrow, columns, GaussianNoise(1), 1)
     assert not found.contains(best, 1e-9)
     assert found.contains(own_coefficients(wide, columns), 0.05)
@@ -219,7 +215,7 @@ def test_features_of_very_different_sizes_are_covered_or_nothing_is_claimed(scal
     coordinates = [Coordinates((name,), one) for name, one in zip("ab", parts, strict=True)]
     targets = np.linspace(0, 1, 5)
     convex = ConvexForm(DOMAIN, coordinates, "t", targets, SquaredLoss(), Ball(9 / scale))
-    values = convex.moments().evaluate(Counted(columns))
+    values = convex.moments().evaluate(counted(columns))
     size = np.array([1.0, scale])
     # Solved in units in which the features are alike.
     matrix = convex.matrix(values[:3]) / np.outer(size, size)

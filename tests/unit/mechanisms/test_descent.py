@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from attrs import evolve
+from shares import Shares
 
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import AdvancedComposition, BasicComposition, ZCDPComposition
@@ -50,26 +51,21 @@ def query(loss, over=BALL):
     return ConvexMinimization(loss, features=features, label=domain_label, over=over)
 
 
-class Shares:
-    """The shares of the rows, which nobody but a test knows."""
-
-    def table(self, names):
-        columns = {"age": AGE, "sex": SEX, "income": INCOME}
-        inside = INCOME < 3  # a row with a value outside lies outside as a whole
-        table = np.zeros([DOMAIN[name].size for name in names])
-        np.add.at(table, tuple(columns[name][inside] for name in names), 1 / ROWS)
-        return table
+INSIDE = INCOME < 3  # a row with a value outside lies outside as a whole
+CELLS = np.zeros(DOMAIN.shape)
+np.add.at(CELLS, (AGE[INSIDE], SEX[INSIDE], INCOME[INSIDE]), 1 / ROWS)
+TRUTH = Shares(DOMAIN, CELLS)
 
 
 def excess(form, theta, ridge=0.0):
-    weights = Shares().table(form.names)
+    weights = TRUTH.table(form.names)
 
     def risk(one):
         margins, labels = form._margins(one)
         plain = float((weights * form.loss.value(margins, labels)).sum())
         return plain + 0.5 * ridge * float(one @ one)
 
-    best, gap = form.minimise(Shares(), ridge=ridge, tolerance=1e-5)
+    best, gap = form.minimise(TRUTH, ridge=ridge, tolerance=1e-5)
     return risk(theta) - risk(best) + gap
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from runs import check_runs
 
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import InvalidArgument, QueryError
@@ -276,17 +277,7 @@ def test_bounds_hold_and_variances_are_attained(name, neighbors, outside):
     mechanism = Matrix(Workload([*AGES, *HOURS]), **total)
     one = Interval("hours", 1, 2, normalized=False)
     truth = np.isin(columns["hours"][:300], [1, 2]).sum()
-    bound = asked.quote(counts, using=mechanism).error(0.2)
-    variance = asked.quote(one, using=mechanism).accuracy.variances[0]
-    missed, errors, runs = 0, [], 150
-    for _ in range(runs):
-        with asked.open(mechanism) as channel:
-            missed += np.abs(channel.answer(counts).values - ages).max() > bound
-            errors.append(channel.answer(one) - truth)
-    # Five deviations above a fifth of the runs, and of what the mean and the variance may be.
-    assert missed <= runs / 5 + 5 * math.sqrt(runs * 0.16)
-    assert abs(np.mean(errors)) <= 5 * math.sqrt(variance / runs)
-    assert np.mean(np.square(errors)) == pytest.approx(variance, rel=5 * math.sqrt(5 / runs))
+    check_runs(asked, mechanism, counts, ages, one, truth, runs=150)
 
 
 def opened(mechanism, **given):
@@ -453,14 +444,6 @@ def test_rectangles_are_planned_and_answered_as_the_same_conjunctions(names, lim
                 found.append([stack.answers(asked, tables), combined.squares, combined.peaks])
         for other in found[1:]:
             np.testing.assert_allclose(other, found[0], rtol=1e-6, atol=1e-9)
-
-
-def test_arrays_of_a_strategy_are_read_only():
-    terms = Terms(facts(DOMAIN, rows=300))
-    stack = designed(Workload(AGES).lower(DOMAIN), terms.facts, GaussianNoise("0.5"))
-    for name in ("weights", "inverse"):
-        with pytest.raises(ValueError, match=r"read-only|writeable"):
-            getattr(stack.parts[0].measured, name)[:] = 0
 
 
 def test_tables_of_huge_numbers_of_rows_are_measured_cell_by_cell():

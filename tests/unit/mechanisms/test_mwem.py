@@ -42,6 +42,7 @@ from dpsdk.queries import (
     Marginal,
     Threshold,
     Workload,
+    marginals,
 )
 from dpsdk.testing import seeded
 from worlds import facts
@@ -49,9 +50,7 @@ from worlds import facts
 pytestmark = pytest.mark.thorough
 
 DOMAIN = Domain(Integer("a", 0, 3), Boolean("b"), Integer("c", 0, 4))
-PAIRS = Workload(
-    Marginal(*kept, normalized=False) for kept in itertools.combinations(DOMAIN.names, 2)
-)
+PAIRS = marginals(DOMAIN, 2, normalized=False)
 LINE = Workload(Threshold("c", t, normalized=False) for t in range(5))
 
 
@@ -215,9 +214,7 @@ def test_a_table_of_few_rows_is_not_answered_worse_than_by_the_uniform_distribut
     domain = Domain(*(Boolean(f"x{place}") for place in range(6)))
     table = np.random.default_rng(6).multinomial(70, np.full(64, 1 / 64)).reshape(domain.shape)
     table[0] //= 3
-    workload = Workload(
-        Marginal(*kept, normalized=False) for kept in itertools.combinations(domain.names, 3)
-    )
+    workload = marginals(domain, 3, normalized=False)
     true = DenseHypothesis.from_weights(domain, table.astype(float)).answers(workload.lower(domain))
     found = []
     for seed in range(6):

@@ -156,32 +156,24 @@ def test_any_number_of_nos_costs_one_run(delta):
         assert pure_epsilon(cost) == Fraction(7, 9)
 
 
-def test_each_top_of_an_approximate_stream_opens_a_run_of_its_own():
-    session, channel = opened(NumericSparse(1, DELTA, tops=3))
-    assert [channel.answer(query) for query in (NO, YES, NO, YES)] == [False, True, False, True]
-    # The run of the third top is not open before a question needs it.
-    assert session.spent.charges == 2
-    channel.answer(NO)
-    assert session.spent.charges == 3
-
-
-def test_a_pure_stream_keeps_one_run_for_all_its_tops():
-    session, channel = opened(NumericSparse(1, tops=3))
-    for query in (NO, YES, NO, YES, NO):
-        channel.answer(query)
-    assert session.spent.charges == 1
-
-
-def test_numbers_are_paid_one_by_one_only_where_they_are_measured():
-    for numbers, charges in (("measured", 3), ("gap", 1)):
-        session, channel = opened(NumericSparse(9, tops=2, numbers=numbers))
-        channel.answer(NUMBER)
-        channel.answer(NUMBER)
-        assert session.spent.charges == charges
-        # A yes without a number costs nothing beyond the run.
-        session, channel = opened(NumericSparse(9, tops=2, numbers=numbers))
-        channel.answer(YES)
-        assert session.spent.charges == 1
+@pytest.mark.parametrize(
+    ("given", "queries", "charges"),
+    [
+        ({"tops": 3}, [NO, YES, NO, YES, NO], 1),
+        # Each top of an approximate stream ends a run, and another is not open before it is needed.
+        ({"tops": 3, "delta": DELTA}, [NO, YES, NO, YES], 2),
+        ({"tops": 3, "delta": DELTA}, [NO, YES, NO, YES, NO], 3),
+        ({"tops": 2, "epsilon": 9}, [NUMBER, NUMBER], 3),
+        ({"tops": 2, "epsilon": 9, "numbers": "gap"}, [NUMBER, NUMBER], 1),
+        ({"tops": 2, "epsilon": 9}, [YES], 1),
+        ({"tops": 2, "epsilon": 9, "numbers": "gap"}, [YES], 1),
+    ],
+)
+def test_runs_are_charged_and_numbers_that_are_measured(given, queries, charges):
+    session, channel = opened(NumericSparse(**{"epsilon": 1} | given))
+    answers = [channel.answer(query) for query in queries]
+    assert [bool(answer) for answer in answers] == [query is not NO for query in queries]
+    assert session.spent.charges == charges
 
 
 def test_a_measured_number_takes_two_ninths_in_all():

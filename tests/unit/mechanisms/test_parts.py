@@ -254,7 +254,7 @@ def test_texts_are_told_apart_just_where_each_is_read_in_one_way():
             tuple(rng.choice(letters) for _ in range(rng.randrange(1, 4)))
             for _ in range(rng.randrange(1, 4))
         })  # fmt: skip
-        read: dict[tuple[bytes, ...], int] = {}
+        read = {}
         for count in range(1, 7):
             for chosen in product(words, repeat=count):
                 text = tuple(chain(*chosen))

@@ -489,31 +489,6 @@ def test_a_hypothesis_that_moves_on_does_not_move_what_starts_from_it():
     assert before == after
 
 
-class Fickle(DenseHypothesis):
-    """Answers once, and never again."""
-
-    __slots__ = ("asked",)
-    kind = ""
-
-    def table(self, names):
-        if getattr(self, "asked", False):
-            raise ArithmeticError
-        self.asked = True
-        return super().table(names)
-
-    def copy(self):
-        return self
-
-
-def test_a_distribution_of_ones_own_is_read_before_anything_is_paid():
-    own, fickle = session(), Fickle.uniform(DOMAIN)
-    using = PrivateMinimizer(epsilon=1, delta=DELTA, oracle=Corrected(fickle, gradients=2))
-    model = own.answer(query(), using=using)
-    assert excess(model, query()) < 0.05
-    with pytest.raises(ArithmeticError):
-        session().answer(query(), using=using)
-
-
 class Wrong(DenseHypothesis):
     """Has another table than it should."""
 

@@ -15,6 +15,7 @@ from dpsdk.accounting.numbers import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound
+from dpsdk.forms import Facts
 from dpsdk.publication.files import (
     Number,
     TableFile,
@@ -26,7 +27,7 @@ from dpsdk.publication.files import (
 )
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.release import Release
-from dpsdk.typing import Floats
+from dpsdk.wire.answers import Part, in_own_unit, parts_of
 
 __all__ = ["Column", "PublishedTable", "tables_of"]
 
@@ -219,11 +220,12 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
 
     In the order of the answers; that of the plain ones is where the first of them is.
     """
-    raw, moved = release.raw, release.moved
+    moved = release.moved
     low = high = None
     with suppress(NoBound):
         low, high = release.interval(beta)
-    leaves = list(_leaves(release.query, release.value, low, high, raw))
+    asked = release.asked, release.raw
+    leaves = list(_leaves(release.query, release.value, low, high, asked, release.facts))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
@@ -234,17 +236,24 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     return tuple(found)
 
 
-def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
+def _leaves(
+    title: str, value: object, low: object, high: object, of: Part, facts: Facts
+) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
-        rows = _rows(value, raw)
-        yield _Leaf(title, value, rows, _bounds(value, rows, low, high, raw))
+        try:
+            rows = rows_of(value)
+        except InvalidArgument:  # of another author's class, the numbers that it was made of
+            yield _Leaf(title, value, rows_of(in_own_unit(*of, facts)), None)
+        else:
+            yield _Leaf(title, value, rows, _bounds(value, rows, low, high))
         return
     answers = cast("Answers[object]", value)
     asked: Sequence[object] = answers.queries or [None] * len(answers)
     lows, highs = _inner(low, len(answers)), _inner(high, len(answers))
-    for one, item, below, above in zip(asked, answers.items, lows, highs, strict=True):
+    parts = parts_of(*of, facts, len(answers))
+    for one, item, below, above, part in zip(asked, answers.items, lows, highs, parts, strict=True):
         words = "" if one is None else repr(one)[:_LONGEST_TITLE]
-        yield from _leaves(words, item, below, above, raw)
+        yield from _leaves(words, item, below, above, part, facts)
 
 
 def _inner(end: object, count: int) -> Sequence[object]:
@@ -255,19 +264,14 @@ def _inner(end: object, count: int) -> Sequence[object]:
     return [None] * count
 
 
-def _rows(value: object, raw: Floats) -> Rows:
-    """Return a value as rows; of another author's class, the raw numbers it was made of."""
-    try:
-        return rows_of(value)
-    except InvalidArgument:
-        return rows_of(raw)
-
-
-def _bounds(value: object, rows: Rows, low: object, high: object, raw: Floats) -> _Ends | None:
+def _bounds(value: object, rows: Rows, low: object, high: object) -> _Ends | None:
     """Return the rows of the ends of an interval, where they are of answers like this one."""
     if low is None or high is None or isinstance(value, Model):
         return None
-    below, above = _rows(low, raw), _rows(high, raw)
+    try:
+        below, above = rows_of(low), rows_of(high)
+    except InvalidArgument:  # another author's class
+        return None
     for end in (below, above):
         if end.own.keys() != rows.own.keys() or len(end.values) != len(rows.values):
             return None

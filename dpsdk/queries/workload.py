@@ -308,9 +308,13 @@ class Workload(LinearQuery[Answers[A_co]]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
         # The numbers as a whole are worked out when they are first asked for.
-        pairs = list(zip(self._lifted, self._split(raw.copy(), facts), strict=True))
+        pairs = self.parts(raw.copy(), facts)
         items = tuple([query.lift(part, facts) for query, part in pairs])
         return Answers(items, partial(_joined, pairs, facts), self.queries)
+
+    def parts(self, raw: Floats, facts: Facts, /) -> list[tuple[LinearQuery[A_co], Floats]]:
+        """The queries, each with its own raw numbers, and able to say what they are worth."""
+        return list(zip(self._lifted, self._split(raw, facts), strict=True))
 
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self._lifted)
@@ -365,7 +369,7 @@ class Workload(LinearQuery[Answers[A_co]]):
                 return super().constrained(constraint, raw, facts)
             numbers = risen(raw, *chains)
             return Constrained(self.lift(numbers, facts), numbers, chains[0])
-        pairs = zip(self._lifted, self._split(raw, facts), strict=True)
+        pairs = self.parts(raw, facts)
         found = [query.constrained(constraint, part.copy(), facts) for query, part in pairs]
         numbers = np.concatenate([one.raw for one in found])
         items, whole = tuple([one.value for one in found]), self.lift(numbers, facts)

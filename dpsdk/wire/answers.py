@@ -15,15 +15,19 @@ from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.codec import ALL_MEASURED, GROUPS, NATURAL, TEXT, Choice, ListOf, Nested, written
 from dpsdk.errors import InvalidArgument
-from dpsdk.queries import Answers, MarginalTable, Model
+from dpsdk.forms import Facts
+from dpsdk.queries import Answers, LinearQuery, MarginalTable, Model, Workload
 from dpsdk.typing import Array, Floats
 
-__all__ = ["ANSWER", "AnswerShape", "ReleasedAnswer"]
+__all__ = ["ANSWER", "AnswerShape", "Part", "ReleasedAnswer", "in_own_unit", "parts_of"]
 
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
 ]
 """The meaning of numbers; `ReleasedAnswer` explains each."""
+
+Part: TypeAlias = tuple[object, Floats]
+"""A query of a workload, and its own of the raw numbers."""
 
 _SHAPES: tuple[AnswerShape, ...] = (
     *("number", "truth", "nothing", "day", "numbers"),
@@ -36,6 +40,20 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?")
 
 def _to_numbers(values: object) -> Floats:
     return frozen_copy(np.array(values, dtype=np.float64).reshape(-1))
+
+
+def in_own_unit(query: object, raw: Floats, facts: Facts | None) -> Floats:
+    """Raw numbers in the unit of the answer, where a query says what they are worth."""
+    if not isinstance(query, LinearQuery) or facts is None:
+        return raw
+    return np.asarray(query.numbers(raw, facts), dtype=np.float64).reshape(-1)
+
+
+def parts_of(query: object, raw: Floats, facts: Facts | None, count: int) -> list[Part]:
+    """The queries of so many answers, each with its own raw numbers; all of them if none says."""
+    if isinstance(query, Workload) and facts is not None:
+        return list(cast("Workload[object]", query).parts(raw, facts))
+    return [(None, raw)] * count
 
 
 def _to_shape(values: Iterable[int]) -> tuple[int, ...]:
@@ -71,7 +89,8 @@ class ReleasedAnswer(Lasting):
         or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose
         attributes are `names`; "model", the coefficients of a `Model`, whose names are `names`, and
         after them the intercept and the excess; "several", the answers of a workload, which are
-        `parts`; "other", the raw numbers that a class of another author made something of.
+        `parts`; "other", those of a class of another author, in the unit of the answer, as
+        errors are: `LinearQuery.numbers`, or the raw ones where the query does not say.
     shape
         The length of each axis.
     numbers
@@ -122,8 +141,10 @@ class ReleasedAnswer(Lasting):
                 return 0
 
     @classmethod
-    def of(cls, value: object, raw: Floats) -> ReleasedAnswer:
-        """The plain numbers of an answer; `raw` are those that it was made of."""
+    def of(
+        cls, value: object, raw: Floats, query: object = None, facts: Facts | None = None
+    ) -> ReleasedAnswer:
+        """The plain numbers of an answer to a query; `raw` are those that it was made of."""
         if value is None:
             return cls("nothing")
         if isinstance(value, date):
@@ -143,8 +164,11 @@ class ReleasedAnswer(Lasting):
             return cls("model", (len(numbers),), numbers, tuple(coefficients))
         if isinstance(value, Answers):
             items = cast("Answers[object]", value).items
-            return cls("several", (len(items),), parts=tuple([cls.of(one, raw) for one in items]))
-        return cls("other", raw.shape, raw)
+            both = zip(items, parts_of(query, raw, facts, len(items)), strict=True)
+            parts = [cls.of(one, numbers, asked, facts) for one, (asked, numbers) in both]
+            return cls("several", (len(items),), parts=tuple(parts))
+        own = in_own_unit(query, raw, facts)
+        return cls("other", own.shape, own)
 
 
 ANSWER = Nested[ReleasedAnswer]("an answer", ReleasedAnswer)

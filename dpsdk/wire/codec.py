@@ -83,7 +83,7 @@ def to_json(value: object, *, domain: Domain | None = None, allow: Catalogue | N
         raise InvalidArgument("domain", "a domain", shown(domain))
     catalogue = _catalogue(allow)
     if isinstance(value, Release):
-        value = ReleaseRecord.of(cast("Release[object]", value))
+        value = ReleaseRecord.of(cast("Release[object]", value), allow=catalogue)
     codebook = Codebook(catalogue, domain)
     try:
         written = catalogue.kind_of(value, "$").write(value, "$", codebook)

@@ -332,7 +332,7 @@ class ReleaseRecord:
             mechanism=release.mechanism,
             by=cast("Mechanism[Form] | None", by.value),
             by_digest=by.digest,
-            answer=ReleasedAnswer.of(release.value, raw),
+            answer=ReleasedAnswer.of(release.value, raw, release.asked, facts),
             source=release.source,
             private=release.private,
             reused=release.reused,

@@ -4,12 +4,15 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from attrs import frozen
 
-from dpsdk import wire
+from dpsdk import Budget, Domain, Integer, PrivateData, Session, wire
 from dpsdk.errors import InvalidArgument, WireError
+from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Above, Threshold, Workload
+from dpsdk.testing import seeded
 from dpsdk.wire import Catalogue, Kind, Member
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,6 +49,43 @@ def test_a_strangers_mechanism_is_one():
     assert wire.digest(mechanism, allow=CATALOGUE) == wire.digest(
         Repeated(Fraction("0.3")), allow=CATALOGUE
     )
+
+
+def released(query, using):
+    """A release of six rows, each of another label."""
+    data = PrivateData.from_columns({"age": np.arange(6)}, Domain(Integer("age", 0, 5)))
+    return Session(data, Budget(10), noise=seeded(1)).release(query, using=using)
+
+
+def test_a_record_has_the_question_and_the_mechanism_of_the_catalogue_it_is_written_with():
+    release = released(Median("age"), Repeated(Fraction(3, 10)))
+    data = wire.to_json(release, allow=CATALOGUE)
+    assert data["question"] == {"kind": "acme:median", "attribute": "age"}
+    assert data["by"]["kind"] == "acme:repeated"
+    assert data["query_digest"] == wire.digest(Median("age"), allow=CATALOGUE)
+    assert data["by_digest"] == wire.digest(Repeated(Fraction(3, 10)), allow=CATALOGUE)
+    assert wire.to_json(wire.from_json("release", data, allow=CATALOGUE), allow=CATALOGUE) == data
+    alone = wire.to_json(release)
+    assert [alone[name] for name in ("question", "query_digest", "by", "by_digest")] == [None] * 4
+
+
+def test_numbers_of_an_answer_of_an_own_type_are_in_its_unit_as_its_errors_are():
+    query = Median("age")
+    release = released(query, Laplace(1))
+    shares = query.numbers(release.raw, release.facts)
+    record = wire.ReleaseRecord.of(release)
+    assert record.answer.stands_for == "other"
+    assert np.array_equal(record.answer.numbers, shares)
+    assert shares == pytest.approx(release.raw / 6)
+    assert record.joint.error == release.error()
+    (table,) = release.metadata().tables
+    spelled = [line.split(",")[1] for line in table.to_csv().splitlines()[1:]]
+    assert [float(text) for text in spelled] == shares.tolist()
+    assert "low" not in table.to_csv()
+    several = released(Workload([query, Threshold("age", 2)]), Laplace(1))
+    first, second = wire.ReleaseRecord.of(several).answer.parts
+    assert first.numbers == pytest.approx(several.raw[:6] / 6)
+    assert second.numbers.tolist() == [several.value[1]]
 
 
 def test_a_kind_says_what_a_reader_takes_and_nothing_of_it_is_imported():

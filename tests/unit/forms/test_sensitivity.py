@@ -1,6 +1,7 @@
 import itertools
 import sys
 import time
+from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Boxes,
     Dense,
+    Facts,
     Groups,
     Identity,
     Kronecker,
@@ -368,3 +370,40 @@ def test_pairs_are_compared_by_signs_or_in_parts_alike(rows, outside, monkeypatc
     limited(monkeypatch, "SIGN_LIMIT", 0)
     monkeypatch.setattr(search, "_PRODUCT", 0)
     assert sensitivity(form, of) == found
+
+
+# Relations are told apart by value.
+
+
+DOMAIN = Domain(Integer("a", 0, 2))
+FORM = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Identity(3)})])
+
+
+class Twin(Enum):
+    """The same relations, of a class that was loaded twice."""
+
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE = "add-remove"
+
+
+class Other(Enum):
+    SUBSTITUTE_TWO = "replace-two"
+
+
+def facts_of(neighbors):
+    return Facts(DOMAIN, neighbors, 10, True, 10)
+
+
+@pytest.mark.parametrize("kind", [Neighbors, Twin])
+def test_a_relation_is_known_by_its_value(kind):
+    assert facts_of(kind.REPLACE_ONE).replaced
+    assert not facts_of(kind.ADD_REMOVE).replaced
+    assert sensitivity(FORM, facts_of(kind.REPLACE_ONE)).l1 == 2
+    assert sensitivity(FORM, facts_of(kind.ADD_REMOVE)).l1 == 1
+
+
+@pytest.mark.parametrize("relation", [Other.SUBSTITUTE_TWO, None, "replace-one", 1])
+def test_an_unknown_relation_is_refused_and_not_taken_for_the_cheaper(relation):
+    with pytest.raises(InvalidArgument) as caught:
+        facts_of(relation)
+    assert caught.value.parameter == "neighbors"

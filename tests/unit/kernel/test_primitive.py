@@ -22,22 +22,9 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.data.vault import open_histogram
-from dpsdk.errors import (
-    BudgetExceeded,
-    InvalidArgument,
-    UnsupportedGuarantee,
-    Untrusted,
-)
+from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee, Untrusted
 from dpsdk.forms import GapForm
-from dpsdk.kernel import (
-    GaussianNoise,
-    Kernel,
-    LaplaceNoise,
-    Measure,
-    Request,
-    Terms,
-    Watching,
-)
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Request, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.observe import Charged

@@ -98,16 +98,8 @@ def test_values_out_of_range_are_set_to_the_bound(shift):
     )
     fine = np.array([0, full, 0, full, 0, 1, full, full, 0])
     assert lattice._join(coarse, fine).tolist() == [
-        LIMIT - full,
-        LIMIT,
-        LIMIT,
-        LIMIT,
-        -LIMIT,
-        -LIMIT,
-        full - 2**62,
-        -LIMIT,
-        -LIMIT,
-    ]
+        LIMIT - full, LIMIT, LIMIT, LIMIT, -LIMIT, -LIMIT, full - 2**62, -LIMIT, -LIMIT,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(2000), DiscreteGaussian(2000**2)], ids=str)

@@ -10,12 +10,7 @@ import pytest
 
 import dpsdk.noise.source as source_module
 from dpsdk.errors import InvalidArgument, Redacted
-from dpsdk.noise import (
-    DiscreteLaplace,
-    SystemNoise,
-    discrete_gaussian,
-    discrete_laplace,
-)
+from dpsdk.noise import DiscreteLaplace, SystemNoise, discrete_gaussian, discrete_laplace
 from dpsdk.testing.noise import SeededNoise, seeded
 from parallel import at_once, needs_fork
 

@@ -69,25 +69,26 @@ def parity(number):
     return lambda record: (record["age"] * (number + 1) + record["rich"]) % 7 / 7
 
 
+COUNTED = {"normalized": False}
 QUERIES = {
-    "count": lambda: Count({"sex": "f"}, normalized=False),
-    "sum": lambda: Sum("age", normalized=False),
+    "count": lambda: Count({"sex": "f"}, **COUNTED),
+    "sum": lambda: Sum("age", **COUNTED),
     "mean": lambda: Mean("age"),
-    "thresholds": lambda: Workload(Threshold("age", t, normalized=False) for t in range(20)),
+    "thresholds": lambda: Workload(Threshold("age", t, **COUNTED) for t in range(20)),
     "intervals": lambda: Workload(
-        Interval("age", a, b, normalized=False) for a in range(12) for b in range(a + 1, 20)
+        Interval("age", a, b, **COUNTED) for a in range(12) for b in range(a + 1, 20)
     ),
     "median": lambda: Median("age"),
-    "table": lambda: Marginal("age", "sex", normalized=False),
-    "pairs": lambda: marginals(DOMAIN, 2, normalized=False),
+    "table": lambda: Marginal("age", "sex", **COUNTED),
+    "pairs": lambda: marginals(DOMAIN, 2, **COUNTED),
     "rectangles": lambda: Rectangles(
         ["age", "sex"],
         lower=[[k % 15, k % 2] for k in range(300)],
         upper=[[k % 15 + 4, 2] for k in range(300)],
-        normalized=False,
+        **COUNTED,
     ),
     "functions": lambda: Workload(
-        Linear(parity(k), attributes=["age", "rich"], normalized=False) for k in range(40)
+        Linear(parity(k), attributes=["age", "rich"], **COUNTED) for k in range(40)
     ),
     "logistic": lambda: ConvexMinimization(
         LogisticLoss(), features=["age", "sex"], label="rich", over=Ball(4)
@@ -95,8 +96,8 @@ QUERIES = {
     "squares": lambda: ConvexMinimization(
         SquaredLoss(), features=["age"], label="rich", over=Ball(4)
     ),
-    "above": lambda: Above(Count({"sex": "f"}, normalized=False), 50),
-    "number above": lambda: NumericAbove(Count({"sex": "f"}, normalized=False), 50),
+    "above": lambda: Above(Count({"sex": "f"}, **COUNTED), 50),
+    "number above": lambda: NumericAbove(Count({"sex": "f"}, **COUNTED), 50),
 }
 
 SETTINGS = [(delta, neighbors) for delta in (Fraction(0), MINUTE) for neighbors in Neighbors]

@@ -473,6 +473,19 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert "moved" not in releases["table"].metadata().to_csvw().content["notes"][0]["privacy"]
 
 
+WRONG_ABOUT = {
+    "name": " ", "curators": "Bureau", "published": "2026-07-01", "details": [1],
+    "description": "\ud800",
+}  # fmt: skip
+WRONG_FILES = {
+    "numbers": [{"numbers": ["values"]}, {"numbers": [["value"]]}],
+    "guards": [{"guards": "no"}],
+    "joint": [{"joint": "no"}],
+    "delimiter": [{"delimiter": '"'}],
+}
+PARAMETERS = "privacy_loss.privacy_parameters"
+
+
 @pytest.mark.thorough(quick=16)
 @pytest.mark.parametrize(
     ("wrong", "match"),
@@ -483,29 +496,22 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
         (lambda m: m.to_csvw("../a.csv"), "path"),
         (lambda m: m.to_datapackage("/a.csv"), "path"),
         (lambda m: m.to_datapackage("http://a.example/a.csv"), "path"),
-        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=["values"])), "numbers"),
-        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=[["value"]])), "numbers"),
-        (lambda m: m.to_datapackage(TableFile("a.csv", guards="no")), "guards"),
-        (lambda m: m.to_datapackage(TableFile("a.csv", joint="no")), "joint"),
-        (lambda m: m.to_datapackage(TableFile("a.csv", delimiter='"')), "delimiter"),
+        *(
+            (lambda m, given=given: m.to_datapackage(TableFile("a.csv", **given)), match)
+            for match, all_given in WRONG_FILES.items()
+            for given in all_given
+        ),
         (lambda m: m.to_datapackage(notes="one"), "notes"),
         (lambda m: m.to_datapackage(notes=[1]), "notes"),
         (lambda m: m.to_datapackage(about="me"), "about"),
         (lambda m: m.to_registry(About(sector="Farming")), "sector"),
         (lambda m: m.to_registry(About(details={"basic.name": "x"})), "details"),
-        (
-            lambda m: m.to_registry(About(details={"privacy_loss.privacy_parameters": "x"})),
-            "details",
-        ),
+        (lambda m: m.to_registry(About(details={PARAMETERS: "x"})), "details"),
         (
             lambda m: m.to_registry(About(details={"deployment_model.access_type": "x"})),
             "access_type",
         ),
-        (lambda m: About(name=" "), "name"),
-        (lambda m: About(curators="Bureau"), "curators"),
-        (lambda m: About(published="2026-07-01"), "published"),
-        (lambda m: About(details=[1]), "details"),
-        (lambda m: About(description="\ud800"), "description"),
+        *((lambda m, one=one: About(**{one[0]: one[1]}), one[0]) for one in WRONG_ABOUT.items()),
     ],
 )
 def test_what_is_not_as_it_should_be_is_refused(releases, wrong, match):

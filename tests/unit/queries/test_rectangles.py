@@ -184,13 +184,12 @@ def test_an_answer_has_an_interval_of_arrays():
 
 ONE = ("age",)
 
+PAIR = {"epsilon": 1, "delta": "1e-6"}
+FIVE = {"updates": 5, "threshold": 0.01}
 CHANNELS = {
     "planner": (NAMES, lambda q: ResidualPlanner(q, rho="0.1")),
     "planner of possible tables": (NAMES, lambda q: ResidualPlanner(q, rho=1, nonnegative=True)),
-    "planner of the largest": (
-        NAMES,
-        lambda q: ResidualPlanner(q, epsilon=1, delta="1e-6", objective="max"),
-    ),
+    "planner of the largest": (NAMES, lambda q: ResidualPlanner(q, objective="max", **PAIR)),
     "histogram": (NAMES, lambda q: NoisyHistogram(epsilon=1)),
     "histogram, consistent": (NAMES, lambda q: NoisyHistogram(epsilon=1, consistent=True)),
     "tree": (ONE, lambda q: Tree("age", epsilon=1)),
@@ -203,12 +202,9 @@ CHANNELS = {
     "offline": (NAMES, lambda q: OfflinePMW(q, epsilon=1)),
     "offline, concentrated": (NAMES, lambda q: OfflinePMW(q, rho="0.1")),
     "offline, approximate": (NAMES, lambda q: OfflinePMW(q, epsilon=1, delta="1e-6")),
-    "online from pairs": (
-        NAMES,
-        lambda q: OnlinePMW(2, delta="1e-6", updates=5, threshold=0.01, start="pairs"),
-    ),
-    "stream of any one": (ONE, lambda q: OnlinePMW(20, updates=5, threshold=0.01, start="uniform")),
-    "online": (NAMES, lambda q: OnlinePMW(20, updates=5, threshold=0.01)),
+    "online from pairs": (NAMES, lambda q: OnlinePMW(2, "1e-6", start="pairs", **FIVE)),
+    "stream of any one": (ONE, lambda q: OnlinePMW(20, start="uniform", **FIVE)),
+    "online": (NAMES, lambda q: OnlinePMW(20, **FIVE)),
 }
 
 

@@ -151,12 +151,9 @@ def test_an_attribute_named_value_is_not_overwritten():
 
 def test_a_table_prints_its_first_entries_with_aligned_columns():
     assert repr(MarginalTable((SEX, Boolean("member")), [[1, 2], [3, 0.25]])).splitlines() == [
-        "sex  member  value",
-        "F    False   1",
-        "F    True    2",
-        "M    False   3",
+        "sex  member  value", "F    False   1", "F    True    2", "M    False   3",
         "M    True    0.25",
-    ]
+    ]  # fmt: skip
     long = repr(MarginalTable((Integer("a", 0, 99_999),), np.zeros(100_000)))
     assert long.splitlines()[-1] == "... 99,988 more"
     assert len(long.splitlines()) == 14

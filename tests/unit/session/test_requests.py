@@ -294,17 +294,10 @@ def test_events_and_history_say_which_scope_asked_for_which_request_and_when(led
     scope.open(NoisyHistogram(epsilon="0.1"), request_id="a9")
     told = [(type(one).__name__, one.scope, one.request_id) for one in events]
     assert told == [
-        ("Opened", "", ""),
-        ("Charged", "", ""),
-        ("Answered", "", ""),
-        ("Opened", "weekly", ""),
-        ("Charged", "weekly", "a7"),
-        ("Answered", "weekly", "a7"),
-        ("Opened", "weekly", ""),
-        ("Refused", "weekly", "a8"),
-        ("Charged", "weekly", "a9"),
-        ("Opened", "weekly", "a9"),
-    ]
+        ("Opened", "", ""), ("Charged", "", ""), ("Answered", "", ""), ("Opened", "weekly", ""),
+        ("Charged", "weekly", "a7"), ("Answered", "weekly", "a7"), ("Opened", "weekly", ""),
+        ("Refused", "weekly", "a8"), ("Charged", "weekly", "a9"), ("Opened", "weekly", "a9"),
+    ]  # fmt: skip
     assert all(one.at is not None and one.at.tzinfo is UTC for one in events)
     receipts = [("", ""), ("weekly", "a7"), ("weekly", "a9")]
     for known in (session, opened(ledger)):

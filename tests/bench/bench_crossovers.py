@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import field, frozen
+from bench_pmw import Asked as Shares
 from bench_pmw import Outcome, Table, updates_for
 from bench_pmw import adult as example
 from bench_rectangles import Batch, plain
@@ -44,7 +45,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.queries import Marginal, NumericAbove, Query, Threshold, Workload
+from dpsdk.queries import Marginal, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
@@ -52,19 +53,11 @@ DELTA = "1e-9"
 
 
 @frozen(eq=False)
-class Asked(Query[Floats]):
+class Asked(Shares):
     """The numbers of a workload, in rows."""
-
-    form: LinearForm
-
-    def lower(self, domain, /):
-        return self.form
 
     def lift(self, raw, facts, /):
         return raw
-
-    def __str__(self):
-        return f"{self.form.rows} numbers"
 
 
 @frozen(eq=False)

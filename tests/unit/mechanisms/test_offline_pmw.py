@@ -11,11 +11,11 @@ from dpsdk import Budget, Domain, Integer, PrivateData, Session, Stopped
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
-from dpsdk.errors import BudgetExceeded, NoBound, QueryError
+from dpsdk.errors import BudgetExceeded, NoBound
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
 from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import Certifying
-from dpsdk.queries import Above, Count, Linear, Marginal, Threshold, Workload
+from dpsdk.queries import Linear, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
 pytestmark = pytest.mark.thorough
@@ -68,12 +68,6 @@ def test_a_budget_that_ends_within_the_first_round_stops_it_with_what_was_paid(m
     with pytest.raises(BudgetExceeded):
         nothing.open(mechanism)
     assert nothing.spent.charges == 0
-
-
-def test_a_level_is_refused_by_a_typed_error():
-    channel = session().open(OfflinePMW(LINE, epsilon=2))
-    with pytest.raises(QueryError, match="NumericSparse"):
-        channel.answer(Above(Count(normalized=False), 5))
 
 
 def test_the_promise_is_the_sum_of_its_parts():

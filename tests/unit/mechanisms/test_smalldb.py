@@ -24,14 +24,13 @@ from dpsdk.errors import (
     InvalidArgument,
     NoBound,
     PublicSizeRequired,
-    QueryError,
     TooLarge,
 )
 from dpsdk.forms import Kronecker, LinearForm, Prefix
 from dpsdk.kernel import DrawDatabase, Limits, Terms
 from dpsdk.mechanisms import SmallDB
 from dpsdk.observe import Charged, Opened, Progress
-from dpsdk.queries import Above, Conjunction, Count, Interval, Marginal, Threshold, Workload
+from dpsdk.queries import Conjunction, Count, Interval, Marginal, Threshold, Workload
 from dpsdk.session.channel import DistributionChannel
 from dpsdk.testing import seeded
 from worlds import told
@@ -272,13 +271,6 @@ def test_a_workload_is_something_that_lowers(value):
 def test_limits_are_limited(given):
     with pytest.raises(InvalidArgument):
         Limits(**given)
-
-
-def test_only_linear_queries_are_taken():
-    asked = session()
-    channel = asked.open(SmallDB(THRESHOLDS, epsilon=1))
-    with pytest.raises(QueryError):
-        channel.answer(Above(Threshold("age", 3), 0.5))
 
 
 @frozen

@@ -29,7 +29,7 @@ from dpsdk.codec import (
     check_spread,
     written,
 )
-from dpsdk.errors import DomainError, InvalidArgument, UnknownLabel
+from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownLabel
 from dpsdk.typing import Label
 
 __all__ = [
@@ -96,6 +96,10 @@ def to_attribute_name(value: str) -> str:
     return to_text("name", to_name("name", value), "a text that can be written in UTF-8")
 
 
+_LABELS = 2**24
+"""So many labels are listed at the most: those of more would fill the memory."""
+
+
 class Attribute(ABC):
     """One column of the universe: a name and finitely many labels, numbered from zero."""
 
@@ -130,7 +134,11 @@ class Attribute(ABC):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels in order, as many as `size`. Not for huge attributes."""
+        """All labels in order, as many as `size`; `TooLarge` for more than 2**24 of them."""
+        if self.size > _LABELS:
+            advice = "check `size` before you list `labels`"
+            what = f"to list the labels of {shown(self.name)}"
+            raise TooLarge(what, self.size, _LABELS, "labels", advice)
         return tuple(self.label(index) for index in range(self.size))
 
     @property

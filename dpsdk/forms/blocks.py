@@ -235,9 +235,21 @@ class Kronecker(Block):
 
     @classmethod
     def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
-        """Bring factors into the order of the domain."""
+        """Bring factors into the order of the domain.
+
+        Raises
+        ------
+        UnknownAttribute
+            If the domain has no attribute of some name.
+        InvalidArgument
+            If some factor has another size than its attribute.
+        """
         names = sorted(factors, key=domain.position) if len(factors) > 1 else list(factors)
-        return cls(names, map(factors.__getitem__, names))
+        block = cls(names, map(factors.__getitem__, names))
+        if block.shape != tuple(map(domain.sizes.get, names)):
+            sizes = tuple([domain[name].size for name in names])
+            raise InvalidArgument("factors", f"of sizes {sizes}", f"sizes {block.shape}")
+        return block
 
     @property
     def nbytes(self) -> int:

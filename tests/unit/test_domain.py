@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer
-from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, UnknownLabel
+from dpsdk.errors import (
+    DomainError,
+    InvalidArgument,
+    TooLarge,
+    UnknownAttribute,
+    UnknownLabel,
+)
 from worlds import PEOPLE, repeatable
 
 names = st.text("abcdef", min_size=1, max_size=4)
@@ -250,6 +256,12 @@ def test_an_unknown_label_is_refused_by_the_attributes_name(attribute, label):
         attribute.index(label)
     assert caught.value.attribute == "a"
     assert isinstance(caught.value, KeyError | ValueError)
+
+
+def test_labels_of_huge_attributes_are_not_listed():
+    assert len(Integer("x", 1, 2**10).labels) == 2**10
+    with pytest.raises(TooLarge, match="check `size` before you list `labels`"):
+        _ = Integer("x", 0, 2**24).labels
 
 
 def test_numpy_scalars_are_labels():

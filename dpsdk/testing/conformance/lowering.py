@@ -16,14 +16,14 @@ from dpsdk._checks import described, shown
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import Lifting
 from dpsdk.domain import Binned, Boolean, Categorical, Date, Domain, Integer
-from dpsdk.errors import DpsdkError
+from dpsdk.errors import DpsdkError, TooLarge
 from dpsdk.forms import Facts, Form, LinearForm, Neighbors
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.session import Session
 from dpsdk.testing.conformance.bench import Scene, Table, runnable
 from dpsdk.testing.conformance.prints import deep, packaged, printed
 from dpsdk.testing.conformance.questions import Given, QueryBench, content_of
-from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.report import Tally, origin
 from dpsdk.testing.conformance.values import (
     check_frozen,
     check_held,
@@ -41,6 +41,12 @@ __all__ = [
     "takes_in",
     "written",
 ]
+
+
+_SIZE = "check `size` before you list `labels`"
+
+_HUGE = 2**24
+"""More cells than this along an attribute are not listed."""
 
 
 def lowers_alike(bench: QueryBench, tally: Tally) -> None:
@@ -209,12 +215,15 @@ def refuses_in_words(bench: QueryBench, tally: Tally) -> None:
                 tally.ran()
                 try:
                     ask()
-                except DpsdkError:
-                    continue
+                except DpsdkError as error:
+                    if isinstance(error, TooLarge) and error.unit == "labels":
+                        tally.note(f"of {max(domain.shape):,} cells {_SIZE}")
                 except Exception as error:  # noqa: BLE001  # what is looked for
+                    size = f"; {_SIZE}" if max(domain.shape) > _HUGE else ""
                     tally.fail(
-                        f"`{what}` raised {type(error).__name__} over {shown(str(domain))}",
-                        "Raise QueryError or DomainError for what cannot be asked",
+                        f"`{what}` raised {type(error).__name__} in {origin(error)}, over "
+                        f"{shown(str(domain))}",
+                        f"Raise QueryError or DomainError for what cannot be asked{size}",
                     )
     for scene in bench.scenes:
         facts = scene.table.made().facts

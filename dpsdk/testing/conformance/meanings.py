@@ -22,7 +22,7 @@ from dpsdk.session.gate import fitting
 from dpsdk.testing.conformance.bench import AnyQuery, MechanismBench, Scene, questions, runnable
 from dpsdk.testing.conformance.costs import charges, paid, within
 from dpsdk.testing.conformance.prints import deep, fields_of, printed_accuracy
-from dpsdk.testing.conformance.report import Tally, called, caught
+from dpsdk.testing.conformance.report import Tally, called, caught, origin
 from dpsdk.testing.conformance.values import check_frozen, check_held, check_text, check_written
 from dpsdk.typing import Floats, Ints
 
@@ -294,7 +294,7 @@ def typed_refusals(bench: MechanismBench, tally: Tally) -> None:
         tally.fail(f"{asked}: its quote raised {raised}", change)
     tally.ran(len(bench.refusals))
     for scene in bench.scenes:
-        for query, *_ in questions(scene.domain):
+        for query in [kind[0] for kind in questions(scene.domain) if kind]:
             session, costs = bench.session(scene.table), list[Cost]()
             quoting = caught(session.quote, query, using=bench.mechanism)
             asking = caught(_ask, bench, session, query, costs)
@@ -302,7 +302,8 @@ def typed_refusals(bench: MechanismBench, tally: Tally) -> None:
             for error in (quoting, asking):
                 if error is not None and not isinstance(error, DpsdkError):
                     where = f"{scene}: for {described(query)} it raised "
-                    tally.fail(f"{where}{type(error).__name__}, {called(error)}", change)
+                    what = f"{type(error).__name__}, {called(error)}, in {origin(error)}"
+                    tally.fail(f"{where}{what}", change)
             if quoting is not None and asking is None and paid(costs[0].guarantees):
                 tally.fail(
                     f"{scene}: {described(query)} was answered for {costs[0]}, after its quote was "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from traceback import walk_tb
 from types import MappingProxyType
 from typing import Generic, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "carried_out",
     "caught",
     "name_error",
+    "origin",
     "plain",
     "to_waived",
 ]
@@ -75,6 +77,14 @@ def called(value: object) -> str:
 def name_error(error: BaseException) -> str:
     """Return the class and the text of an error."""
     return f"{type(error).__name__}: {called(error)}"
+
+
+def origin(error: BaseException) -> str:
+    """Return the innermost frame of an error, and that it is the kit's own where it is."""
+    frame, line = [*walk_tb(error.__traceback__)][-1]
+    module = str(frame.f_globals.get("__name__", "?"))
+    own = "the kit's own " if module.startswith("dpsdk.testing.conformance.") else ""
+    return plain(f"{own}{module}.{frame.f_code.co_name}, line {line}")
 
 
 @frozen
@@ -247,7 +257,7 @@ def carried_out(check: Check[B], bench: B, waived: Mapping[str, str]) -> Result:
     elif isinstance(error, Failed):
         why = str(error)
     elif error is not None:
-        why = f"{type(error).__name__} was raised: {called(error)}"
+        why = f"{type(error).__name__} was raised in {origin(error)}: {called(error)}"
     elif not tally.runs:
         why = f"nothing was run of it: {check.does}"
     else:

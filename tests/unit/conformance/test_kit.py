@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from dpsdk.accounting import (
     ApproximateGuarantee,
@@ -16,19 +17,24 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     PureGuarantee,
 )
-from dpsdk.forms import Neighbors
+from dpsdk.domain import Domain, Integer
+from dpsdk.forms import Kronecker, LinearForm, Neighbors, Weights
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
+from dpsdk.queries import Count, CountingQuery
 from dpsdk.release import Cost
 from dpsdk.testing import interrupts
-from dpsdk.testing.conformance import bench
+from dpsdk.testing.conformance import bench, mechanisms, queries
 from dpsdk.testing.conformance.bench import MechanismBench, Scene
 from dpsdk.testing.conformance.costs import combined, fits, least, within
 from dpsdk.testing.conformance.meanings import _unlikely
 from dpsdk.testing.conformance.prints import deep
+from dpsdk.testing.conformance.questions import QueryBench
+from dpsdk.testing.conformance.report import Tally, carried_out, origin
 from dpsdk.testing.interrupts import moments, outcome_of
 from dpsdk.testing.logs import overheard
 
+CHECKS = {check.name: check for check in mechanisms.CHECKS}
+QUERY_CHECKS = {check.name: check for check in queries.QUERY_CHECKS}
 ONE, TWO = PureGuarantee(1), PureGuarantee(2)
 GAUSSIAN = DiscreteGaussianGuarantee(5, 1, 1)
 LEAKY = ApproximateGuarantee(1, "1e-6")
@@ -127,6 +133,40 @@ def test_what_is_said_meanwhile_is_heard():
         logging.getLogger("acme").debug("eight")
         warnings.warn("nine", stacklevel=1)
     assert told == [("log", "acme", 10, "eight"), ("printed", "seven\n"), ("warned", "nine")]
+
+
+def test_a_universe_of_one_attribute_has_no_models_to_refuse():
+    domain = Domain(Integer("x", 0, 1))
+    bench = MechanismBench(Laplace("1/2"), (Count({"x": 1}, normalized=False),), domain)
+    found = carried_out(CHECKS["typed-refusals"], bench, {})
+    assert found.outcome == "passed", found
+
+
+def test_an_error_of_the_kit_itself_says_so():
+    with pytest.raises(AttributeError) as raised:
+        CHECKS["typed-refusals"].work(None, Tally())
+    own = "the kit's own dpsdk.testing.conformance.meanings.typed_refusals, line "
+    assert origin(raised.value).startswith(own)
+
+
+@frozen
+class Listed(CountingQuery[float]):
+    """Lists all labels, however many there are."""
+
+    normalized: bool = False
+
+    def lower(self, domain, /):
+        ones = np.array([[1.0 for _ in domain["level"].labels]])
+        return LinearForm(domain, [Kronecker.of(domain, {"level": Weights(ones)})])
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+def test_a_query_that_lists_the_labels_of_a_huge_attribute_is_told_to_ask_for_their_number():
+    found = carried_out(QUERY_CHECKS["typed-refusals"], QueryBench(Listed()), {})
+    assert found.outcome == "passed", found
+    assert "of 2,305,843,009,213,693,953 cells check `size` before you list `labels`" in found.why
 
 
 def test_a_bench_makes_seeds_of_the_mechanism():

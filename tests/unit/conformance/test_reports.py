@@ -53,7 +53,8 @@ def test_a_check_passes_fails_or_does_not_apply_and_says_how_often_it_ran():
     assert (failed.outcome, failed.runs, failed.why) == ("failed", 1, "It was wrong. Mend it.")
     raised = result(raises)
     assert raised.outcome == "failed"
-    assert raised.why == "ZeroDivisionError was raised: by nothing"
+    where = f"in {__name__}.raises, line {raises.__code__.co_firstlineno + 1}"
+    assert raised.why == f"ZeroDivisionError was raised {where}: by nothing"
     assert result(skips).outcome == "not applicable"
     assert result(skips).why == "there is none of it"
 

@@ -10,7 +10,7 @@ import dpsdk.forms.boxes as products_module
 import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
 from dpsdk import Domain, Integer
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import (
     Boxes,
     Dense,
@@ -308,3 +308,12 @@ def test_the_functions_stay_and_the_attributes_go(block):
 def test_a_form_without_such_attributes_is_left_alone():
     form = LinearForm(DOMAIN, [Kronecker(("b",), (Identity(3),)), Kronecker((), ())])
     assert narrowed(form) is form
+
+
+def test_factors_are_held_against_the_attributes_that_they_are_for():
+    domain = Domain(Integer("x", 0, 3), Integer("y", 0, 1))
+    with pytest.raises(InvalidArgument, match=r"of sizes \(4, 2\); got sizes \(4, 3\)"):
+        Kronecker.of(domain, {"y": Identity(3), "x": Identity(4)})
+    for factors in ({"z": Identity(3)}, {"z": Identity(3), "x": Identity(4)}):
+        with pytest.raises(UnknownAttribute):
+            Kronecker.of(domain, factors)

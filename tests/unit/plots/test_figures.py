@@ -228,24 +228,18 @@ def test_no_text_is_cut_by_the_edge_of_the_picture(draw, dpi):
     assert beyond(draw(), dpi, ["right", "top", "bottom"]) == []
 
 
-def into(ax):
-    plots.marginal(RELEASE, ax=ax)
-
-
-def map_into(ax):
-    plots.heatmap(RELEASE, ax=ax)
-
-
-def plans_into(ax):
-    plots.plan(session_of().plan(Marginal("age", "sex"), error=0.5), ax=ax)
-
-
-def wide_into(ax):
-    plots.marginal(made(Marginal("age", WIDE), range(12), Widths((2.0,) * 12), BROAD), ax=ax)
+DRAWN_INTO = {
+    "bars": lambda ax: plots.marginal(RELEASE, ax=ax),
+    "a map": lambda ax: plots.heatmap(RELEASE, ax=ax),
+    "plans": lambda ax: plots.plan(session_of().plan(Marginal("age", "sex"), error=0.5), ax=ax),
+    "a wide name": lambda ax: plots.marginal(
+        made(Marginal("age", WIDE), range(12), Widths((2.0,) * 12), BROAD), ax=ax
+    ),
+}
 
 
 @pytest.mark.parametrize("layout", [None, "constrained"])
-@pytest.mark.parametrize("draw", [into, map_into, plans_into, wide_into])
+@pytest.mark.parametrize("draw", DRAWN_INTO.values(), ids=DRAWN_INTO)
 @pytest.mark.parametrize("size", [(4, 3), (6.4, 4.8)])
 def test_a_heading_stays_in_the_figure_whose_axes_are_given(draw, size, layout):
     figure = Figure(figsize=size, layout=layout)

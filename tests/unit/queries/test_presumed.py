@@ -248,9 +248,6 @@ def test_what_cannot_be_assumed_is_refused(assume):
     with pytest.raises(InvalidArgument):
         session.plan(Mean("age"), error=1, assume=assume)
     assert session.spent.charges == 0
-
-
-def test_more_rows_than_there_may_be_are_refused():
-    session = session_of(neighbors=ADD, max_rows=3000)
+    private = session_of(neighbors=ADD, max_rows=3000)
     with pytest.raises(InvalidArgument, match="3,000"):
-        session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume={"rows": 3001})
+        private.quote(Mean("age"), using=Laplace(epsilon=0.1), assume={"rows": 3001})

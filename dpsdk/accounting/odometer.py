@@ -34,7 +34,7 @@ from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock, time_of
-from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.refusals import refusal, unpriced
 from dpsdk.accounting.spent import (
     Asked,
     Readings,
@@ -52,6 +52,7 @@ from dpsdk.errors import (
     InvalidArgument,
     LedgerConflict,
     NotCopyable,
+    UnsupportedGuarantee,
 )
 from dpsdk.typing import Real
 
@@ -327,6 +328,8 @@ class Odometer:
 
         try:
             taken = self._ledger.transact(decide, request)
+        except UnsupportedGuarantee as error:
+            raise unpriced(error, self._budget, runs) from None
         except _Refused as refused:
             why, books = refused.why, refused.books
         else:
@@ -347,8 +350,11 @@ class Odometer:
         priced = [(check_guarantee(run), times) for run, times in counted(runs)]
         books = self._ledger.read()
         self._check_open(books)
-        if self._room(books).rounds(priced) != 0:
-            return
+        try:
+            if self._room(books).rounds(priced) != 0:
+                return
+        except UnsupportedGuarantee as error:
+            raise unpriced(error, self._budget, priced) from None
         # So many show which limit does not fit; and some that a reserve seems to keep off may fit.
         listed = tuple(run for run, times in priced for _ in range(min(times, _LISTED)))
         after = charge_books(self._composition, books, self._payer, listed)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import AdditiveComposition
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
 from dpsdk.accounting.filters.composition import Composition, Runs, State, is_open
@@ -25,11 +26,13 @@ from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent
 from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
 
-__all__ = ["refusal", "worded"]
+__all__ = ["refusal", "unpriced", "worded"]
 
 _Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
 
 _LEAKS = "the share for leaks"
+
+_GET_DELTA = "open the session with a budget that has one, as Budget(1, 1e-6), or use Laplace noise"
 
 _NEARLY = Fraction(999, 1000)
 
@@ -42,7 +45,32 @@ def worded(runs: Runs) -> str:
         return _named(first)
     if all(run == first for run, _ in pairs):
         return f"{total:,} runs of {_named(first)}"
-    return f"{total:,} runs together, the first of {_named(first)}"
+    summed = _summed(pairs)
+    of_all = f" of {summed} in all" if summed else ""
+    return f"{total:,} runs together{of_all}, the first of {_named(first)}"
+
+
+def _summed(pairs: _Pairs) -> str:
+    """The sum of runs of one kind, in their parameters; nothing of runs that do not add up."""
+    sums: dict[str, Fraction] = {}
+    for run, times in pairs:
+        for name, size in _sizes(run).items():
+            sums[name] = sums.get(name, Fraction(0)) + size * times
+    if any(_sizes(run).keys() != sums.keys() for run, _ in pairs):
+        return ""
+    return " and ".join(f"{name} {as_text(size, up=True)}" for name, size in sums.items())
+
+
+def _sizes(run: Guarantee) -> dict[str, Fraction]:
+    if isinstance(run, DiscreteGaussianGuarantee):
+        if run.claim is None:
+            return {"rho": run.rho}
+        return dict(zip(("epsilon", "delta"), run.claim, strict=True))
+    if isinstance(run, ApproximateGuarantee):
+        return {"epsilon": run.epsilon, "delta": run.delta}
+    if isinstance(run, DiscreteLaplaceGuarantee | PureGuarantee):
+        return {"epsilon": run.epsilon}
+    return {}
 
 
 def _pairs(runs: Runs) -> _Pairs:
@@ -83,15 +111,29 @@ def refusal(
         left += ", a part of it reserved by scopes"
     fits = [_repeated(composition, states, pairs, shortages), _room(pairs, shortages, remaining)]
     known = ", or ".join(filter(None, fits))
+    why = f"{left}, enough for {known}" if known else f"{left}, and no run fits"
+    if not spent.guarantee.delta and any(
+        short.limit == "delta" and not short.cap for short in shortages
+    ):
+        why = f"{left}, which has no delta: {_GET_DELTA}"
     return BudgetExceeded(
         worded(runs),
         str(spent),
         str(remaining),
-        f"{left}, enough for {known}" if known else f"{left}, and no run fits",
+        why,
         tuple(shortages),
         remaining.epsilon,
         remaining.rho,
     )
+
+
+def unpriced(error: UnsupportedGuarantee, budget: Budget, runs: Runs) -> UnsupportedGuarantee:
+    """The error for runs without a price, which says so if Gaussian noise lacks a delta."""
+    gaussian = any(isinstance(run, DiscreteGaussianGuarantee) for run, _ in _pairs(runs))
+    if budget.delta or not gaussian:
+        return error
+    reason = f"Gaussian noise needs a delta, and {budget} has none: {_GET_DELTA}"
+    return UnsupportedGuarantee(error.guarantee, error.composition, reason)
 
 
 def _repeated(

@@ -16,6 +16,7 @@ from dpsdk.accounting import (
     Charge,
     Composition,
     DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
     EnvelopeComposition,
     MixedComposition,
     Odometer,
@@ -27,6 +28,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.accounting.prices.claims import claim_rho
+from dpsdk.accounting.refusals import worded
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, Shortage, UnsupportedGuarantee
 from spending import Spending
 
@@ -219,10 +221,52 @@ def test_a_refusal_names_the_limit_that_did_not_fit_in_the_callers_words():
     assert error.rho == odometer.remaining.rho
 
 
+def test_a_refusal_of_gaussian_noise_says_that_the_budget_has_no_delta():
+    advice = "open the session with a budget that has one, as Budget(1, 1e-6), or use Laplace noise"
+    odometer = Odometer(Budget(1), default_composition())
+    claimed = DiscreteGaussianGuarantee(10**6, 1, 1, claim=(Fraction(1, 10), Fraction(1, 10**6)))
+    assert refused(odometer, claimed).why == f"100% of 1-DP is left, which has no delta: {advice}"
+    bare = DiscreteGaussianGuarantee(10**6, 1, 1)
+    why = f"needs a delta, and 1-DP has none: {advice}"
+    for ask in (odometer.check_all, lambda runs: odometer.charge_all(runs, "refused")):
+        with pytest.raises(UnsupportedGuarantee) as caught:
+            ask([bare])
+        assert caught.value.reason == f"Gaussian noise {why}"
+    scope = ScopeOdometer(opened(), "a", Budget("0.5"))
+    assert "which has no delta" in refused(scope, claimed).why
+    with pytest.raises(UnsupportedGuarantee, match=r"as of Gaussian\(epsilon"):
+        Odometer(Budget(1, 1e-6), BasicComposition()).charge(bare, "refused")
+
+
+@pytest.mark.parametrize(
+    ("runs", "asked"),
+    [
+        (
+            [PureGuarantee("0.6"), (DiscreteLaplaceGuarantee(10, 2), 3)],
+            "4 runs together of epsilon 1.2 in all, the first of epsilon 0.6",
+        ),
+        (
+            [DiscreteGaussianGuarantee(1, 1, 1), DiscreteGaussianGuarantee(2, 1, 1)],
+            "2 runs together of rho 0.75 in all, the first of rho 0.5 by Gaussian noise",
+        ),
+        (
+            [(ApproximateGuarantee(1, "0.1"), 2), PureGuarantee(1)],
+            "3 runs together, the first of epsilon 1 and delta 0.1",
+        ),
+        (
+            [PureGuarantee(1), DiscreteGaussianGuarantee(2, 1, 1)],
+            "2 runs together, the first of epsilon 1",
+        ),
+    ],
+)
+def test_several_runs_of_one_kind_are_told_with_their_sum(runs, asked):
+    assert worded(runs) == asked
+
+
 def test_a_refusal_by_several_counts_names_each_that_is_open():
     odometer = Odometer(Budget(1, 1e-6), default_composition())
     error = refused(odometer, PureGuarantee("0.6"), PureGuarantee("0.5"))
-    assert error.asked == "2 runs together, the first of epsilon 0.6"
+    assert error.asked == "2 runs together of epsilon 1.1 in all, the first of epsilon 0.6"
     assert [(short.limit, short.within) for short in error.shortages] == [
         ("epsilon", "basic composition"),
         ("squared shift", "envelope composition"),

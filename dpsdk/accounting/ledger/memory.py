@@ -47,6 +47,13 @@ class Changes:
         self._watched: dict[int, _Gone] = {}
         self._seen: tuple[Books, _Pending, Books] | None = None
 
+    @property
+    def waiting(self) -> _Pending:
+        """The changes that wait at this moment."""
+        # By way of a list: while a tuple is made, a finaliser may append, which moves what the
+        # interpreter copies from.
+        return (*self.pending,)
+
     def when_gone(self, owner: object, change: Change) -> None:
         """Have a change once nobody holds an object any more."""
         # The callback is a built-in method: no interrupt can come in between and lose the change.

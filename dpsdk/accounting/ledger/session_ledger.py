@@ -76,7 +76,7 @@ class SessionLedger:
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""
         # What waits is read first: then it is in one of the two, and twice does no harm.
-        waiting = tuple(self._changes.pending)
+        waiting = self._changes.waiting
         if self._memory is not None:
             return self._changes.made(self._memory.read(), waiting)
         return self._changes.made(ask(self._ledger, lambda ledger: ledger.read()), waiting)
@@ -91,7 +91,7 @@ class SessionLedger:
         return self._lock.run(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
-        waiting, raised = tuple(self._changes.pending), list[BaseException]()
+        waiting, raised = self._changes.waiting, list[BaseException]()
 
         def decided(books: Books) -> Decision:
             try:

@@ -1,5 +1,8 @@
 """The ledger in memory, wherever an interrupt comes, and whatever becomes of what it shows."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
@@ -41,3 +44,38 @@ def test_an_interrupt_leaves_each_request_charged_whole_or_not_at_all_and_no_res
         assert odometer.count == 3
         place += 7
     assert place > 300
+
+
+FINALISER_THAT_APPENDS = """
+import gc
+from dpsdk.accounting import MemoryLedger
+from dpsdk.accounting.ledger.session_ledger import SessionLedger
+
+ledger = SessionLedger(MemoryLedger())
+pending = ledger._changes.pending
+
+def unchanged(books):
+    return books
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        for _ in range(5000):  # so that the list has to move
+            pending.append(unchanged)
+
+gc.set_threshold(1, 1, 1)
+for _ in range(20):
+    pending.extend([unchanged] * 30)
+    Cycle()
+    ledger.read()
+    pending.clear()
+"""
+
+
+def test_changes_may_come_from_a_finaliser_while_those_that_wait_are_read():
+    # A debugging allocator overwrites what is freed, so that reading it crashes.
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}
+    command = [sys.executable, "-c", FINALISER_THAT_APPENDS]
+    subprocess.run(command, env=environment, check=True, timeout=60)

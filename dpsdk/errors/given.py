@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from dpsdk._records import define, fields, has
 
@@ -23,6 +24,13 @@ __all__ = [
     "UnknownQuery",
     "WireError",
 ]
+
+
+_LOOKED_AT = 1000
+"""So many names are compared with a misspelled one."""
+
+_LONGEST_NAME = 80
+"""Longer names are not compared."""
 
 
 class DpsdkError(Exception):
@@ -77,6 +85,19 @@ def _choices(names: Sequence[str]) -> str:
     return f"{shown}, ... ({len(names)} in all)" if len(names) > 12 else shown or "none"
 
 
+def near(name: object, known: Iterable[object]) -> str:
+    """The name that a misspelled one comes nearest to, but for its case the same if one is."""
+    from difflib import get_close_matches  # noqa: PLC0415  # where something is refused
+
+    texts = [text for text in islice(known, _LOOKED_AT) if isinstance(text, str)]
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+        return ""
+    folded = name.strip().casefold()
+    alike = (text for text in texts if text.casefold() == folded)
+    short = [text for text in texts if len(text) <= _LONGEST_NAME]
+    return next(alike, "") or next(iter(get_close_matches(name, short, 1)), "")
+
+
 @define(str=False, eq=False)
 class UnknownAttribute(DomainError, KeyError):
     """The domain has no attribute of this name."""
@@ -85,7 +106,11 @@ class UnknownAttribute(DomainError, KeyError):
     known: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"the domain has no attribute {self.attribute!r}; it has {_choices(self.known)}"
+        found = near(self.attribute, self.known)
+        hint = f"; did you mean {found!r}?" if found else ""
+        return (
+            f"the domain has no attribute {self.attribute!r}; it has {_choices(self.known)}{hint}"
+        )
 
 
 @define(str=False, eq=False)

@@ -199,7 +199,10 @@ class NoMechanism(DpsdkError):
     def __str__(self) -> str:
         if not self.reasons:
             return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
-        told = "; ".join(map(str, self.reasons))
+        alike: dict[tuple[str, str], dict[str, None]] = {}
+        for one in self.reasons:
+            alike.setdefault((one.why, one.code), {})[one.mechanism] = None
+        told = "; ".join(f"{', '.join(of)}: {why} ({code})" for (why, code), of in alike.items())
         return f"{self.query}: no mechanism can be taken. {told}"
 
 

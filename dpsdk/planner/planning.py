@@ -18,7 +18,7 @@ from dpsdk.planner.curve import curve_of
 from dpsdk.planner.families import families
 from dpsdk.planner.plan import Plan
 from dpsdk.planner.plans import Plans
-from dpsdk.planner.reasons import number, reason
+from dpsdk.planner.reasons import number, ratio, reason
 from dpsdk.planner.search import A_DECADE
 from dpsdk.planner.task import Task, to_error
 from dpsdk.planner.trial import Trial, Trials, error_in_rows
@@ -312,7 +312,7 @@ def rank_plans(
             if one is first:
                 reasons = [reason(best)]
             elif one.key[0] == first.key[0] and first.size > 0 and one.size < math.inf:
-                reasons = [reason(other, times=f"{one.size / first.size:.3g}")]
+                reasons = [reason(other, times=ratio(one.size / first.size))]
             plan = evolve(plan, because=(*reasons, *plan.because))
         compared.append(plan)
     return Plans(compared, described(task.query), partial(curve_of, trials))

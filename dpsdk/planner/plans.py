@@ -138,12 +138,13 @@ class Plans(Framed, Sequence[Plan[F_contra]], Generic[F_contra]):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        rows = ([*_row(plan)[:1], str(plan.cost), *_row(plan)[1:]] for plan in self.plans)
+        told = zip(self.plans, _rows(self.plans), strict=True)
+        rows = ([*row[:1], str(plan.cost), *row[1:]] for plan, row in told)
         header = ["mechanism", "cost", "share", "promised", "expected", "because"]
         return page(f"Plans for {self.question}", table(header, rows, len(self.plans)))
 
     def __repr__(self) -> str:
-        rows = [_row(plan) for plan in self.plans[:_SHOWN]]
+        rows = _rows(self.plans[:_SHOWN])
         table = [["mechanism", "share", "promised", "expected", "because"], *rows]
         widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
         lines = [
@@ -153,6 +154,19 @@ class Plans(Framed, Sequence[Plan[F_contra]], Generic[F_contra]):
         more = len(self.plans) - len(rows)
         rest = [f"... {more:,} more"] if more else []
         return "\n".join([f"Plans for {self.question}", *lines, *rest])
+
+
+def _rows(plans: Sequence[Plan[F]]) -> list[list[str]]:
+    """The rows of a table: a reason that several have is told in full in the first of them."""
+    rows = [_row(plan) for plan in plans]
+    told = set[str]()
+    for plan, row in zip(plans, rows, strict=True):
+        if row[-1] in told:
+            mark = "" if plan.feasible else "no: "
+            row[-1] = f"{mark}{plan.because[0].code}, as above"
+        elif plan.because:
+            told.add(row[-1])
+    return rows
 
 
 def _row(plan: Plan[F]) -> list[str]:

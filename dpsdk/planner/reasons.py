@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 from dpsdk.release.release import Reason
 
-__all__ = ["SENTENCES", "number", "reason"]
+__all__ = ["SENTENCES", "number", "ratio", "reason"]
 
 SENTENCES = MappingProxyType({
     "cheapest": "nothing else that keeps within the error takes less of what is left",
     "least-error": "nothing else for this cost has a smaller error, by all that is known",
-    "dearer": "takes {times} times as much of what is left as the cheapest",
-    "less-exact": "its error is {times} times that of the best, by all that is known",
+    "dearer": "takes {times} as much of what is left as the cheapest",
+    "less-exact": "its error is {times} that of the best, by all that is known",
     "promise-only-expected": "expected to be off by {error} at most, which nothing promises",
     "assumed-only": "the error is a bound only if {words}",
     "too-dear": "for all that may be spent, off by up to {error}",
@@ -49,6 +49,14 @@ SENTENCES = MappingProxyType({
 def reason(code: str, **given: object) -> Reason:
     """The reason of a code."""
     return Reason(code, SENTENCES[code].format(**given))
+
+
+def ratio(size: float) -> str:
+    """How many times a size is another, in as many digits as tell that from once."""
+    text = f"{size:.3g}"
+    if text == "1":
+        text = f"{size:.6g}"
+    return "just" if text == "1" else f"{text} times"
 
 
 def number(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isabstract
 
@@ -15,10 +15,13 @@ __all__ = ["class_of", "loaded", "telling"]
 
 
 @contextmanager
-def telling(plugin: Plugin, what: str, *but: type[Exception]) -> Generator[None, None, None]:
+def telling(
+    plugin: Plugin, what: str, *but: type[Exception], says: bool = False
+) -> Generator[None, None, None]:
     """Make a `PluginError` of whatever a plugin raises, even if it would end the program.
 
     Only an interrupt from the keyboard is no plugin's own, and `but` are errors to let through.
+    With `says`, what the plugin raised is quoted, as nothing was handed to it that it could tell.
     """
     try:
         yield
@@ -27,7 +30,13 @@ def telling(plugin: Plugin, what: str, *but: type[Exception]) -> Generator[None,
     except BaseException as error:
         if isinstance(error, but):
             raise
-        reason = f"{what}: it raised a {line(type(error).__name__)[:80]}"
+        raised = line(type(error).__name__)[:80]
+        article = "an" if raised[:1] in tuple("AEIOUaeiou") else "a"
+        reason = f"{what}: it raised {article} {raised}"
+        if says:
+            with suppress(Exception):  # a text of another author may raise anything
+                text = line(error)
+                reason = f"{reason}: {text}" if text else reason
         raise PluginError(plugin.distribution, plugin.name, reason) from error
 
 
@@ -36,7 +45,7 @@ def loaded(plugin: Plugin) -> object:
     if plugin.refused:
         raise PluginError(plugin.distribution, plugin.name, plugin.refused)
     module, _, name = plugin.where.rpartition(".")
-    with telling(plugin, "cannot be imported"):
+    with telling(plugin, "cannot be imported", says=True):
         found: object = getattr(import_module(module), name)
     return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import numbers
+import re
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import date
+from datetime import date, datetime
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Binned, Boolean, Date, Integer
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
+from dpsdk.errors.given import near
 from dpsdk.forms import Factor, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.order import Between, between
@@ -34,6 +36,10 @@ __all__ = [
 
 _SHOWN = 8
 """So many labels of a set, names or conditions are written out in a description."""
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 _LONGEST = 80
 """Longer labels and names are cut in a description."""
@@ -196,7 +202,7 @@ def index_of(attribute: Attribute, label: Label) -> int:
 def _hint(attribute: Attribute, label: object) -> str:
     """A hint at what somebody who wrote this as a label may have meant."""
     if not isinstance(label, tuple) or not label:
-        return ""
+        return _meant(attribute, label)
     parts = cast("tuple[object, ...]", label)
     if isinstance(attribute, Binned):
         if len(parts) == 2 and all(part in attribute.edges for part in parts):
@@ -211,6 +217,30 @@ def _hint(attribute: Attribute, label: object) -> str:
     if isinstance(attribute, Integer) and isinstance(low, int) and isinstance(high, int):
         return f"for all from {low} to {high} write range({low}, {high + 1}), {these}"
     return these
+
+
+def _meant(attribute: Attribute, label: object) -> str:
+    """The label that is written as this one is but for its type, or else the nearest text."""
+    found: Label | None = None
+    if isinstance(attribute, Boolean):
+        found = _TRUTHS.get(str(label).lower()) if isinstance(label, str | int) else None
+    elif isinstance(label, str) and isinstance(attribute, Date):
+        with suppress(ValueError):
+            found = (datetime if attribute.unit == "hour" else date).fromisoformat(label)
+    elif (isinstance(label, float) and label.is_integer()) or (
+        isinstance(label, str) and _DIGITS.fullmatch(label)
+    ):
+        found = int(label)
+    if found is not None:
+        with suppress(UnknownLabel):
+            attribute.index(found)
+            if isinstance(found, date):
+                return f"did you mean {found!r}?"
+            return f"did you mean {found}{', without quotes' if isinstance(label, str) else ''}?"
+    if isinstance(attribute, Integer | Binned | Date | Boolean):
+        return ""
+    nearest = near(label, map(attribute.label, range(attribute.size)))
+    return f"did you mean {_text(nearest)}?" if nearest else ""
 
 
 def _range(attribute: Attribute, wanted: range) -> Factor:

@@ -116,3 +116,18 @@ def test_long_lists_of_names_are_cut_short():
     assert "name12" not in str(error)
     assert "40 in all" in str(error)
     assert "none" in str(module.UnknownAttribute("x", ()))
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [("Age", "; did you mean 'age'?"), ("sexx", "; did you mean 'sex'?"), ("income", "age, sex")],
+)
+def test_an_unknown_attribute_is_told_with_the_name_near_it(name, ending):
+    assert str(module.UnknownAttribute(name, ("age", "sex"))).endswith(ending)
+
+
+def test_a_reason_that_several_mechanisms_were_declined_for_is_told_once():
+    reasons = [module.Declined(name, "no-bound", "why") for name in ("a", "b", "a")]
+    error = module.NoMechanism("Q", (*reasons, module.Declined("c", "refused", "why")))
+    told = "a, b: why (no-bound); c: why (refused)"
+    assert str(error) == f"Q: no mechanism can be taken. {told}"

@@ -30,7 +30,7 @@ from worlds_of_plans import (
     without_a_table,
 )
 
-from dpsdk import Budget, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import (
     BasicComposition,
     DiscreteGaussianGuarantee,
@@ -46,7 +46,7 @@ from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, ResidualPlanner
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner import Curve, Effort, Forecast, Goal, Plan, Plans
 from dpsdk.planner.families import families
-from dpsdk.planner.reasons import SENTENCES
+from dpsdk.planner.reasons import SENTENCES, ratio, reason
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trials
 from dpsdk.queries import Count, LinearQuery, Marginal, Mean, Sum, Threshold, Workload
@@ -524,3 +524,23 @@ def test_the_reference_tells_every_code():
     page = Path(__file__).parents[3] / "docs" / "reference" / "planner.md"
     told = re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(re.findall(r"`([a-z-]+)`", " ".join(told))) == sorted(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(2.3333, "2.33 times"), (1.0004, "1.0004 times"), (1.0, "just"), (123.4, "123 times")],
+)
+def test_a_ratio_has_the_digits_that_tell_it_from_once(size, text):
+    assert ratio(size) == text
+    told = f"takes {text} as much of what is left as the cheapest"
+    assert reason("dearer", times=ratio(size)).text == told
+
+
+def test_a_table_of_plans_tells_a_reason_that_several_have_once():
+    data = PrivateData.from_columns({"age": [1, 2, 3]}, Domain(Integer("age", 0, 9)))
+    plans = Session(data, Budget(1)).plan(Mean("age"), error=0.1)
+    assert [plan.because[0].code for plan in plans] == ["needs-assumption"] * 2
+    whole = "no: needs-assumption: a bound beforehand depends on the table"
+    for shown in (repr(plans), plans._repr_html_()):
+        assert shown.count(whole) == 1
+        assert shown.count("no: needs-assumption, as above") == 1

@@ -2,13 +2,14 @@
 
 import pickle
 import sys
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from attrs import fields
 
-from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk import Boolean, Budget, Categorical, Date, Domain, Integer, PrivateData, Session
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownLabel
 from dpsdk.forms import Range, Weights
 from dpsdk.mechanisms import Laplace
@@ -106,6 +107,29 @@ def test_a_table_that_is_too_large_names_its_bytes_and_what_would_fit():
     domain = Domain(*(Integer(f"a{number}", 0, 999) for number in range(3)))
     with pytest.raises(TooLarge, match=r"1,000,000,000 numbers \(8 GB\).*\(Binned\)"):
         Marginal(*domain.names).lower(domain)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "meant"),
+    [
+        ("own", "1", "1, without quotes"), ("age", "30", "30, without quotes"), ("age", 30.0, "30"),
+        ("flag", "true", "True, without quotes"), ("flag", 0, "False"),
+        ("day", "2020-03-04", "datetime.date(2020, 3, 4)"),
+        ("text", "Red", "'red'"), ("text", "grean", "'green'"),
+        ("own", "9", ""), ("own", 9, ""), ("age", "130", ""), ("age", "x", ""), ("flag", "x", ""),
+        ("day", "2030-03-04", ""), ("day", "x", ""), ("text", "x", ""), ("text", 7, ""),
+    ],
+)  # fmt: skip
+def test_a_label_of_another_type_or_misspelled_is_told_with_what_was_meant(name, label, meant):
+    domain = Domain(
+        Categorical("own", [1, 3]),
+        Categorical("text", ["red", "green"]),
+        Integer("age", 0, 99),
+        Boolean("flag"),
+        Date("day", date(2020, 1, 1), date(2020, 12, 31)),
+    )
+    text = refusal({name: label}, domain)
+    assert text.partition("; did you mean ")[2] == (f"{meant}?" if meant else "")
 
 
 def test_an_integer_stands_for_the_text_of_its_digits_where_it_is_no_label():

@@ -68,8 +68,10 @@ class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
     """A query that lowers to a linear form, and whose errors follow from those of raw numbers.
 
     A subclass writes `lower` and `lift`. All other methods have defaults that fit an answer made of
-    counts of rows: overwrite `scale` for another unit, and `spread`, `bracket` and `span` where the
-    answer is not linear in the raw numbers.
+    counts of rows: overwrite `scale` for another unit. Where the answer is not linear in the raw
+    numbers, overwrite `numbers`, `spread` and `ends`, one number for each of the answer, with
+    `bracket`, `span` and `width`; `settled` where some raw numbers tell nothing of the answer; and
+    `presumed` with `presumes` where a bound is known before there is an answer.
     """
 
     __slots__ = ()

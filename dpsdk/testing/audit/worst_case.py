@@ -15,7 +15,7 @@ from dpsdk.data import PrivateData
 from dpsdk.testing.audit.enumeration import PATH_LIMIT, TAIL, Law, enumerate_law
 from dpsdk.testing.audit.programs import Program
 
-__all__ = ["WorstCase", "audit", "delta_at", "renyi", "worst_epsilon"]
+__all__ = ["Pair", "WorstCase", "audit", "delta_at", "renyi", "worst_epsilon"]
 
 Pair: TypeAlias = tuple[PrivateData, PrivateData]
 

@@ -64,6 +64,7 @@ __all__ = [
     "NOTHING",
     "REFUSALS",
     "Scene",
+    "TINY_DOMAINS",
     "Table",
     "WORK",
     "questions",

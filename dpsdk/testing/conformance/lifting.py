@@ -76,6 +76,7 @@ def spreads(bench: QueryBench, tally: Tally) -> None:
             _check_lifting(bench, query, scene, facts, tally)
             continue
         truths = [bench.raw(scene, table) for table in bench.tables(scene)]
+        _check_lengths(query, truths[0], facts, tally)
         _check_span(query, [query.numbers(raw, facts) for raw in truths], facts, tally)
         _check_width(query, truths[0], facts, tally)
         for truth in truths:
@@ -138,6 +139,25 @@ def _check_cover(
 def _check_bracket(ends: tuple[object, object], answer: object, tally: Tally) -> None:
     if len({type(one) for one in (*ends, answer)} - {type(None)}) > 1:
         tally.fail("`bracket` gives other types than `lift`", "Give two answers")
+
+
+def _check_lengths(query: LinearQuery[object], raw: Floats, facts: Facts, tally: Tally) -> None:
+    numbers, answer = query.numbers(raw, facts), query.lift(raw.copy(), facts)
+    ones = np.ones(len(raw))
+    lengths = {
+        "numbers": len(numbers),
+        "spread": np.size(query.spread(raw, ones, facts)),
+        "ends": np.size(query.ends(raw, ones, facts)[0]),
+    }
+    if isinstance(answer, int | float | np.ndarray):
+        lengths["the answer"] = np.size(answer)
+    tally.ran()
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{count} of `{name}`" for name, count in lengths.items())
+        tally.fail(
+            f"it made {found.replace('`the answer`', 'the answer')}, of {len(raw)} raw numbers",
+            "Write `numbers`, `spread` and `ends` with one number for each of the answer",
+        )
 
 
 def _check_span(

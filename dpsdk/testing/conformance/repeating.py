@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
@@ -20,9 +20,10 @@ from dpsdk.testing.audit.neighbours import neighbours
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.audit.replay import DRAWS, Difference, Trace, parted, record
 from dpsdk.testing.audit.sampling import sample
-from dpsdk.testing.audit.worst_case import audit
+from dpsdk.testing.audit.worst_case import Pair, audit
 from dpsdk.testing.conformance.bench import (
     REFUSALS,
+    TINY_DOMAINS,
     AnyQuery,
     MechanismBench,
     Scene,
@@ -43,6 +44,11 @@ _PATHS = 150
 """For each table, in a quick run."""
 
 _TAIL = 1e-9
+_DRAWS = 3
+_BIT_PATHS = 3000
+_BIT_TAIL = 1e-4
+"""Over one bit, where an answer takes no more draws than these, in at most so many paths."""
+
 _FOLLOW = "Let what is told follow from what the kernel's primitives gave, and from nothing else"
 _CELLS = 6
 
@@ -107,7 +113,7 @@ def _sample(
     """Fail if many runs on each of two tables refute a guarantee."""
     report = sample(
         program, pair[0].made(), pair[1].made(), guarantee, noise=seeded(bench.seed(9)),
-        samples=_SAMPLES * (10 if bench.thorough else 1), alpha=_ALPHA,
+        samples=_SAMPLES * _more(bench), alpha=_ALPHA,
     )  # fmt: skip
     tally.ran(report.samples)
     if report.violated:
@@ -178,35 +184,70 @@ def keeps_nothing(bench: MechanismBench, tally: Tally) -> None:
 
 def enumerated(bench: MechanismBench, tally: Tally) -> None:
     """On tiny tables its exact law, all that it tells included, is within what was charged."""
+    large = _enumerated(bench, tally)
+    found = "; ".join(map(": ".join, large.items()))
+    if not tally.runs:
+        _over_one_bit(bench, tally)
+        one_number = bool(tally.runs)
+        instead = _sampled(bench, tally)
+        if not one_number:
+            change = "give a domain that it takes"
+            if large:
+                change = "give a smaller domain, or another such mechanism with fewer draws, be "
+                change += "thorough, or audit one number over one bit yourself"
+            why = found or "nothing was asked over a tiny universe"
+            tally.skip(f"privacy audit not run ({why}): {change}; {instead}")
+        tally.note(f"of one number over one bit alone; {instead}")
+    if large:
+        tally.note(f"not enumerated: {found}")
+
+
+def _enumerated(bench: MechanismBench, tally: Tally) -> dict[str, str]:
+    """Audit each question over the smallest universe; of those too large to enumerate, say why."""
     domain = _tiny(bench)
     if domain.size > _CELLS:
-        cells = f"a universe of {domain.size:,} cells is too large to enumerate"
-        tally.skip(f"{cells}: give a smaller one; {_sampled(bench, tally)}")
+        return {"all": f"a universe of {domain.size:,} cells is too large"}
     large: dict[str, str] = {}
     for neighbors in Neighbors:
         for unit_rows in (1, 2) if bench.thorough else (1,):
             scene = bench.scene(domain, neighbors, unit_rows)
             if scene is None:
                 continue
-            for number in range(len(scene.queries)):
-                asked = Scene(domain, neighbors, unit_rows, scene.queries[number : number + 1])
-                name = described(asked.queries[0])
+            pairs = list(islice(_pairs(scene), None if bench.thorough else 8))
+            for query in scene.queries:
+                name = described(query)
                 if name in large:
                     continue
+                asked = Scene(domain, neighbors, unit_rows, (query,))
                 try:
-                    _audited(bench, tally, asked)
+                    _audited(bench, tally, asked, pairs, _TAIL, _PATHS * _more(bench))
                 except (TooManyPaths, *REFUSALS) as error:  # of tables as small as these
                     large[name] = str(error)
-    if not tally.runs:
-        instead = _sampled(bench, tally)
-        tally.skip(
-            f"not enumerated ({'; '.join(map(': '.join, large.items()))}): give a smaller "
-            f"domain, or another such mechanism with fewer draws, or be thorough; {instead}"
-            if large
-            else "nothing was asked over a tiny universe: give a domain that it takes"
-        )
-    if large:
-        tally.note(f"not enumerated: {', '.join(large)}")
+    return large
+
+
+def _over_one_bit(bench: MechanismBench, tally: Tally) -> None:
+    """Audit one number over one bit, where few draws are made for it."""
+    domain = TINY_DOMAINS[0]
+    bit = MechanismBench(bench.mechanism, (), domain, bench.catalogue, trust=bench.trust)
+    for scene in bit.scenes:
+        if scene.unit_rows > 1:
+            continue
+        asked = Scene(domain, scene.neighbors, 1, scene.queries[-1:])
+        replaced = scene.neighbors is Neighbors.REPLACE_ONE
+        rows = ((1, 0, 0), (0, int(replaced), 0))
+        one, other = [Table(domain, counts, scene.neighbors, 1).made() for counts in rows]
+        drawn = record(bit.program(asked), one, seed=bit.seed(0)).noise
+        if sum(map(len, drawn)) > _DRAWS:
+            return
+        try:
+            _audited(bit, tally, asked, [(one, other), (other, one)], _BIT_TAIL, _BIT_PATHS)
+        except (TooManyPaths, *REFUSALS):
+            return
+
+
+def _more(bench: MechanismBench) -> int:
+    return 10 if bench.thorough else 1
 
 
 def _tiny(bench: MechanismBench) -> Domain:
@@ -217,9 +258,13 @@ def _tiny(bench: MechanismBench) -> Domain:
     return bench.tiny[-1]
 
 
-def _audited(bench: MechanismBench, tally: Tally, scene: Scene) -> None:
+def _audited(
+    bench: MechanismBench, tally: Tally, scene: Scene, pairs: Sequence[Pair], tail: float,
+    limit: int,
+) -> None:  # fmt: skip
+    """Fail if the exact laws of what is told on neighbours are not within what was charged."""
     run = bench.program(scene)
-    charged = bench.asked(scene, bench.session(next(_pairs(scene))[0])).charged
+    charged = bench.asked(scene, bench.session(pairs[0][0])).charged
     guarantee = combined(charged)
     if guarantee is None:
         if paid(charged):
@@ -227,13 +272,7 @@ def _audited(bench: MechanismBench, tally: Tally, scene: Scene) -> None:
         # What costs nothing has to be the same on every table.
         guarantee = combined(())
     assert guarantee is not None  # noqa: S101  # of no runs there is one
-    found = audit(
-        run,
-        islice(_pairs(scene), None if bench.thorough else 8),
-        guarantee,
-        tail=_TAIL,
-        limit=_PATHS * (10 if bench.thorough else 1),
-    )
+    found = audit(run, pairs, guarantee, tail=tail, limit=limit)
     tally.ran(found.pairs)
     if not found.passed:
         tally.fail(
@@ -262,5 +301,5 @@ def _sampled(bench: MechanismBench, tally: Tally) -> str:
     return "nothing was sampled instead"
 
 
-def _pairs(scene: Scene) -> Iterator[tuple[PrivateData, PrivateData]]:
+def _pairs(scene: Scene) -> Iterator[Pair]:
     return neighbours(scene.domain, scene.unit_rows, scene.neighbors, unit_rows=scene.unit_rows)

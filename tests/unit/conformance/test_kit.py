@@ -20,10 +20,10 @@ from dpsdk.accounting import (
 from dpsdk.domain import Domain, Integer
 from dpsdk.forms import Kronecker, LinearForm, Neighbors, Weights
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count, CountingQuery
+from dpsdk.queries import Count, CountingQuery, LinearQuery, Marginal
 from dpsdk.release import Cost
 from dpsdk.testing import interrupts
-from dpsdk.testing.conformance import bench, mechanisms, queries
+from dpsdk.testing.conformance import bench, mechanisms, queries, repeating
 from dpsdk.testing.conformance.bench import MechanismBench, Scene
 from dpsdk.testing.conformance.costs import combined, fits, least, within
 from dpsdk.testing.conformance.meanings import _unlikely
@@ -163,10 +163,56 @@ class Listed(CountingQuery[float]):
         return float(raw[0])
 
 
+@frozen
+class Ratio(LinearQuery[float]):
+    """Is not linear in the raw numbers, and says nothing of that."""
+
+    def lower(self, domain, /):
+        return Marginal("member", normalized=False).lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0] / raw.sum())
+
+
 def test_a_query_that_lists_the_labels_of_a_huge_attribute_is_told_to_ask_for_their_number():
     found = carried_out(QUERY_CHECKS["typed-refusals"], QueryBench(Listed()), {})
     assert found.outcome == "passed", found
     assert "of 2,305,843,009,213,693,953 cells check `size` before you list `labels`" in found.why
+
+
+def test_one_number_over_one_bit_is_audited_where_no_more_can_be(monkeypatch):
+    monkeypatch.setattr(repeating, "_PATHS", 1)
+    bench = MechanismBench(Laplace(2))
+    found = carried_out(CHECKS["audit"], bench, {})
+    assert found.outcome == "passed", found
+    assert "of one number over one bit alone; sampled answers did not refute it" in found.why
+    monkeypatch.setattr(repeating, "combined", lambda _runs: ONE)
+    refuted = carried_out(CHECKS["audit"], bench, {})
+    assert refuted.outcome == "failed"
+    assert "where 1-DP was charged" in refuted.why
+
+
+def test_an_audit_that_was_not_run_says_so(monkeypatch):
+    monkeypatch.setattr(repeating, "_PATHS", 1)
+    monkeypatch.setattr(repeating, "_DRAWS", 0)
+    found = carried_out(CHECKS["audit"], MechanismBench(Laplace(2)), {})
+    assert found.outcome == "not applicable"
+    assert found.why.startswith("privacy audit not run (Marginal('member', normalized=False): more")
+    assert found.why.endswith("sampled answers did not refute it")
+
+
+@pytest.mark.parametrize(
+    ("part", "word"),
+    [
+        ({}, "2 of `numbers`, 2 of `spread`, 2 of `ends`, 1 of the answer, of 2 raw numbers"),
+        ({"numbers": lambda _self, raw, _facts: raw[:1]}, "1 of `numbers`, 2 of `spread`"),
+    ],
+)
+def test_lengths_are_held_together_before_anything_else_is_said_of_errors(part, word):
+    query = type("Odd", (Ratio,), {"__slots__": (), **part})()
+    found = carried_out(QUERY_CHECKS["spreads"], QueryBench(query), {})
+    assert found.outcome == "failed"
+    assert word in found.why
 
 
 def test_a_bench_makes_seeds_of_the_mechanism():

@@ -40,3 +40,10 @@ def test_pictures_of_the_tutorial_are_there_for_light_and_dark():
     assert names["light"] == names["dark"]
     files = {path.name for path in (DOCS / "tutorial").glob("*.svg")}
     assert files == {f"{name}-{style}.svg" for style in names for name in names[style]}
+
+
+def test_modules_and_tests_that_pages_name_are_there():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "tests" / "README.md"]
+    for page in pages:
+        for path in re.findall(r"(?<![\w/])(?:tests|dpsdk)/[\w/]+\.py", page.read_text("utf-8")):
+            assert (ROOT / path).exists(), (page.name, path)

@@ -539,8 +539,8 @@ def test_a_ratio_has_the_digits_that_tell_it_from_once(size, text):
 def test_a_table_of_plans_tells_a_reason_that_several_have_once():
     data = PrivateData.from_columns({"age": [1, 2, 3]}, Domain(Integer("age", 0, 9)))
     plans = Session(data, Budget(1)).plan(Mean("age"), error=0.1)
-    assert [plan.because[0].code for plan in plans] == ["needs-assumption"] * 2
+    assert {plan.because[0].code for plan in plans} == {"needs-assumption"}
     whole = "no: needs-assumption: a bound beforehand depends on the table"
     for shown in (repr(plans), plans._repr_html_()):
         assert shown.count(whole) == 1
-        assert shown.count("no: needs-assumption, as above") == 1
+        assert shown.count("no: needs-assumption, as above") == len(plans) - 1 > 0

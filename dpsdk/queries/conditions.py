@@ -201,8 +201,10 @@ def index_of(attribute: Attribute, label: Label) -> int:
 
 def _hint(attribute: Attribute, label: object) -> str:
     """A hint at what somebody who wrote this as a label may have meant."""
-    if not isinstance(label, tuple) or not label:
+    if not isinstance(label, tuple):
         return _meant(attribute, label)
+    if not label:
+        return ""
     parts = cast("tuple[object, ...]", label)
     if isinstance(attribute, Binned):
         if len(parts) == 2 and all(part in attribute.edges for part in parts):

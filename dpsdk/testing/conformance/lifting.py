@@ -149,8 +149,10 @@ def _check_lengths(query: LinearQuery[object], raw: Floats, facts: Facts, tally:
         "spread": np.size(query.spread(raw, ones, facts)),
         "ends": np.size(query.ends(raw, ones, facts)[0]),
     }
-    if isinstance(answer, int | float | np.ndarray):
-        lengths["the answer"] = np.size(answer)
+    if isinstance(answer, int | float):
+        lengths["the answer"] = 1
+    elif isinstance(answer, np.ndarray):
+        lengths["the answer"] = answer.size
     tally.ran()
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{count} of `{name}`" for name, count in lengths.items())

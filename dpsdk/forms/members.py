@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpsdk._arrays import Lasting, frozen_integers
 from dpsdk._records import frozen
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Kronecker
@@ -33,7 +34,7 @@ _Key: TypeAlias = frozenset[tuple[str, Factor]]
 
 
 @frozen(eq=False)
-class Members:
+class Members(Lasting):
     """The functions of a form, as a set that functions of other forms are looked up in.
 
     Functions are told by what they weigh, and never by the objects that they are made of. Of blocks
@@ -93,7 +94,11 @@ def _wide_ends(block: FormBlock) -> dict[str, tuple[int, Ints, Ints]] | None:
         if (ends := factor.ranges) is None:
             return None
         order = np.lexsort(ends[::-1])
-        result[name] = factor.size, ends[0][order], ends[1][order]
+        result[name] = (
+            factor.size,
+            frozen_integers(ends[0][order]),
+            frozen_integers(ends[1][order]),
+        )
     return result
 
 

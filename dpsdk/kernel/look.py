@@ -203,7 +203,7 @@ class Look(Request[Measurement[NoiseAccuracy]]):
 
 
 @frozen(eq=False)
-class LookPricing:
+class LookPricing(Lasting):
     """The look that `look` would take, all public: the grid, the noise, the guarantee.
 
     `law` is that of the noise of each distance, in steps of 2**-`bits` rows.
@@ -257,7 +257,9 @@ def _whole_tables(references: tuple[Reference, ...], bits: int, setting: Facts) 
     _check(steps)
     # In floats first, since integers might not hold it.
     if float(steps.max()) < _FARTHEST:
-        tables = tuple(np.split(steps.astype(np.int64), np.cumsum(sizes)[:-1]))
+        whole = steps.astype(np.int64)
+        whole.flags.writeable = False
+        tables = tuple(np.split(whole, np.cumsum(sizes)[:-1]))
         # Upper and lower halves of so many cells fit 64 bits each.
         halves = [(int((table >> 32).sum()), int((table & (2**32 - 1)).sum())) for table in tables]
         total = max([(upper << 32) + lower for upper, lower in halves])

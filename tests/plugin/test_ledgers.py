@@ -704,7 +704,7 @@ class PassingLedger(JSONLedger):
         "test_odometer.test_it_cannot_be_copied_or_pickled",
         "test_odometer.test_a_refusal_by_the_leaks_of_several_counts_names_their_share",
         "test_odometer.test_a_part_and_a_scope_read_books_that_are_charged",
-        "test_nested.test_a_scope_spends_its_share_and_the_rest_stays_with_the_session",
+        "test_nested.test_scopes_nest",
         "test_nested.test_a_refusal_by_the_cap_names_the_scope_and_changes_nothing",
         "test_nested.test_reserves_never_promise_more_than_there_is",
         "test_nested.test_parts_cost_their_maximum_where_a_row_is_in_one_part",

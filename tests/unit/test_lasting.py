@@ -24,6 +24,7 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
+    Members,
     ProximalGapForm,
     Ranges,
     Toeplitz,
@@ -31,7 +32,7 @@ from dpsdk.forms import (
     minimise,
 )
 from dpsdk.hypothesis import Mixture
-from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Reference, Select, SmallDatabase
+from dpsdk.kernel import Kernel, LaplaceNoise, Look, Measure, Reference, Select, SmallDatabase
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import (
     Certificate,
@@ -113,6 +114,7 @@ def of_forms():
     yield from (
         form.blocks[0],
         form,
+        Members.of(form),
         boxes,
         Toeplitz(FLOATS),
         Weights(FLOATS.reshape(1, 3)),
@@ -130,7 +132,9 @@ def of_kernel():
     guess = Reference(["n"], [0.0, 1000.0, 0.0, 0.0])
     looked = asked.look([guess], LaplaceNoise(1))
     yield from (guess, looked, Certificate.of([guess], looked))
-    terms, cells = asked.terms, LinearForm(BITS, [Kronecker(("n",), (Identity(4),))])
+    terms = asked.terms
+    yield Look([guess], LaplaceNoise(1)).price(terms)
+    cells = LinearForm(BITS, [Kronecker(("n",), (Identity(4),))])
     yield Measure(LinearForm(BITS, [Kronecker((), ())]), LaplaceNoise(1)).price(terms)
     gaps = GapForm.around(cells, np.zeros(4))
     yield Select(gaps, 1, penalties=[1, 2, 3, 4]).price(terms)

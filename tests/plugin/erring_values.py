@@ -152,14 +152,14 @@ class Thawed(Honest):
     __setattr__ = object.__setattr__
 
     def __init__(self) -> None:
-        self.epsilon = EPSILON
+        self.epsilon = EPSILON  # pyright: ignore[reportAttributeAccessIssue]  # it is thawed
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         try:
             return kernel.run(self.asked(form))
         finally:
-            self.epsilon *= Fraction(9, 10)
+            self.epsilon *= Fraction(9, 10)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Confused(Keeping):

@@ -37,8 +37,9 @@ _LEAST = sys.float_info.min
 def _to_parameter(name: str, value: Real, largest: int, words: str) -> Fraction:
     expected = f"a number from 0 to {words}, of at most {_MAX_BITS} bits above and below the line"
     number = to_fraction(name, value, expected)
-    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
-    if bits > _MAX_BITS or not 0 <= number <= largest:
+    above, below = number.numerator, number.denominator
+    bits = max(above.bit_length(), below.bit_length())
+    if bits > _MAX_BITS or not 0 <= above <= largest * below:
         raise InvalidArgument(name, expected, shown(value))
     return number
 

@@ -204,13 +204,15 @@ class LedgerFile(Store[_Link]):
     def _open(self) -> _Link:
         with self.typed():
             self._beside()
-            connection = self._connect("rw")
+            connection: Connection | None = None
             try:
+                connection = self._connect("rw")
                 schema = self._check(connection)
                 self._journal(connection, fresh=False)
                 return _Link(connection, self._where(), self._beside(), schema)
             except BaseException:
-                connection.close()
+                if connection is not None:
+                    connection.close()
                 raise
 
     @override

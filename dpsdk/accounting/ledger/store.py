@@ -236,7 +236,9 @@ class Store(ABC, Generic[C]):
                     kept = False
                     held.append(self._open())
                 if not self._begin(held[-1], begin, kept=kept):
-                    held.pop().close()
+                    # It is held until it is closed, too.
+                    held[-1].close()
+                    held.clear()
             return act(held[-1])
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
@@ -248,8 +250,9 @@ class Store(ABC, Generic[C]):
                     self._release(held, process, whole=whole)
             except BaseException:
                 # Others that wait for their turn do not wait for a garbage collector.
-                while held and process is forks.process:
-                    held.pop().close()
+                if held and process is forks.process:
+                    held[-1].close()
+                    held.clear()
                 raise
 
     def _release(self, held: list[C], process: object, *, whole: bool) -> None:

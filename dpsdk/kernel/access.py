@@ -34,7 +34,7 @@ from dpsdk.errors import (
     Redacted,
     ReleaseFailed,
 )
-from dpsdk.forms.facts import Neighbors
+from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.kernel.primitive import check_not_lent
 from dpsdk.kernel.question import Question, behind_wall, event_context
 from dpsdk.kernel.terms import Terms
@@ -66,11 +66,11 @@ class Access:
         trust: Trust = NOBODY,
     ) -> None:
         public_facts(data)  # refuses what is no table, or was closed
-        self.root = object()
+        self.root: object = object()
         """Shared by all accesses of one channel. Allowances show it, so it must tell nothing."""
         self.data = data
-        self.facts = data.facts
-        self.terms = Terms(data.facts, odometer.composition, trust.names)
+        self.facts: Facts = data.facts
+        self.terms: Terms = Terms(data.facts, odometer.composition, trust.names)
         self.mechanism = mechanism
         self.trust = trust
         self.noise = noise
@@ -271,7 +271,7 @@ class Allowance:
     __slots__ = ("_left", "_lock", "root")
 
     def __init__(self, root: object, paid: Iterable[tuple[Guarantee, int]]) -> None:
-        self.root = root
+        self.root: object = root
         """Shared by all accesses of the channel that it was paid for."""
         self._lock = ExclusiveLock("an allowance")
         # The numbers of the charges by what was paid, since a list of runs has few kinds of them.

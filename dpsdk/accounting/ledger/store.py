@@ -148,7 +148,7 @@ class Store(ABC, Generic[C]):
         self.name: str = name
         self.key: bytes = key
         self.anchor: Anchor | None = None
-        self.busy = local()
+        self.busy: local = local()
         """Whether a thread has a turn."""
         self.seen: Seen = NOTHING
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""

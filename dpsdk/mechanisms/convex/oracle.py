@@ -190,7 +190,8 @@ class Paid:
     """The runs of a spending, all of them paid when this is made, and made one by one."""
 
     def __init__(self, spending: Spending, kernel: Kernel) -> None:
-        self.spending, self.kernel = spending, kernel
+        self.spending: Spending = spending
+        self.kernel: Kernel = kernel
         cost = spending.cost.guarantees
         self.allowance: Allowance | None = kernel.allowance(cost) if spending.parts else None
         self.rows: Rows = kernel.facts.rows

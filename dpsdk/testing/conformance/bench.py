@@ -208,14 +208,14 @@ class Bench(ABC):
             raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
         if not isinstance(trust, Mapping):
             raise InvalidArgument("trust", "a mapping of dotted names to proofs", shown(trust))
-        self.domain = WORK if domain is None else domain
+        self.domain: Domain = WORK if domain is None else domain
         # Looked at first, since copies of a query of attrs share its arrays, and seal them.
-        self.held = tuple(mutable(plugin))
-        self.tiny = TINY_DOMAINS if domain is None else (domain,)
-        self.catalogue = Catalogue.shipped() if catalogue is None else catalogue
+        self.held: tuple[tuple[str, object], ...] = tuple(mutable(plugin))
+        self.tiny: tuple[Domain, ...] = TINY_DOMAINS if domain is None else (domain,)
+        self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough
-        self.trust = {one.name: one.proof for one in Trust.of(trust, Request).names}
-        self.key = int.from_bytes(sha256(called(plugin).encode()).digest()[:6], "big")
+        self.trust: dict[str, str] = {one.name: one.proof for one in Trust.of(trust, Request).names}
+        self.key: int = int.from_bytes(sha256(called(plugin).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why a setting or a question was not taken, by what was asked."""
         self.strange: dict[str, str] = {}

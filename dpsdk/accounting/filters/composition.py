@@ -248,8 +248,12 @@ class MembersComposition(Composition):
 
     __slots__ = ()
 
-    members: Sequence[Composition]
     leak_share: Fraction
+
+    @property
+    @abstractmethod
+    def members(self) -> Sequence[Composition]:
+        """The compositions, in the order of the parts of a state."""
 
     @property
     def concurrent(self) -> bool:

@@ -188,9 +188,11 @@ class MixedComposition(MembersComposition):
     """
 
     title: ClassVar[str] = "mixed composition"
-    members = _FILTERS
-
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share, repr=whole_repr)
+
+    @property
+    def members(self) -> tuple[RenyiComposition, ...]:
+        return _FILTERS
 
     def begin(self, budget: Budget) -> State:
         leaks = budget.delta * self.leak_share

@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from dpsdk import examples as examples
     from dpsdk.accounting import Budget, SQLiteLedger
     from dpsdk.data import Neighbors, PrivacyUnit, PrivateData
-    from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
+    from dpsdk.domain import (
+        MISSING,
+        OTHER,
+        Attribute,
+        Binned,
+        Boolean,
+        Categorical,
+        Date,
+        Domain,
+        Integer,
+        Number,
+    )
     from dpsdk.hypothesis import SyntheticData
     from dpsdk.mechanisms import Gaussian, Laplace
     from dpsdk.planner import Planner
@@ -43,7 +54,9 @@ else:
         {
             "accounting": "Budget SQLiteLedger",
             "data": "Neighbors PrivacyUnit PrivateData",
-            "domain": "Attribute Binned Boolean Categorical Date Domain Integer",
+            "domain": (
+                "MISSING OTHER Attribute Binned Boolean Categorical Date Domain Integer Number"
+            ),
             "examples": "examples",
             "hypothesis": "SyntheticData",
             "mechanisms": "Gaussian Laplace",
@@ -59,6 +72,8 @@ else:
 
 
 __all__ = [
+    "MISSING",
+    "OTHER",
     "Above",
     "Attribute",
     "Binned",
@@ -79,6 +94,7 @@ __all__ = [
     "Mean",
     "Median",
     "Neighbors",
+    "Number",
     "Planner",
     "PrivacyUnit",
     "PrivateData",

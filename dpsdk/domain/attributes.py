@@ -8,14 +8,16 @@ import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
-from dpsdk._checks import shown, to_integer, to_name
-from dpsdk._records import field, frozen
+from dpsdk._checks import shown, to_flag, to_integer, to_name
+from dpsdk._records import evolve, field, fields, frozen
 from dpsdk.codec import (
+    FLAG,
     INTEGER,
+    JSON,
     NAME,
     NUMBER,
     TEXT,
@@ -30,15 +32,17 @@ from dpsdk.codec import (
     written,
 )
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownLabel
-from dpsdk.typing import Label
+from dpsdk.typing import Extra, Label
 
 __all__ = [
     "ATTRIBUTE",
     "ATTRIBUTES",
+    "EXTRAS",
     "Attribute",
     "Binned",
     "Boolean",
     "Categorical",
+    "Declared",
     "Integer",
     "JSONValue",
     "normal",
@@ -96,12 +100,30 @@ def to_attribute_name(value: str) -> str:
     return to_text("name", to_name("name", value), "a text that can be written in UTF-8")
 
 
+EXTRAS = {
+    "missing": Member(FLAG, default=False, quiet=True),
+    "other": Member(FLAG, default=False, quiet=True),
+}
+"""The members of the written form of an attribute that say which extra cells it has."""
+
+
+def _to_missing(value: bool) -> bool:  # noqa: FBT001  # a converter
+    return to_flag("missing", value)
+
+
+def _to_own_cell(value: bool) -> bool:  # noqa: FBT001  # a converter
+    return to_flag("other", value)
+
+
 _LABELS = 2**24
 """So many labels are listed at the most: those of more would fill the memory."""
 
 
 class Attribute(ABC):
-    """One column of the universe: a name and finitely many labels, numbered from zero."""
+    """One column of the universe: a name and finitely many labels, numbered from zero.
+
+    Behind the labels come the cells of values that are none of these, where `extras` has any.
+    """
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -113,7 +135,21 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of cells along this attribute."""
+        """The number of cells along this attribute, those of `extras` among them."""
+
+    @property
+    def extras(self) -> tuple[Extra, ...]:
+        """The cells for values that are no labels, in order; none unless they are declared."""
+        return ()
+
+    @property
+    def known(self) -> int:
+        """The number of labels that are declared, which are the first cells."""
+        return self.size - len(self.extras)
+
+    def open(self) -> Attribute:
+        """The same attribute with cells of their own for other and for missing values."""
+        return self
 
     @abstractmethod
     def index(self, label: Label) -> int:
@@ -154,6 +190,81 @@ class Attribute(ABC):
         return UnknownLabel(self.name, shown(label), expected)
 
 
+@frozen(repr=False)
+class Declared(Attribute):
+    """An attribute of this package: labels, and behind them the cells of other values."""
+
+    missing: bool = field(default=False, converter=_to_missing, kw_only=True)
+    """True if missing values have a cell of their own."""
+
+    @property
+    @abstractmethod
+    def known(self) -> int:
+        """The number of labels that are declared, which are the first cells."""
+
+    @property
+    @abstractmethod
+    def _has_other(self) -> bool: ...
+
+    @abstractmethod
+    def _index(self, label: Label) -> int: ...
+
+    @abstractmethod
+    def _label(self, index: int) -> Label: ...
+
+    def _text(self, index: int) -> str:
+        return str(self._label(index))
+
+    @property
+    def extras(self) -> tuple[Extra, ...]:
+        extras = ((Extra.OTHER, self._has_other), (Extra.MISSING, self.missing))
+        return tuple([extra for extra, declared in extras if declared])
+
+    @property
+    def size(self) -> int:
+        return self.known + self._has_other + self.missing
+
+    def index(self, label: Label) -> int:
+        if not isinstance(label, Extra):
+            return self._index(label)
+        if label not in self.extras:
+            keyword = f"{label.name.lower()}=True"
+            raise self._unknown(label, f"one of its labels, or declare it with {keyword}")
+        return self.known + self.extras.index(label)
+
+    def label(self, index: int) -> Label:
+        return self._label(index) if index < self.known else self.extras[index - self.known]
+
+    def text(self, index: int) -> str:
+        if index < self.known:
+            return self._text(index)
+        return self.extras[index - self.known].value
+
+    def __repr__(self) -> str:
+        own = sorted(fields(type(self)), key=lambda one: one.name in EXTRAS)
+        told = [
+            f"{one.name}={one.repr(value) if callable(one.repr) else repr(value)}"
+            for one in own
+            if one.repr and (value := getattr(self, one.name)) is not False
+        ]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+@frozen(repr=False)
+class Flagged(Declared):
+    """An attribute of which a flag says whether values that are no labels have their own cell."""
+
+    other: bool = field(default=False, converter=_to_own_cell, kw_only=True)
+    """True if values that are there and match no label have a cell of their own."""
+
+    @property
+    def _has_other(self) -> bool:
+        return self.other
+
+    def open(self) -> Self:
+        return evolve(self, missing=True, other=True)
+
+
 ATTRIBUTES = Kinds()
 """The attributes of the package. Their names are those in files of domains."""
 
@@ -185,11 +296,12 @@ def _has_usual_words(value: Boolean) -> bool:
         "name": NAME,
         "true": Member(_WORDS, ("1",), quiet=_has_usual_words),
         "false": Member(_WORDS, ("0",), quiet=_has_usual_words),
+        **EXTRAS,
     },
     kinds=ATTRIBUTES,
 )
-@frozen
-class Boolean(Attribute):
+@frozen(repr=False)
+class Boolean(Flagged):
     """An attribute that is False (cell 0) or True (cell 1).
 
     Parameters
@@ -201,6 +313,8 @@ class Boolean(Attribute):
         False, false, FALSE, which always do: "1" and "0" unless others are given. A number is
         read as the text of it, so that 1 stands for True as long as "1" does. Upper and lower
         case differ.
+    missing, other
+        True where missing values, and all others, have a cell of their own.
 
     >>> Boolean("smoker", true=["Y"], false=["N"]).readings
     {'False': False, 'false': False, 'FALSE': False, 'N': False, 'True': True, 'true': True, \
@@ -233,15 +347,15 @@ class Boolean(Attribute):
         return ("True", "true", "TRUE", *self.true)
 
     @property
-    def size(self) -> int:
+    def known(self) -> int:
         return 2
 
-    def index(self, label: Label) -> int:
+    def _index(self, label: Label) -> int:
         if isinstance(label, bool | np.bool_):
             return 1 if label else 0
         raise self._unknown(label, "True or False")
 
-    def label(self, index: int) -> bool:
+    def _label(self, index: int) -> bool:
         return bool(index)
 
 
@@ -264,16 +378,37 @@ def _to_labels(labels: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(result)
 
 
-def _to_other(label: str | int | None) -> str | int | None:
+def _to_other(label: str | int | Extra | None) -> str | int | Extra | None:
     # True equals 1, but it is no label.
-    if label is None:
+    if label is None or label is False:
         return None
+    if label is True or label is Extra.OTHER:
+        return Extra.OTHER
     if isinstance(label, str):
         return str.__str__(label)
-    return to_integer("other", label, "one of the labels")
+    return to_integer("other", cast("int", label), "True, or one of the labels")
+
+
+def _other_repr(label: str | int | Extra | None) -> str:
+    return "True" if label is Extra.OTHER else repr(label)
 
 
 _LABEL = Both(TEXT, INTEGER)
+
+
+class _Other:
+    """True for a cell of its own, or the label that takes in what is no label."""
+
+    def write(self, value: str | int | Extra, path: str, codebook: Codebook, /) -> Plain:
+        return (
+            True if value is Extra.OTHER else _LABEL.write(cast("str | int", value), path, codebook)
+        )
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> str | int | Extra:
+        return Extra.OTHER if plain is True else _LABEL.read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [{"const": True}, _LABEL.schema(codebook)]}
 
 
 class _Labels(ListOf[str | int]):
@@ -288,28 +423,30 @@ class _Labels(ListOf[str | int]):
     {
         "name": NAME,
         "labels": Member(_Labels(_LABEL, least=1, most=1 << 24), of="values", key="values"),
-        "other": Member(_LABEL, None, quiet=True),
+        "missing": EXTRAS["missing"],
+        "other": Member(_Other(), None, quiet=True),
     },
     kinds=ATTRIBUTES,
 )
-@frozen
-class Categorical(Attribute):
+@frozen(repr=False)
+class Categorical(Declared):
     """An attribute with unordered labels, each a text or an integer.
 
     Labels differ in what they look like on a page, not only in how they are coded: neither "é" in
     one code point and in two, nor "a b" with one space and with two, nor 1 and "1" are labels of
     the same attribute. Texts are compared in Unicode's normal form NFC.
 
-    `other`, one of the labels, takes in every value that is not a label; without it, a row with
-    such a value is outside the domain. A missing value is outside either way; the empty text, nan
-    and NaN are missing values unless they are labels.
+    `other` takes in every value that is not a label: one of the labels, or True for a cell of its
+    own; without it, a row with such a value is outside the domain. A missing value is outside
+    unless `missing=True` gives it a cell; the empty text, nan and NaN are missing values unless
+    they are labels.
     """
 
     kind: ClassVar[str] = "categorical"
     ordered: ClassVar[bool] = False
     name: str = field(converter=to_attribute_name)
     values: tuple[str | int, ...] = field(converter=_to_labels)
-    other: str | int | None = field(default=None, converter=_to_other)
+    other: str | int | Extra | None = field(default=None, converter=_to_other, repr=_other_repr)
     _numbers: dict[str | int, int] = field(init=False, repr=False, eq=False, hash=False)
 
     def __attrs_post_init__(self) -> None:
@@ -319,18 +456,28 @@ class Categorical(Attribute):
             for number, label in enumerate(self.values)
         }
         object.__setattr__(self, "_numbers", numbered)
-        if self.other is not None and self.other not in self.values:
-            raise InvalidArgument("other", "one of the labels", shown(self.other))
+        if not (self.other is None or self._has_other or self.other in self.values):
+            raise InvalidArgument("other", "True, or one of the labels", shown(self.other))
+        if self.extras:
+            texts = [*map(str, self.values), *(extra.value for extra in self.extras)]
+            require_different("labels", texts)
 
     @property
-    def size(self) -> int:
+    def _has_other(self) -> bool:
+        return self.other is Extra.OTHER
+
+    @property
+    def known(self) -> int:
         return len(self.values)
 
     @property
-    def labels(self) -> tuple[str | int, ...]:
-        return self.values
+    def labels(self) -> tuple[str | int | Extra, ...]:
+        return self.values + self.extras
 
-    def index(self, label: Label) -> int:
+    def open(self) -> Self:
+        return evolve(self, missing=True, other=True if self.other is None else self.other)
+
+    def _index(self, label: Label) -> int:
         if isinstance(label, str | numbers.Integral) and not isinstance(label, bool):
             number = self._numbers.get(cast("str | int", label))
             if number is None and isinstance(label, str):
@@ -341,7 +488,7 @@ class Categorical(Attribute):
         more = ", ..." if len(self.values) > 12 else ""
         raise self._unknown(label, f"one of {names}{more}")
 
-    def label(self, index: int) -> str | int:
+    def _label(self, index: int) -> str | int:
         return self.values[index]
 
 
@@ -349,10 +496,13 @@ def _to_bound(value: int) -> int:
     return to_integer("low and high", value)
 
 
-@written("integer", {"name": NAME, "low": INTEGER, "high": INTEGER}, kinds=ATTRIBUTES)
-@frozen
-class Integer(Attribute):
-    """An attribute whose values are the integers from `low` to `high`, both included."""
+@written("integer", {"name": NAME, "low": INTEGER, "high": INTEGER, **EXTRAS}, kinds=ATTRIBUTES)
+@frozen(repr=False)
+class Integer(Flagged):
+    """An attribute whose values are the integers from `low` to `high`, both included.
+
+    With `missing=True` and `other=True`, missing values and all others have a cell of their own.
+    """
 
     kind: ClassVar[str] = "integer"
     ordered: ClassVar[bool] = True
@@ -365,14 +515,14 @@ class Integer(Attribute):
             raise InvalidArgument("high", f"at least low, which is {self.low}", shown(self.high))
 
     @property
-    def size(self) -> int:
+    def known(self) -> int:
         return self.high - self.low + 1
 
     @property
     def bounds(self) -> tuple[float, float]:
         return float(self.low), float(self.high)
 
-    def index(self, label: Label) -> int:
+    def _index(self, label: Label) -> int:
         # Plain integers first: asking an abstract class costs more than the rest of the look-up.
         if type(label) is int or (
             isinstance(label, numbers.Integral) and not isinstance(label, bool)
@@ -382,7 +532,7 @@ class Integer(Attribute):
                 return number
         raise self._unknown(label, f"an integer from {self.low} to {self.high}")
 
-    def label(self, index: int) -> int:
+    def _label(self, index: int) -> int:
         return self.low + int(index)
 
 
@@ -436,13 +586,14 @@ class _Edges(ListOf[float]):
 _EDGES = _Edges(NUMBER, least=2, most=1 << 24)
 
 
-@written("binned", {"name": NAME, "edges": _EDGES}, kinds=ATTRIBUTES)
-@frozen
-class Binned(Attribute):
+@written("binned", {"name": NAME, "edges": _EDGES, **EXTRAS}, kinds=ATTRIBUTES)
+@frozen(repr=False)
+class Binned(Flagged):
     """A real-valued attribute cut into bins at `edges`.
 
     Bin i holds the values from edges[i] up to, not including, edges[i + 1]; the last bin includes
-    its upper edge. The label of a bin is the pair of its edges.
+    its upper edge. The label of a bin is the pair of its edges. With `missing=True` and
+    `other=True`, missing values and all others have a cell of their own.
     """
 
     kind: ClassVar[str] = "binned"
@@ -451,24 +602,24 @@ class Binned(Attribute):
     edges: tuple[float, ...] = field(converter=_to_edges)
 
     @property
-    def size(self) -> int:
+    def known(self) -> int:
         return len(self.edges) - 1
 
     @property
     def bounds(self) -> tuple[float, float]:
         return self.edges[0], self.edges[-1]
 
-    def index(self, label: Label) -> int:
+    def _index(self, label: Label) -> int:
         if isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], numbers.Real):
             number = bisect_right(self.edges, label[0]) - 1
-            if 0 <= number < self.size and label == self.label(number):
+            if 0 <= number < self.known and label == self._label(number):
                 return number
-        raise self._unknown(label, f"a bin, a pair of neighbouring edges such as {self.label(0)}")
+        raise self._unknown(label, f"a bin, a pair of neighbouring edges such as {self._label(0)}")
 
-    def label(self, index: int) -> tuple[float, float]:
+    def _label(self, index: int) -> tuple[float, float]:
         return self.edges[index], self.edges[index + 1]
 
-    def text(self, index: int) -> str:
-        low, high = self.label(index)
-        end = "]" if index == self.size - 1 else ")"
+    def _text(self, index: int) -> str:
+        low, high = self._label(index)
+        end = "]" if index == self.known - 1 else ")"
         return f"[{_edge(low)}, {_edge(high)}{end}"

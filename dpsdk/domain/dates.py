@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, NAME, Choice, Codebook, Member, Pattern, Plain, refused, written
-from dpsdk.domain.attributes import ATTRIBUTES, Attribute, to_attribute_name
+from dpsdk.domain.attributes import ATTRIBUTES, EXTRAS, Flagged, to_attribute_name
 from dpsdk.domain.calendar import DAY, HOUR, UNITS, Unit, date_of, plain_wall, wall_of
 from dpsdk.domain.zones import to_zone
 from dpsdk.errors import InvalidArgument
@@ -82,11 +82,12 @@ def _to_unit(value: Unit) -> Unit:
         "high": END,
         "unit": Choice[Unit](*UNITS),
         "zone": Member(NAME, None, quiet=True),
+        **EXTRAS,
     },
     kinds=ATTRIBUTES,
 )
-@frozen
-class Date(Attribute):
+@frozen(repr=False)
+class Date(Flagged):
     """An attribute of dates or times: the days, weeks, months or hours from `low` to `high`.
 
     Along the calendar, and the clock on the wall of one place: the cell of a value is the unit that
@@ -111,6 +112,8 @@ class Date(Attribute):
         with an offset or zone of their own, are read there; without a zone they match nothing,
         as nobody knows what day it was. Dates, and times without a zone, are taken as they are. The
         rules of a zone are those of the data base of time zones of the machine that loads a table.
+    missing, other
+        True where missing values, and all others, have a cell of their own.
 
     Raises
     ------
@@ -145,7 +148,7 @@ class Date(Attribute):
         # A frozen value sets its derived fields once, at birth.
         object.__setattr__(self, "first", first)
         object.__setattr__(self, "_size", last - first + 1)
-        object.__setattr__(self, "low", self.label(0))
+        object.__setattr__(self, "low", self._label(0))
         object.__setattr__(self, "high", self._last(last))
 
     def _end(self, parameter: str, value: object) -> date:
@@ -162,39 +165,39 @@ class Date(Attribute):
 
     def _last(self, number: int) -> date:
         if self.unit == "hour":
-            return self.label(number - self.first)
+            return self._label(number - self.first)
         end = UNITS[self.unit].start(number + 1) // DAY - 1
         return date_of(min(end, date.max.toordinal() - date(1970, 1, 1).toordinal()))
 
     @property
-    def size(self) -> int:
+    def known(self) -> int:
         return self._size
 
     @property
     def walls(self) -> tuple[int, int]:
         """When the first unit begins and when the last one ends, on the wall."""
         start = UNITS[self.unit].start
-        return start(self.first), start(self.first + self.size)
+        return start(self.first), start(self.first + self.known)
 
-    def index(self, label: Label) -> int:
+    def _index(self, label: Label) -> int:
         own = own_date(label)
         if own is not None and isinstance(own, datetime) == (self.unit == "hour"):
             number = UNITS[self.unit].number(wall_of(own)) - self.first
-            if 0 <= number < self.size and self.label(number) == own:
+            if 0 <= number < self.known and self._label(number) == own:
                 return number
         begins = {"day": "a date", "hour": "a datetime on the hour"}
         kind = begins.get(self.unit, f"the date on which a {self.unit} begins,")
-        raise self._unknown(label, f"{kind} from {self.text(0)} to {self.text(self.size - 1)}")
+        raise self._unknown(label, f"{kind} from {self.text(0)} to {self.text(self.known - 1)}")
 
-    def label(self, index: int) -> date:
+    def _label(self, index: int) -> date:
         wall = UNITS[self.unit].start(self.first + int(index))
         day = date_of(wall // DAY)
         if self.unit != "hour":
             return day
         return datetime(day.year, day.month, day.day, wall % DAY // HOUR)  # noqa: DTZ001  # the wall
 
-    def text(self, index: int) -> str:
-        label = self.label(index)
+    def _text(self, index: int) -> str:
+        label = self._label(index)
         return label.isoformat(timespec="minutes") if isinstance(label, datetime) else f"{label}"
 
     def through(self, value: date, *, after: bool) -> int | None:
@@ -210,7 +213,7 @@ class Date(Attribute):
             cut, point = wall_of(value) + (DAY if after else 0), True
         low, high = self.walls
         if cut >= high or (cut <= low and point) or cut < low:
-            return self.size if cut >= high else 0
+            return self.known if cut >= high else 0
         number = UNITS[self.unit].number(cut)
         begins = point and UNITS[self.unit].start(number) == cut
         return number - self.first if begins else None

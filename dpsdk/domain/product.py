@@ -5,35 +5,51 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import cast
 
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import read_fraction, shown, to_integer
 from dpsdk._html import html_of, page, table
 from dpsdk._records import field, frozen
 from dpsdk._whole import write_whole
 from dpsdk.codec import (
     ENVELOPE,
     JSON,
+    TEXT,
     Codebook,
     Entry,
     ListOf,
+    Member,
+    Plain,
     digest,
     opened,
     parsed,
+    refused,
     to_plain,
     written,
 )
-from dpsdk.domain.attributes import ATTRIBUTE, Attribute, require_different
+from dpsdk.domain.attributes import (
+    ATTRIBUTE,
+    Attribute,
+    Boolean,
+    normal,
+    require_different,
+    to_text,
+)
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
 from dpsdk.typing import Label, Record
 
 __all__ = ["Domain", "decoded"]
 
 _ENVELOPE: JSON = {"format": "dpsdk.domain", "version": 1}
+_LATER: JSON = {"format": "dpsdk.domain", "version": 2}
+"""That of domains with extra cells, numbers without bins, or texts that stand for missing."""
+
+_TEXTS = ListOf(TEXT, most=1000)
 _MEMBERS = Entry(attributes=ListOf(ATTRIBUTE, least=1))
 
 _MOST_BITS = 1 << 20
@@ -45,8 +61,8 @@ _SPELLING = 24
 _READABLE = 10**15
 
 
-def _domain(attributes: tuple[Attribute, ...]) -> Domain:
-    return Domain(*attributes)
+def _domain(attributes: tuple[Attribute, ...], missing_texts: tuple[str, ...] = ()) -> Domain:
+    return Domain(*attributes, missing_texts=missing_texts)
 
 
 def _wrong_size(domain: Domain) -> str:
@@ -57,7 +73,10 @@ def _wrong_size(domain: Domain) -> str:
 
 @written(
     "domain",
-    {"attributes": ListOf(ATTRIBUTE, least=1)},
+    {
+        "attributes": ListOf(ATTRIBUTE, least=1),
+        "missing_texts": Member(_TEXTS, (), quiet=True),
+    },
     take=_domain,
     wrong=_wrong_size,
 )
@@ -70,6 +89,9 @@ class Domain:
     `domain["age"]` is the attribute of that name; `in` takes a name, or an attribute as it is; and
     a domain iterates over its attributes, of which it has `len(domain)`.
 
+    `missing_texts`, such as "?" and "NA", are read as missing values in all attributes. No label
+    may be one of them, nor may a number within the bounds of an attribute.
+
     >>> from dpsdk import Categorical, Domain, Integer
     >>> domain = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]))
     >>> domain.size, domain.index({"age": 18, "sex": "Male"}), domain.record(3)
@@ -80,11 +102,13 @@ class Domain:
     names: tuple[str, ...] = field(eq=False)
     shape: tuple[int, ...] = field(eq=False)
     size: int = field(eq=False)
+    missing_texts: tuple[str, ...]
+    """Texts that stand for a missing value, besides the empty text, nan and NaN."""
     sizes: dict[str, int] = field(eq=False)
     """How many cells each attribute has, by its name; only to be read."""
     _positions: dict[str, int] = field(eq=False)
 
-    def __init__(self, *attributes: Attribute) -> None:
+    def __init__(self, *attributes: Attribute, missing_texts: Iterable[str] = ()) -> None:
         if not attributes:
             raise InvalidArgument("attributes", "at least one attribute", "none")
         for attribute in attributes:
@@ -104,6 +128,10 @@ class Domain:
         object.__setattr__(self, "size", _product(shape))
         object.__setattr__(self, "sizes", dict(zip(names, shape, strict=True)))
         object.__setattr__(self, "_positions", positions)
+        texts = _to_missing_texts(missing_texts)
+        for attribute in attributes if texts else ():
+            _check_missing_texts(attribute, texts)
+        object.__setattr__(self, "missing_texts", texts)
 
     def __getitem__(self, name: str) -> Attribute:
         try:
@@ -123,7 +151,10 @@ class Domain:
         return len(self.attributes)
 
     def __repr__(self) -> str:
-        return f"Domain({', '.join(map(repr, self.attributes))})"
+        told = [*map(repr, self.attributes)]
+        if self.missing_texts:
+            told.append(f"missing_texts={self.missing_texts!r}")
+        return f"Domain({', '.join(told)})"
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
@@ -138,7 +169,16 @@ class Domain:
 
     def project(self, names: Sequence[str]) -> Domain:
         """The universe of the named attributes only, in the order given."""
-        return Domain(*(self[name] for name in names))
+        return Domain(*(self[name] for name in names), missing_texts=self.missing_texts)
+
+    def open(self) -> Domain:
+        """The universe in which each attribute has cells for other and for missing values.
+
+        So a value that is missing or matches nothing leaves the other attributes of its row alone,
+        and no row is outside.
+        """
+        opened = [attribute.open() for attribute in self.attributes]
+        return Domain(*opened, missing_texts=self.missing_texts)
 
     def index(self, record: Record) -> int:
         """The number of the cell that a record falls into.
@@ -182,20 +222,36 @@ class Domain:
 
     def to_json(self) -> str:
         """The declaration as JSON text, versioned."""
-        attributes = [attribute.to_json() for attribute in self.attributes]
-        content = {**_ENVELOPE, "attributes": attributes}
+        attributes = [cast("Plain", attribute.to_json()) for attribute in self.attributes]
+        content: JSON = {**self._envelope, "attributes": attributes}
+        if self.missing_texts:
+            content["missing_texts"] = [*self.missing_texts]
         return json.dumps(content, indent=2, ensure_ascii=False)
+
+    @property
+    def _envelope(self) -> JSON:
+        later = any(one.extras or one.kind == "number" for one in self.attributes)
+        return _LATER if later or self.missing_texts else _ENVELOPE
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
         """Read what `to_json` wrote; `DomainError` if it is not, or of a later version."""
         try:
             content = parsed(text.removeprefix("\ufeff"), scale=16)
-            members = opened(content, _ENVELOPE)
+            later = type(content) is dict and content.get("version") == _LATER["version"]
+            envelope = _LATER if later else _ENVELOPE
+            members = opened(content, envelope)
+            texts = members.pop("missing_texts", []) if later else []
             (attributes,) = _MEMBERS.read(members, "$", Codebook())
-            return cls(*cast("tuple[Attribute, ...]", attributes))
+            domain = cls(
+                *cast("tuple[Attribute, ...]", attributes),
+                missing_texts=_TEXTS.read(texts, "$.missing_texts", Codebook()),
+            )
+            if domain._envelope is not envelope:
+                raise refused("$.version", f"{domain._envelope['version']}", envelope["version"])
         except (WireError, InvalidArgument) as error:
             raise DomainError(f"the domain file: {error}") from None
+        return domain
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the declaration to a file, whole or not at all."""
@@ -205,6 +261,44 @@ class Domain:
     def load(cls, path: str | PathLike[str]) -> Domain:
         """Read a declaration from a file: text in UTF-8, or in UTF-16 with a byte order mark."""
         return cls.from_json(decoded(Path(path).read_bytes()))
+
+
+def _to_missing_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    expected = "distinct texts, none of them empty"
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InvalidArgument("missing_texts", expected, shown(texts))
+    found: list[str] = []
+    for text in texts:
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidArgument("missing_texts", expected, shown(text))
+        found.append(normal(to_text("missing_texts", text, expected).strip()))
+    if len(set(found)) != len(found):
+        raise InvalidArgument("missing_texts", expected, shown(found))
+    return tuple(found)
+
+
+def _check_missing_texts(attribute: Attribute, texts: Sequence[str]) -> None:
+    """Refuse a text that is a label, or a number within the bounds."""
+    for text in texts:
+        if attribute.kind in {"categorical", "boolean"}:
+            taken = any(normal(label.strip()) == text for label in _readings(attribute))
+        else:
+            number = None if attribute.kind == "date" else read_fraction(text)
+            taken = number is not None and _lies_within(attribute, number)
+        if taken:
+            expected = f"texts that are no values of {shown(attribute.name)}"
+            raise InvalidArgument("missing_texts", expected, shown(text))
+
+
+def _readings(attribute: Attribute) -> Iterable[str]:
+    if isinstance(attribute, Boolean):
+        return attribute.readings
+    return [str(attribute.label(cell)) for cell in range(attribute.known)]
+
+
+def _lies_within(attribute: Attribute, number: Fraction) -> bool:
+    low, high = attribute.bounds
+    return low <= number <= high
 
 
 def decoded(content: bytes) -> str:

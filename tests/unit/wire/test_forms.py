@@ -47,7 +47,7 @@ WITHOUT = {
     "Between": "a part of a condition, which queries write",
     "Boolean": "a part of a domain", "Binned": "a part of a domain",
     "Categorical": "a part of a domain", "Integer": "a part of a domain",
-    "Date": "a part of a domain",
+    "Date": "a part of a domain", "Number": "a part of a domain",
 }  # fmt: skip
 """Public values without a written form by themselves, and why."""
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dpsdk.forms.gap import Gap, GapForm, ProximalGapForm
     from dpsdk.forms.linear import Counts, LinearForm
     from dpsdk.forms.members import Members
-    from dpsdk.forms.ranges import Groups, Identity, Prefix, Range, Ranges
+    from dpsdk.forms.ramp import Ramp, Within
+    from dpsdk.forms.ranges import Cuts, Groups, Identity, Prefix, Range, Ranges
     from dpsdk.forms.residuals import Residual
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
     from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
@@ -36,7 +37,8 @@ else:
             "gap": "Gap GapForm ProximalGapForm",
             "linear": "Counts LinearForm",
             "members": "Members",
-            "ranges": "Groups Identity Prefix Range Ranges",
+            "ramp": "Ramp Within",
+            "ranges": "Cuts Groups Identity Prefix Range Ranges",
             "residuals": "Residual",
             "sensitivity": "Sensitivity",
             "sets": "Ball Box ConvexSet Simplex",
@@ -56,6 +58,7 @@ __all__ = [
     "ConvexSet",
     "Coordinates",
     "Counts",
+    "Cuts",
     "Dense",
     "Design",
     "Facts",
@@ -75,6 +78,7 @@ __all__ = [
     "Neighbors",
     "Prefix",
     "ProximalGapForm",
+    "Ramp",
     "Range",
     "Ranges",
     "Residual",
@@ -82,6 +86,7 @@ __all__ = [
     "Simplex",
     "Tables",
     "Toeplitz",
+    "Within",
     "minimise",
     "sensitivity",
 ]

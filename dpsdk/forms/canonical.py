@@ -10,12 +10,14 @@ written in one way only:
   positive. Such lines are unique, and so is the number that stands before them.
 - Where it is no product, all weights on these attributes are divided together.
 
-An interval of ones is written by its ends; other weights by the places where they change, in order,
-little-endian, and the integers from there on. What is written has lengths in front of whatever
-could be of several lengths, so that no two functions are written alike. The identity of a function
-is the SHA-256 of this and of the names and sizes of the universe's attributes; that of a form is
-the SHA-256 of those of its functions, in order. What labels the cells have plays no part: it is for
-the domain to say. The heads carry a version, and the meaning of a version never changes.
+An interval of ones is written by its ends; integers that rise evenly on more than 2^24 cells, and
+are zero on all others, by these ends, the first integer and the rise; other weights by the places
+where they change, in order, little-endian, and the integers from there on. What is written has
+lengths in front of whatever could be of several lengths, so that no two functions are written
+alike. The identity of a function is the SHA-256 of this and of the names and sizes of the
+universe's attributes; that of a form is the SHA-256 of those of its functions, in order. What
+labels the cells have plays no part: it is for the domain to say. The heads carry a version, and the
+meaning of a version never changes.
 
 An interval takes about a microsecond, however large its attribute; other lines take as long as
 their weights, and functions that were written out as many steps as they have cells. Factors and
@@ -49,7 +51,9 @@ __all__ = [
     "interval_line",
     "line_of",
     "of_functions",
+    "ramp_line",
     "runs_line",
+    "runs_of",
     "table_text",
     "to_number",
 ]
@@ -153,12 +157,37 @@ def interval_line(axis: int, size: int, start: int, stop: int) -> Line:
 
 def line_of(weights: Floats, axis: int) -> Line:
     """The line of any weights along one attribute."""
+    return runs_of(weights, axis, len(weights), 0)
+
+
+def runs_of(weights: Floats, axis: int, size: int, first: int) -> Line:
+    """The line of an attribute of so many cells, with these weights from one on, else zeros."""
     starts = _changes(weights)
     values = weights[starts]
+    if len(weights) < size:
+        before, after = np.zeros(min(first, 1)), np.zeros(int(first + len(weights) < size))
+        ends = before.astype(np.int64), after.astype(np.int64) + first + len(weights)
+        starts = np.concatenate([ends[0], starts + first, ends[1]])
+        values = np.concatenate([before, values, after])
+        changes = _changes(values)
+        starts, values = starts[changes], values[changes]
     if len(values) == 1:
         return to_number(float(values[0])), b""
     number, whole = _primitive(values)
-    return number, runs_line(starts, whole, axis, len(weights))
+    return number, runs_line(starts, whole, axis, size)
+
+
+def ramp_line(axis: int, size: int, cells: range, start: int, step: int) -> Line:
+    """The line of integers that rise evenly on many cells, none but they, too long to be written.
+
+    The weights of the first cell and of the last are not zero.
+    """
+    if not step:
+        text = interval_line(axis, size, cells.start, cells.stop)[1]
+        return _odd(start, 0), text if start else b""
+    divisor = math.gcd(start, step) * (-1 if start < 0 else 1)
+    ends = (axis, cells.start, cells.stop, start // divisor, step // divisor)
+    return _odd(divisor, 0), b"r%x,%x,%x,%x,%x;" % ends
 
 
 def runs_line(starts: Array, whole: Array, axis: int, size: int) -> bytes:

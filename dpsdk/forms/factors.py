@@ -200,6 +200,17 @@ class Factor(Functions):
         del scale, facts
         return None
 
+    def knots(self) -> Ints | None:
+        """Cells between which each function is a straight line, with the first and the last one.
+
+        In order; None for all cells.
+        """
+        return None
+
+    def at(self, cells: Ints) -> Factor:
+        """The same functions of some cells alone, given in order."""
+        return Weights(self.columns(cells))
+
     def row(self, number: int) -> Factor:
         """The factor of one function of this one."""
         return Weights(self.matrix()[number : number + 1])

@@ -1,4 +1,4 @@
-"""Factors that count ranges of cells: all cells, prefixes, one range, groups, or any ranges."""
+"""Factors that count ranges of cells: each cell, prefixes, one range, groups, or any ranges."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from operator import index
 import numpy as np
 
 from dpsdk._arrays import frozen_integers
+from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.canonical import Line, interval_line
 from dpsdk.forms.factors import FACTOR_BYTES, Factor
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Groups", "Identity", "Indicators", "Prefix", "Range", "Ranges", "running", "to_ends"]
+__all__ = [
+    "Cuts",
+    "Groups",
+    "Identity",
+    "Indicators",
+    "Prefix",
+    "Range",
+    "Ranges",
+    "running",
+    "to_ends",
+]
 
 
 def to_ends(values: Array) -> Ints:
@@ -117,6 +128,16 @@ class Indicators(Factor):
         classes = np.cumsum(cuts)
         return None if self.size > 1 and classes[-1] == self.size - 1 else classes
 
+    def knots(self) -> Ints | None:
+        # On both sides of each end.
+        ends = np.concatenate(self.ranges)
+        cells = np.unique(np.concatenate([ends, ends - 1, [0, self.size - 1]]))
+        cells = cells[(cells >= 0) & (cells < self.size)]
+        return None if len(cells) == self.size else cells
+
+    def at(self, cells: Ints) -> Factor:
+        return Ranges(len(cells), *(np.searchsorted(cells, ends) for ends in self.ranges))
+
     def lines(self, axis: int) -> list[Line]:
         starts, stops = self.ranges
         return [
@@ -211,8 +232,30 @@ class Identity(Indicators):
         return Range(self.size, number, number + 1)
 
 
+class _Runs(Indicators):
+    """One function for each of the runs of neighbouring cells into which all cells are cut."""
+
+    __slots__ = ()
+
+    @property
+    def partition(self) -> bool:
+        return True
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        return np.asarray(np.add.reduceat(table, self.ranges[0], axis=axis))
+
+    def simplified(self) -> Factor:
+        if self.rows == self.size:
+            return Identity(self.size)
+        return Range(self.size, 0, self.size) if self.rows == 1 else self
+
+    def coarsened(self, codes: Ints) -> tuple[Factor, Ints]:
+        # Of a large attribute there may be few groups, and too many cells for a table.
+        return Identity(self.rows), np.searchsorted(self.ranges[0], codes, side="right") - 1
+
+
 @frozen
-class Groups(Indicators):
+class Groups(_Runs):
     """One function for each run of `width` neighbouring cells, of which the last may be shorter."""
 
     size: int = field(converter=index)
@@ -232,25 +275,44 @@ class Groups(Indicators):
         starts = np.arange(0, self.size, self.width)
         return starts, np.minimum(starts + self.width, self.size)
 
-    @property
-    def partition(self) -> bool:
-        return True
-
-    def apply(self, table: Floats, axis: int) -> Floats:
-        return np.asarray(np.add.reduceat(table, np.arange(0, self.size, self.width), axis=axis))
-
-    def row(self, number: int) -> Range:
-        start = number * self.width
-        return Range(self.size, start, min(start + self.width, self.size))
-
-    def simplified(self) -> Factor:
-        if self.width == 1:
-            return Identity(self.size)
-        return Range(self.size, 0, self.size) if self.width == self.size else self
-
     def coarsened(self, codes: Ints) -> tuple[Factor, Ints]:
-        # Of a large attribute there may be few groups, and too many cells for a table.
         return Identity(self.rows), codes // self.width
+
+
+@frozen
+class Cuts(_Runs):
+    """One function for each run of neighbouring cells that begins at one of `starts`.
+
+    The first of these is nought, and each is above the one before.
+
+    >>> from dpsdk.forms import Cuts
+    >>> Cuts(5, [0, 1, 3]).matrix()
+    array([[1., 0., 0., 0., 0.],
+           [0., 1., 1., 0., 0.],
+           [0., 0., 0., 1., 1.]])
+    """
+
+    size: int = field(converter=index)
+    starts: Ints = field(converter=to_ends, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        starts = self.starts
+        rising = starts.ndim == 1 and len(starts) and starts[0] == 0 and starts[-1] < self.size
+        if not rising or (starts[1:] <= starts[:-1]).any():
+            expected = f"rising cell numbers, from 0 to below {self.size}"
+            raise InvalidArgument("starts", expected, shown(starts.tolist()))
+
+    @property
+    def rows(self) -> int:
+        return len(self.starts)
+
+    @property
+    def nbytes(self) -> int:
+        return FACTOR_BYTES + int(self.starts.nbytes)
+
+    @property
+    def ranges(self) -> tuple[Ints, Ints]:
+        return self.starts, np.append(self.starts[1:], self.size)
 
 
 @frozen

@@ -5,21 +5,24 @@ import numpy as np
 from dpsdk import Domain, Integer
 from dpsdk.forms import (
     Boxes,
+    Cuts,
     Dense,
     Groups,
     Identity,
     Kronecker,
     LinearForm,
     Prefix,
+    Ramp,
     Range,
     Residual,
     Toeplitz,
     Weights,
+    Within,
 )
 
 
 def random_factor(rng, size, *, whole):
-    kind = rng.integers(9)
+    kind = rng.integers(12)
     if kind == 0:
         return Identity(size)
     if kind == 1:
@@ -35,6 +38,14 @@ def random_factor(rng, size, *, whole):
         return Toeplitz(rng.integers(-2, 3, size) if whole else rng.normal(size=size))
     if kind == 8:
         return Residual(size)
+    if kind == 9:
+        return Ramp(size, *(int(end) for end in rng.integers(-3, 4, 2)))
+    if kind == 10:
+        return Cuts(size, np.unique([0, *rng.integers(0, size, 2)]))
+    if kind == 11:
+        inner = int(rng.integers(1, size + 1))
+        first = int(rng.integers(size - inner + 1))
+        return Within(random_factor(rng, inner, whole=whole), size, first)
     shape = (int(rng.integers(1, 4)), size)
     if whole or kind == 4:
         return Weights(rng.integers(-2, 3, shape))

@@ -1,6 +1,7 @@
 """The factor algebra: every method beside the matrix, and a factor of another author."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import (
     Block,
     Boxes,
+    Cuts,
     Dense,
     Factor,
     Groups,
@@ -18,11 +20,13 @@ from dpsdk.forms import (
     Kronecker,
     LinearForm,
     Prefix,
+    Ramp,
     Range,
     Ranges,
     Residual,
     Toeplitz,
     Weights,
+    Within,
     sensitivity,
 )
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, OnlinePMW
@@ -35,6 +39,13 @@ FACTORS = [
     Groups(5, 1), Groups(5, 2), Groups(5, 5), Ranges(6, [0, 2, 5], [2, 5, 6]),
     Ranges(6, [1, 4, 3, 0], [3, 4, 6, 6]), Ranges(5, [1], [4]), Residual(1), Residual(4),
     Toeplitz([3.0, 1.0, 0.0]), Toeplitz([1.0, -2.0, 0.5, 4.0]), Weights([[1.0, -2.0], [0.0, 0.5]]),
+    Cuts(5, [0]), Cuts(5, [0, 1, 3]), Cuts(2, [0, 1]), Ramp(1, -3, 7), Ramp(5, -4, 2),
+    Ramp(4, 3, 0), Ramp(4, 0, 0), Ramp(5, 1, -1), Ramp(5, -3, -2), Ramp(5, -7, 3), Ramp(3, 0, -2),
+    Within(Identity(3), 5), Within(Prefix(2), 4, 1), Within(Ramp(3, -1, 2), 5),
+    Within(Ramp(3, 0, 2), 5, 2), Within(Ramp(3, -2, 1), 3), Within(Range(3, 1, 2), 4),
+    Within(Weights([[1.0, -2.0, 0.0], [0.0, 0.5, 0.5]]), 4), Within(Cuts(3, [0, 2]), 4, 1),
+    Within(Within(Ramp(2, 1, 1), 3), 5, 1), Within(Toeplitz([2.0, 1.0]), 4),
+    Within(Residual(3), 4),
 ]  # fmt: skip
 
 
@@ -79,6 +90,12 @@ def test_a_factor_says_of_itself_what_its_matrix_says(factor):
     for one, other in itertools.combinations(cells, 2):
         alike = plain.matrix()[:, one].tolist() == plain.matrix()[:, other].tolist()
         assert alike >= (classes[one] == classes[other])
+    knots = cells if factor.knots() is None else factor.knots()
+    assert [knots[0], knots[-1]] == [0, factor.size - 1]
+    assert factor.at(knots).matrix().tolist() == plain.columns(knots).tolist()
+    for row in plain.matrix():
+        # A straight line from knot to knot.
+        np.testing.assert_allclose(np.interp(cells, knots, row[knots]), row, atol=1e-12)
     if factor.counting:
         starts, stops = factor.ranges
         assert Ranges(factor.size, starts, stops).matrix().tolist() == plain.matrix().tolist()
@@ -118,6 +135,60 @@ def test_the_adjoint_of_a_block_is_that_of_its_weights(block):
     wanted = block.written().weights.T @ numbers
     assert block.adjoint(numbers).reshape(-1).tolist() == wanted.tolist()
     assert block.times(4.0).written().weights.tolist() == (4.0 * block.written().weights).tolist()
+
+
+def test_factors_of_huge_attributes_are_never_written_out():
+    size, cells = 2**62, np.array([0, 5, 2**40, 2**52 - 1, 2**62 - 1])
+    ramp, cuts = Ramp(2**52, -(2**51), 1), Cuts(size, [0, 5, 2**61])
+    inner = Within(ramp, size, 5)
+    tracemalloc.start()
+    try:
+        assert inner.columns(cells).tolist() == [[0, -(2**51), 2**40 - 5 - 2**51, 2**51 - 6, 0]]
+        assert inner.limits() == (-(2**51), 2**51 - 1)
+        assert ramp.row_norms(0) == 2**52 - 1
+        assert ramp.row_norms(1) == 2**102
+        assert ramp.row_norms(2)[0] == pytest.approx(2.0**154 / 3)
+        assert cuts.columns(cells).tolist() == [[1, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 1]]
+        assert cuts.knots().tolist() == [0, 4, 5, 2**61 - 1, 2**61, size - 1]
+        assert inner.knots().tolist() == [0, 4, 5, 2**52 + 4, 2**52 + 5, size - 1]
+        small, codes = cuts.coarsened(cells)
+        assert (small, codes.tolist()) == (Identity(3), [0, 1, 1, 1, 2])
+        for factor in (ramp, cuts, inner):
+            with pytest.raises(TooLarge):
+                factor.matrix()
+        # One function is written in one way, however its zeros are.
+        same = Within(Ramp(2**30, 3, 3), size, 8), Within(Ramp(2**30 + 1, 0, 3), size, 7)
+        assert same[0].lines(0) == same[1].lines(0)
+        assert same[0].times(2.0).lines(0)[0][1] == same[0].lines(0)[0][1]
+        others = [
+            Within(Ramp(2**30, 3, 3), size, 9), Within(Ramp(2**30 + 1, 3, 3), size, 8),
+            Within(Ramp(2**30, 3, 2), size, 8), Within(Ramp(2**30, -3, 3), size, 8),
+            Within(Ramp(2**30, 3, 0), size, 8), Within(Ramp(2**30, -3, -3), size, 8),
+        ]  # fmt: skip
+        assert len({repr(f.lines(0)) for f in (same[0], *others)}) == 7
+        assert Ramp(size, 4, 0).lines(0) == Weights([[4.0, 4.0]]).lines(0)
+        (number, text), (one, whole) = (
+            Within(factor, size).lines(0)[0] for factor in (Ramp(2**30, 4, 0), Cuts(2**30, [0]))
+        )
+        assert (number, one, text) == ((1, 2), (1, 0), whole)
+    finally:
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda: Ramp(0, 0, 1), lambda: Ramp(2**53 + 1, 0, 1), lambda: Ramp(2, 2**53, -1),
+        lambda: Ramp(1, 0, 2**53), lambda: Cuts(5, []), lambda: Cuts(5, [1, 2]),
+        lambda: Cuts(5, [0, 2, 2]), lambda: Cuts(5, [0, 5]), lambda: Within(Identity(3), 2),
+        lambda: Within(Identity(3), 4, 2), lambda: Within(Identity(3), 4, -1),
+        lambda: Within("a factor", 4),
+    ],
+)  # fmt: skip
+def test_bad_factors_are_refused(factor):
+    with pytest.raises(InvalidArgument):
+        factor()
 
 
 @frozen

@@ -151,5 +151,6 @@ def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:
     ledger = MemoryLedger()
     ledger.transact(lambda _: Decision(books))
     relation = facts.neighbors.value
-    dataset = Dataset(request.label, relation, facts.unit_rows, facts.person or "")
+    person = facts.person or ""
+    dataset = Dataset(request.label, relation, facts.unit_rows, person, facts.strip)
     return Odometer(whole, ledger=ledger, dataset=dataset)

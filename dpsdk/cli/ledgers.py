@@ -12,6 +12,7 @@ from dpsdk.accounting import (
     AnyOf,
     Charge,
     Composition,
+    Dataset,
     FileAnchor,
     PostgresLedger,
     SQLiteLedger,
@@ -142,11 +143,14 @@ def _shown(ledger: _Kept) -> str:
         return ""
     dataset, composition = binding.dataset, binding.composition
     line = worst_line(lines_of(books, SESSION))
-    rows = "row" if dataset.unit_rows == 1 else "rows"
-    by = f" by {dataset.person!r}" if dataset.person else ""
+    whose = f"persons by {dataset.person!r}"
+    if isinstance(dataset, Dataset):
+        rows = "row" if dataset.unit_rows == 1 else "rows"
+        by = f" by {dataset.person!r}" if dataset.person else ""
+        whose = f"{dataset.unit_rows} {rows} a person{by}"
     pure = "" if line.epsilon is None else f", epsilon {float(from_steps(line.epsilon)):.7g} in sum"
     lines = [
-        f"{printable(dataset.name)} ({dataset.neighbors}, {dataset.unit_rows} {rows} a person{by})",
+        f"{printable(dataset.name)} ({dataset.neighbors}, {whose})",
         f"  budget       {binding.budget}",
         f"  composition  {_words(composition)}",
         f"  spent        {100 * composition.fraction(line.state):.7g}%{pure}",

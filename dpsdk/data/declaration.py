@@ -197,7 +197,9 @@ class Declaration:
         # Whoever asked for an error on any row outside has none; all others may have some.
         limit = rows if public or self.limit is None else self.limit
         self._check_rows_of_a_person(limit, "the number of rows" if public else "max_rows")
-        whose = (None, False) if self.unit is None else (self.unit.column, self.unit.distinct)
+        person, distinct, strip = None, False, False
+        if self.unit is not None:
+            person, distinct, strip = self.unit.column, self.unit.distinct, self.texts.strip
         return Facts(
             self.domain,
             self.relation,
@@ -205,7 +207,9 @@ class Declaration:
             not self.complete,
             limit,
             self.rows_of_a_person,
-            *whose,
+            person,
+            distinct,
+            strip,
         )
 
     def _check_rows_of_a_person(self, most: int, what: str) -> None:

@@ -70,6 +70,9 @@ class Facts:
         The column that tells persons apart, where rows were cut to `unit_rows` of each person.
     distinct
         Whether no two of these rows are in one cell.
+    strip
+        Whether the persons' identifiers were read without the white space around them. A ledger is
+        bound to it, and no price depends on it.
     """
 
     domain: Domain
@@ -80,6 +83,7 @@ class Facts:
     unit_rows: int = field(default=1, converter=_unit_rows)
     person: str | None = None
     distinct: bool = False
+    strip: bool = field(default=False, eq=False, repr=False)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
     )

@@ -255,7 +255,8 @@ def dataset_of(data: PrivateData) -> Dataset:
     """The name of a table in a ledger, as it was declared."""
     setting = public_facts(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
-    return Dataset(data.name, relation.value, setting.unit_rows, setting.person or "")
+    person = setting.person or ""
+    return Dataset(data.name, relation.value, setting.unit_rows, person, setting.strip)
 
 
 @shows_half_made

@@ -8,10 +8,35 @@ from dpsdk._checks import shown
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.composition import COMPOSITION, STATE, Composition, State
-from dpsdk.codec import NATURAL, TEXT, Nested, OrNone, written
+from dpsdk.codec import FLAG, NATURAL, TEXT, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, LedgerConflict, RecordError
 
-__all__ = ["Binding", "Dataset", "check_same", "check_written"]
+__all__ = ["Binding", "Dataset", "PersonsDataset", "check_same", "check_written"]
+
+
+@written(
+    "dataset.persons",
+    {"name": TEXT, "neighbors": TEXT, "person": TEXT, "strip": FLAG},
+    public=False,
+)
+class PersonsDataset(NamedTuple):
+    """The table that a budget protects where a column tells persons apart.
+
+    Neighbours have one person more, with any number of rows, so how many of them a session keeps is
+    its own affair. Which identifiers are one person is not.
+
+    Parameters
+    ----------
+    name, neighbors, person
+        As of a `Dataset`.
+    strip
+        Whether identifiers are read without the white space around them.
+    """
+
+    name: str
+    neighbors: str
+    person: str
+    strip: bool
 
 
 @written(
@@ -20,7 +45,7 @@ __all__ = ["Binding", "Dataset", "check_same", "check_written"]
     public=False,
 )
 class Dataset(NamedTuple):
-    """The table that a budget protects.
+    """The table that a budget protects, as a session has it.
 
     Parameters
     ----------
@@ -29,21 +54,31 @@ class Dataset(NamedTuple):
     neighbors
         Its neighbour relation, as `Neighbors` spells it.
     unit_rows
-        How many rows one person may have.
+        How many rows one person may have, or keeps.
     person
         The column that tells persons apart, or nothing where each row is somebody's own.
+    strip
+        Whether identifiers are read without the white space around them.
     """
 
     name: str = ""
     neighbors: str = ""
     unit_rows: int = 1
     person: str = ""
+    strip: bool = False
+
+    @property
+    def bound(self) -> Dataset | PersonsDataset:
+        """The part that books are bound to: with a column of persons, all but their rows."""
+        if not self.person:
+            return self
+        return PersonsDataset(self.name, self.neighbors, self.person, self.strip)
 
 
 @written(
     "binding",
     {
-        "dataset": Nested[Dataset]("a table", Dataset),
+        "dataset": Nested[Dataset | PersonsDataset]("a table", Dataset, PersonsDataset),
         "budget": Nested[Budget]("a budget", Budget),
         "composition": COMPOSITION,
         "start": STATE,
@@ -57,7 +92,8 @@ class Binding(NamedTuple):
     Parameters
     ----------
     dataset
-        What is protected.
+        What is protected. Books with a `Dataset` that has a column of persons began before there
+        was a `PersonsDataset`, and stay bound to the rows of a person.
     budget
         What may be spent in all.
     composition
@@ -69,7 +105,7 @@ class Binding(NamedTuple):
         A bound that was fixed before the first run, for readings.
     """
 
-    dataset: Dataset
+    dataset: Dataset | PersonsDataset
     budget: Budget
     composition: Composition
     start: State
@@ -93,11 +129,17 @@ def check_same(
     anytime: Anytime | None,
 ) -> None:
     """Refuse to go on with books that are bound to something else."""
+    known = binding.dataset
+    last: tuple[str, int, int]
+    if isinstance(known, PersonsDataset):
+        last = ("strip of identifiers", known.strip, dataset.strip)
+    else:
+        last = ("rows of a person", known.unit_rows, dataset.unit_rows)
     for what, bound, asked in (
-        ("dataset", binding.dataset.name, dataset.name),
-        ("neighbour relation", binding.dataset.neighbors, dataset.neighbors),
-        ("column of persons", binding.dataset.person, dataset.person),
-        ("rows of a person", binding.dataset.unit_rows, dataset.unit_rows),
+        ("dataset", known.name, dataset.name),
+        ("neighbour relation", known.neighbors, dataset.neighbors),
+        ("column of persons", known.person, dataset.person),
+        last,
         ("budget", binding.budget, budget),
     ):
         if bound != asked:

@@ -280,7 +280,7 @@ def begin_books(
 ) -> Books:
     """The books of a ledger's first session."""
     start = composition.begin(budget)
-    binding = Binding(dataset, budget, composition, start, anytime)
+    binding = Binding(dataset.bound, budget, composition, start, anytime)
     return Books(binding, (Line(start),), sessions=1)
 
 

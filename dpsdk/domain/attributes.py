@@ -151,6 +151,12 @@ class Attribute(ABC):
         """The same attribute with cells of their own for other and for missing values."""
         return self
 
+    def closed(self) -> Attribute:
+        """The same labels alone, without cells for other and for missing values."""
+        if self.extras:
+            raise DomainError(f"attribute {self.name!r} does not say how it is without its extras")
+        return self
+
     @abstractmethod
     def index(self, label: Label) -> int:
         """The number of a label; `UnknownLabel` if the attribute has no such label."""
@@ -263,6 +269,9 @@ class Flagged(Declared):
 
     def open(self) -> Self:
         return evolve(self, missing=True, other=True)
+
+    def closed(self) -> Self:
+        return evolve(self, missing=False, other=False) if self.extras else self
 
 
 ATTRIBUTES = Kinds()
@@ -476,6 +485,11 @@ class Categorical(Declared):
 
     def open(self) -> Self:
         return evolve(self, missing=True, other=True if self.other is None else self.other)
+
+    def closed(self) -> Self:
+        if not self.extras:
+            return self
+        return evolve(self, missing=False, other=None if self._has_other else self.other)
 
     def _index(self, label: Label) -> int:
         if isinstance(label, str | numbers.Integral) and not isinstance(label, bool):

@@ -180,6 +180,11 @@ class Domain:
         opened = [attribute.open() for attribute in self.attributes]
         return Domain(*opened, missing_texts=self.missing_texts)
 
+    def closed(self) -> Domain:
+        """The universe of the labels alone, without cells for other and for missing values."""
+        closed = [attribute.closed() for attribute in self.attributes]
+        return Domain(*closed, missing_texts=self.missing_texts)
+
     def index(self, record: Record) -> int:
         """The number of the cell that a record falls into.
 

@@ -21,7 +21,7 @@ from dpsdk.errors.given import near
 from dpsdk.forms import Factor, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.order import Between, between
-from dpsdk.typing import Label
+from dpsdk.typing import Extra, Label
 
 __all__ = [
     "Condition",
@@ -56,9 +56,19 @@ def _to_wanted(value: Condition) -> Condition:
     return wanted
 
 
+def _names_extras(wanted: Condition) -> bool:
+    return isinstance(wanted, Extra) or (
+        isinstance(wanted, frozenset) and any(isinstance(label, Extra) for label in wanted)
+    )
+
+
 @frozen(repr=False)
 class Not:
-    """Labels of an attribute other than these: one, a set or range, or all `Between` two."""
+    """Labels of an attribute other than these: one, a set or range, or all `Between` two.
+
+    Missing values and others that match no label are not among them, as in SQL; but where these are
+    named, as in `Not(MISSING)`, all cells but those named are meant.
+    """
 
     value: Condition = field(converter=_to_wanted)
 
@@ -171,7 +181,8 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
     its labels, and `QueryError` for no label at all.
     """
     if isinstance(wanted, Not):
-        return _complement(attribute, indicator(attribute, wanted.value))
+        among = attribute.size if _names_extras(wanted.value) else attribute.known
+        return _complement(attribute, indicator(attribute, wanted.value), among)
     if isinstance(wanted, range):
         return _range(attribute, wanted)
     if isinstance(wanted, Between):
@@ -224,6 +235,8 @@ def _hint(attribute: Attribute, label: object) -> str:
 def _meant(attribute: Attribute, label: object) -> str:
     """The label that is written as this one is but for its type, or else the nearest text."""
     found: Label | None = None
+    if label is None or (isinstance(label, str) and label == Extra.MISSING.value):
+        return f"for missing values write {Extra.MISSING!r}"
     if isinstance(attribute, Boolean):
         found = _TRUTHS.get(str(label).lower()) if isinstance(label, str | int) else None
     elif isinstance(label, str) and isinstance(attribute, Date):
@@ -241,7 +254,7 @@ def _meant(attribute: Attribute, label: object) -> str:
             return f"did you mean {found}{', without quotes' if isinstance(label, str) else ''}?"
     if isinstance(attribute, Integer | Binned | Date | Boolean):
         return ""
-    nearest = near(label, map(attribute.label, range(attribute.size)))
+    nearest = near(label, map(attribute.label, range(attribute.known)))
     return f"did you mean {_text(nearest)}?" if nearest else ""
 
 
@@ -273,8 +286,8 @@ def _labels_of(attribute: Attribute) -> str:
         return f"a date or a set of dates, or Between two of them: {attribute.low}, ..."
     if isinstance(attribute, Binned):
         return f"a bin or a set of bins, or ask Interval({attribute.name!r}, ...)"
-    kinds = (attribute.text(index) for index in range(attribute.size))
-    return f"a label or a set of labels: {listed(kinds, attribute.size)}"
+    kinds = (attribute.text(index) for index in range(attribute.known))
+    return f"a label or a set of labels: {listed(kinds, attribute.known)}"
 
 
 def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
@@ -295,10 +308,13 @@ def _limit(attribute: Attribute) -> None:
         raise TooLarge(what, attribute.size, MATRIX_LIMIT, "weights", advice)
 
 
-def _complement(attribute: Attribute, factor: Factor) -> Factor:
+def _complement(attribute: Attribute, factor: Factor, among: int) -> Factor:
+    """So many first cells of an attribute but those of a factor."""
     if (span := factor.span) is not None and span.start == 0:
-        return Range(factor.size, span.stop, factor.size)
-    if span is not None and span.stop == factor.size:
+        return Range(factor.size, span.stop, among)
+    if span is not None and span.stop == among:
         return Range(factor.size, 0, span.start)
     _limit(attribute)
-    return Weights(1.0 - factor.matrix())
+    weights = 1.0 - factor.matrix()
+    weights[:, among:] = 0.0
+    return Weights(weights)

@@ -19,12 +19,14 @@ from dpsdk.codec import NAME, ListOf, written
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.columns import label_columns
 from dpsdk.errors import InvalidArgument, UnknownAttribute
-from dpsdk.forms import Facts, Identity, LinearForm
-from dpsdk.queries.base import to_normalized
+from dpsdk.forms import Factor, Facts, Identity, LinearForm
+from dpsdk.queries.base import to_flag, to_normalized
 from dpsdk.queries.conditions import index_of, listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
+from dpsdk.queries.order import on_labels
 from dpsdk.queries.workload import Workload
+from dpsdk.queries.written import KNOWN
 from dpsdk.typing import Array, Floats, Label
 
 __all__ = ["Marginal", "MarginalTable", "marginals"]
@@ -198,12 +200,18 @@ def _rows_of_table(table: MarginalTable, /) -> Rows:
 
 
 def _marginal(
-    attributes: Sequence[str], *, where: Where = None, normalized: bool = True
+    attributes: Sequence[str],
+    *,
+    where: Where = None,
+    normalized: bool = True,
+    known: bool = False,
 ) -> Marginal:
-    return Marginal(*to_names(attributes), where=where, normalized=normalized)
+    return Marginal(*to_names(attributes), where=where, normalized=normalized, known=known)
 
 
-@written("query.marginal", {"attributes": ListOf(NAME, least=1), **COUNTED}, take=_marginal)
+@written(
+    "query.marginal", {"attributes": ListOf(NAME, least=1), **COUNTED, **KNOWN}, take=_marginal
+)
 @frozen(init=False, repr=False)
 class Marginal(ConditionedCounting[MarginalTable]):
     """The share of rows at every combination of labels of a few attributes; a `MarginalTable`.
@@ -211,7 +219,9 @@ class Marginal(ConditionedCounting[MarginalTable]):
     Its entries are disjoint, so one row moves two of them under replace-one neighbours and one
     under add-remove, however many there are.
 
-    The attributes may also come as one list.
+    The attributes may also come as one list. Where they have cells for missing values and for
+    others, the table has rows of these, too, so that its shares are of all rows; `known=True`
+    leaves these out, and shares stay those of all rows.
 
     >>> from dpsdk.queries import Marginal
     >>> Marginal("sex", "income", where={"age": range(17, 30)})
@@ -219,22 +229,39 @@ class Marginal(ConditionedCounting[MarginalTable]):
     """
 
     attributes: tuple[str, ...]
+    known: bool = False
 
     def __init__(
-        self, *attributes: str | Sequence[str], where: Where = None, normalized: bool = True
+        self,
+        *attributes: str | Sequence[str],
+        where: Where = None,
+        normalized: bool = True,
+        known: bool = False,
     ) -> None:
         first = attributes[0] if attributes else ()
         names = first if len(attributes) == 1 and isinstance(first, list | tuple) else attributes
         object.__setattr__(self, "attributes", to_names(names))
         object.__setattr__(self, "where", to_where(where))
         object.__setattr__(self, "normalized", to_normalized(normalized))
+        object.__setattr__(self, "known", to_flag("known", known))
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        factors = {name: Identity(domain[name].size) for name in self.attributes}
+        factors: dict[str, Factor] = {}
+        for name in self.attributes:
+            attribute = domain[name]
+            if self.known:
+                factors[name] = on_labels(attribute, Identity(attribute.known))
+            else:
+                factors[name] = Identity(attribute.size)
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
+    def _domain(self, facts: Facts) -> Domain:
+        """The universe whose cells the table has."""
+        return facts.domain.closed() if self.known else facts.domain
+
     def lift(self, raw: Floats, facts: Facts, /) -> MarginalTable:
-        axes = tuple(facts.domain[name] for name in self.attributes)
+        domain = self._domain(facts)
+        axes = tuple(domain[name] for name in self.attributes)
         return MarginalTable(axes, self._ordered(raw, facts) * self.scale(facts))
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
@@ -253,12 +280,13 @@ class Marginal(ConditionedCounting[MarginalTable]):
     def _ordered(self, raw: Floats, facts: Facts) -> Floats:
         """Raw numbers, which follow the domain, with one axis an attribute as asked."""
         sorted_names = sorted(self.attributes, key=facts.domain.position)
-        shaped = raw.reshape([facts.domain[name].size for name in sorted_names])
+        domain = self._domain(facts)
+        shaped = raw.reshape([domain[name].size for name in sorted_names])
         return shaped.transpose([sorted_names.index(name) for name in self.attributes])
 
     def __repr__(self) -> str:
         names = listed(self.attributes, len(self.attributes))
-        return f"Marginal({names}{self._given})"
+        return f"Marginal({names}{self._given}{', known=True' if self.known else ''})"
 
 
 def marginals(domain: Domain, k: int, *, normalized: bool = True) -> Workload[MarginalTable]:

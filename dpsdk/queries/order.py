@@ -13,14 +13,16 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Binned, Date, Integer
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Range
+from dpsdk.forms import Factor, Range, Within
 from dpsdk.typing import Floats
 
 __all__ = [
     "Between",
     "Place",
     "between",
+    "labels_of",
     "middles_of",
+    "on_labels",
     "require_rising",
     "to_high",
     "to_low",
@@ -66,11 +68,11 @@ def up_to(attribute: Attribute, place: Place, query: object, *, after: bool = Tr
             str(query), f"attribute {attribute.name!r} is of numbers, and has no dates"
         )
     if isinstance(attribute, Integer):
-        return min(max(math.floor(place) - attribute.low + 1, 0), attribute.size)
+        return min(max(math.floor(place) - attribute.low + 1, 0), attribute.known)
     if place < attribute.edges[0]:
         return 0
     if place > attribute.edges[-1]:
-        return attribute.size
+        return attribute.known
     if place in attribute.edges:
         return attribute.edges.index(place)
     reason = f"{place:g} is not an edge of {attribute.name!r}, so it cuts through a bin"
@@ -101,6 +103,18 @@ def between(attribute: Attribute, low: Place, high: Place, query: object) -> Ran
     start = up_to(attribute, below, query, after=False)
     stop = max(start, up_to(attribute, high, query))
     return Range(attribute.size, start, stop)
+
+
+def on_labels(attribute: Attribute, factor: Factor) -> Factor:
+    """A factor of the labels of an attribute, as one of all its cells: extra ones weigh nothing."""
+    return Within(factor, attribute.size) if attribute.extras else factor
+
+
+def labels_of(attribute: Attribute) -> dict[str, Factor]:
+    """The condition that a row has a label of an attribute; none where each row has."""
+    if not attribute.extras:
+        return {}
+    return {attribute.name: Range(attribute.size, 0, attribute.known)}
 
 
 def to_low(value: Place) -> Place:

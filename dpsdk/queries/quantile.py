@@ -21,6 +21,7 @@ from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.queries.base import to_attribute
 from dpsdk.queries.conjunction import RESTRICTED, Located, Where, masked, options, to_where
 from dpsdk.queries.monotone import isotonic
+from dpsdk.queries.order import on_labels
 from dpsdk.typing import Bools, Floats, Real
 
 __all__ = ["DateQuantile", "Median", "Quantile"]
@@ -54,7 +55,7 @@ class _Crossing(Located[A_co]):
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
         self._value(attribute, 0)
-        factors = {self.attribute: Prefix(attribute.size)}
+        factors = {self.attribute: on_labels(attribute, Prefix(attribute.known))}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
     @abstractmethod
@@ -93,7 +94,7 @@ class _Crossing(Located[A_co]):
         # docs/explanation/proofs/mean.md
         span = self.span(facts)
         density, rows, last = assumptions.density, self._rows(facts), float(radii[-1])
-        counted = assumptions.counted(facts, conditional=self.where is not None)
+        counted = assumptions.counted(facts, conditional=self._conditional(facts))
         if density is None or rows == 0:
             return np.array([span])
         if rows is None and not counted - last > max(0.0, float(apart()[-1])):
@@ -111,7 +112,7 @@ class _Crossing(Located[A_co]):
     def presumes(self, facts: Facts, /) -> frozenset[str]:
         if self._rows(facts) is not None:
             return frozenset({"density"})
-        return counting(facts, conditional=self.where is not None) | {"density"}
+        return counting(facts, conditional=self._conditional(facts)) | {"density"}
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
         attribute = facts.domain[self.attribute]
@@ -144,7 +145,11 @@ class _Crossing(Located[A_co]):
 
     def _rows(self, facts: Facts) -> int | None:
         """How many rows count, where that is public."""
-        return facts.rows if self.where is None and not facts.outside else None
+        return None if self._conditional(facts) or facts.outside else facts.rows
+
+    def _conditional(self, facts: Facts) -> bool:
+        """True if rows of the domain may not count."""
+        return self.where is not None or bool(facts.domain[self.attribute].extras)
 
     def _excess(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[Floats, Floats]:
         """By how much the counts exceed the share of all, and the radii of that."""
@@ -158,7 +163,7 @@ class _Crossing(Located[A_co]):
 
     def _at(self, place: int, facts: Facts) -> float:
         attribute = facts.domain[self.attribute]
-        return self._value(attribute, place % attribute.size)
+        return self._value(attribute, place % attribute.known)
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=True)
@@ -171,9 +176,10 @@ class Quantile(_Crossing[float]):
     """The least value of a numeric attribute that at least a share q of the rows is at or below.
 
     A float: a value of an `Integer` attribute, the upper edge of a bin of a `Binned` one. Rows
-    count that lie in the domain and meet `where`. It is read off the noisy counts of rows up to
-    each value, after these were made to rise by least squares, which costs nothing; so ask it of
-    what answers thresholds well, such as `Tree`, `SquareRoot`, `NoisyHistogram` or `OnlinePMW`.
+    count that lie in the domain, have a label of the attribute, and meet `where`. It is read off
+    the noisy counts of rows up to each value, after these were made to rise by least squares, which
+    costs nothing; so ask it of what answers thresholds well, such as `Tree`, `SquareRoot`,
+    `NoisyHistogram` or `OnlinePMW`.
 
     Its bounds are the values at which the noisy counts, each within its own bound, may cross the
     share; they are as wide as the values are sparse there. Where the number of rows that count
@@ -227,7 +233,7 @@ class DateQuantile(_Crossing[date | None]):
         raise QueryError(str(self), f"attribute {attribute.name!r} is not of dates; ask Quantile")
 
     def _answer(self, attribute: Attribute, place: int) -> date | None:
-        label = attribute.label(place % attribute.size)
+        label = attribute.label(place % attribute.known)
         return label if isinstance(label, date) else None
 
     def lift(self, raw: Floats, facts: Facts, /) -> date | None:

@@ -27,7 +27,7 @@ from dpsdk.queries.conjunction import (
     options,
     to_where,
 )
-from dpsdk.queries.order import middles_of
+from dpsdk.queries.order import labels_of, middles_of, on_labels
 from dpsdk.typing import Floats
 
 __all__ = ["Count", "Mean", "Sum"]
@@ -114,8 +114,8 @@ class Sum(ConditionedScalar):
     """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
 
     By default the sum divided by the number of rows, as with every query; `normalized=False` is
-    the sum itself. A bin counts as its middle. Rows outside the domain, and rows that do not meet
-    `where`, add nothing.
+    the sum itself. A bin counts as its middle. Rows outside the domain, those whose value of the
+    attribute is missing or matches nothing, and those that do not meet `where`, add nothing.
 
     Raises
     ------
@@ -139,7 +139,7 @@ class Sum(ConditionedScalar):
                 "rounded away; declare it in a smaller unit"
             )
             raise QueryError(str(self), reason)
-        factor = Weights(values[None, :])
+        factor = on_labels(domain[self.attribute], Weights(values[None, :]))
         return LinearForm(domain, (masked({self.attribute: factor}, self.where, domain),))
 
     def check(self, facts: Facts, /) -> None:
@@ -163,7 +163,8 @@ class Mean(Located[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute, and the value itself where there is only one; a bin
-    counts as its middle. It is the ratio of a noisy sum and a noisy count, measured together, since
+    counts as its middle. Only rows with a label of the attribute count: none whose value is missing
+    or matches nothing. It is the ratio of a noisy sum and a noisy count, measured together, since
     the number of such rows is private.
 
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
@@ -193,8 +194,9 @@ class Mean(Located[float]):
         # width then moves no further than the sum does, so it is measured at no extra noise.
         unit = _unit(width)
         centred = Weights((2 * values - (low + high))[None, :] * unit)
-        total = masked({self.attribute: centred}, self.where, domain)
-        count = masked({}, self.where, domain)
+        attribute = domain[self.attribute]
+        total = masked({self.attribute: on_labels(attribute, centred)}, self.where, domain)
+        count = masked(labels_of(attribute), self.where, domain)
         return LinearForm(domain, (total, count.times(width * unit)))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
@@ -227,7 +229,7 @@ class Mean(Located[float]):
         # docs/explanation/proofs/mean.md
         low, high = _ends(self, facts.domain)
         width = (high - low) or 1.0
-        counted = assumptions.counted(facts, conditional=self.where is not None)
+        counted = assumptions.counted(facts, conditional=self._conditional(facts))
         total, count = (float(radius) for radius in radii)
         fewest = counted * (width * _unit(width)) - count
         if not fewest > max(total + count, float(apart()[1])):
@@ -237,7 +239,11 @@ class Mean(Located[float]):
         return np.array([min(high - low, radius * (1 + _ROUNDED) + rounded)])
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
-        return counting(facts, conditional=self.where is not None)
+        return counting(facts, conditional=self._conditional(facts))
+
+    def _conditional(self, facts: Facts) -> bool:
+        """True if rows of the domain may not count."""
+        return self.where is not None or bool(facts.domain[self.attribute].extras)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
         return self._bounds(raw, radii, facts)

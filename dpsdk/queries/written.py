@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import cast
 
@@ -24,12 +24,15 @@ from dpsdk.codec import (
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.queries.conditions import Condition, Not, Wanted
 from dpsdk.queries.order import Between, Place
-from dpsdk.typing import Label
+from dpsdk.typing import Extra, Label
 
-__all__ = ["CONDITIONS", "END", "NORMALIZED"]
+__all__ = ["CONDITIONS", "END", "KNOWN", "NORMALIZED"]
 
 _DAY = 'a day or a time, as {"date": "2024-02-29"} or {"time": "2024-02-29T13:00"}'
-_LABEL = 'a text, an integer, true, false, {"bin": [low, high]}, {"date": text} or {"time": text}'
+_LABEL = (
+    'a text, an integer, true, false, {"bin": [low, high]}, {"date": text}, {"time": text}, '
+    '{"extra": "missing"} or {"extra": "other"}'
+)
 _CONDITION = (
     'a label, {"any": [label, ...]}, {"range": [start, stop, step]}, {"between": [low, high]} '
     'or {"not": a condition}'
@@ -41,10 +44,13 @@ _DAYS = {
         r"(?::[0-5][0-9](?:\.[0-9]{6})?)?"
     ),
 }
-_LABELLED = frozenset({"bin", *_DAYS})
+_EXTRAS = {extra.name.lower(): extra for extra in Extra}
+_LABELLED = frozenset({"bin", "extra", *_DAYS})
 """The names in objects that stand for labels."""
 
 NORMALIZED = Member(FLAG, True)
+KNOWN: Mapping[str, object] = {"known": Member(FLAG, default=False, quiet=True)}
+"""The member of the written forms of queries with this argument."""
 
 
 def _only(plain: Plain) -> tuple[str, Plain]:
@@ -117,6 +123,8 @@ class _Label:
             return {"bin": [low + 0, high + 0]}
         if isinstance(value, date):
             return _DAY_FIELD.write(value, path, codebook)
+        if isinstance(value, Extra):
+            return {"extra": value.name.lower()}
         raise WireError(path, _LABEL, shown(value))
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Label:
@@ -125,6 +133,8 @@ class _Label:
         if type(plain) is dict and not plain.keys().isdisjoint(_DAYS):
             return cast("Label", _DAY_FIELD.read(plain, path, codebook))
         name, pair = _only(plain)
+        if name == "extra" and type(pair) is str and pair in _EXTRAS:
+            return _EXTRAS[pair]
         fits = name == "bin" and type(pair) is list and len(pair) == 2
         if type(pair) is not list or not fits or not all(map(_is_number, pair)):
             raise refused(path, _LABEL, plain)
@@ -133,7 +143,8 @@ class _Label:
     def schema(self, codebook: Codebook, /) -> JSON:
         pair: JSON = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
         plain: JSON = {"type": ["string", "integer", "boolean"]}
-        return {"anyOf": [plain, object_schema({"bin": pair}), _DAY_FIELD.schema(codebook)]}
+        extra = object_schema({"extra": {"enum": [*_EXTRAS]}})
+        return {"anyOf": [plain, object_schema({"bin": pair}), _DAY_FIELD.schema(codebook), extra]}
 
 
 _LABEL_FIELD = _Label()

@@ -1,0 +1,286 @@
+"""What each query means over attributes with cells for missing and for other values."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpsdk import (
+    MISSING,
+    OTHER,
+    Binned,
+    Boolean,
+    Budget,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+    wire,
+)
+from dpsdk.errors import InvalidArgument, UnknownLabel, WireError
+from dpsdk.forms import sensitivity
+from dpsdk.mechanisms import NumericSparse
+from dpsdk.queries import (
+    Above,
+    Between,
+    Conjunction,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Median,
+    Not,
+    Quantile,
+    Rectangles,
+    Sum,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing import seeded
+from worlds import QUIET, facts, moves, weights
+
+WORLD = Domain(
+    Integer("age", 1, 4, missing=True, other=True),
+    Categorical("sex", ["F", "M"], missing=True),
+    Binned("hours", [0, 2, 6], other=True),
+    Boolean("b"),
+)
+RECORDS = list(WORLD.records())
+COUNTS = np.random.default_rng(3).integers(0, 5, WORLD.size)
+ROWS = [record for record, count in zip(RECORDS, COUNTS, strict=True) for _ in range(count)]
+MIDDLES = {(0.0, 2.0): 1.0, (2.0, 6.0): 4.0}
+
+
+def known(row, *names):
+    return all(row[name] not in (MISSING, OTHER) for name in names)
+
+
+def share(test):
+    return sum(map(test, ROWS)) / len(ROWS)
+
+
+def mean_of(numbers):
+    values = list(numbers)
+    return sum(values) / len(values)
+
+
+def table_of(test, *axes):
+    """Shares of the rows at each combination of labels."""
+    return [
+        share(lambda row, labels=labels: test(row, labels)) for labels in itertools.product(*axes)
+    ]
+
+
+def weighed(row):
+    return 1.0 if row["age"] is MISSING else 0.5 if row["sex"] == "F" else 0.0
+
+
+AGES = (1, 2, 3, 4)
+MEANINGS = {
+    "all rows": (Count(), lambda: 1.0),
+    "missing": (Count({"sex": MISSING}), lambda: share(lambda r: r["sex"] is MISSING)),
+    "a label or missing": (
+        Count({"sex": {"F", MISSING}}),
+        lambda: share(lambda r: r["sex"] in ("F", MISSING)),
+    ),
+    "other or missing": (
+        Count({"age": [OTHER, MISSING]}),
+        lambda: share(lambda r: not known(r, "age")),
+    ),
+    "not a label": (Count({"sex": Not("F")}), lambda: share(lambda r: r["sex"] == "M")),
+    "not some labels": (
+        Count({"age": Not({1, 3})}),
+        lambda: share(lambda r: r["age"] in (2, 4)),
+    ),
+    "not missing": (Count({"age": Not(MISSING)}), lambda: share(lambda r: r["age"] is not MISSING)),
+    "not a label nor missing": (
+        Count({"age": Not({2, MISSING})}),
+        lambda: share(lambda r: r["age"] not in (2, MISSING)),
+    ),
+    "not not": (Count({"sex": Not(Not("F"))}), lambda: share(lambda r: r["sex"] == "F")),
+    "range": (Count({"age": range(2, 99)}), lambda: share(lambda r: r["age"] in (2, 3, 4))),
+    "not a range": (Count({"age": Not(range(3, 99))}), lambda: share(lambda r: r["age"] in (1, 2))),
+    "not all": (Count({"age": Not(range(1, 5))}), lambda: 0.0),
+    "steps": (Count({"age": range(1, 99, 2)}), lambda: share(lambda r: r["age"] in (1, 3))),
+    "between": (Count({"hours": Between(0, 9)}), lambda: share(lambda r: known(r, "hours"))),
+    "conjunction": (
+        Conjunction({"age": Not(1), "sex": MISSING, "hours": OTHER}),
+        lambda: share(
+            lambda r: r["age"] in (2, 3, 4) and r["sex"] is MISSING and r["hours"] is OTHER
+        ),
+    ),
+    "threshold": (Threshold("age", 2), lambda: share(lambda r: r["age"] in (1, 2))),
+    "threshold beyond": (Threshold("age", 99), lambda: share(lambda r: known(r, "age"))),
+    "threshold of bins": (Threshold("hours", 9), lambda: share(lambda r: known(r, "hours"))),
+    "threshold where": (
+        Threshold("age", 3, where={"age": Not(1), "sex": Not(MISSING)}),
+        lambda: share(lambda r: r["age"] in (2, 3) and r["sex"] is not MISSING),
+    ),
+    "interval": (Interval("age", 2, 99), lambda: share(lambda r: r["age"] in (2, 3, 4))),
+    "marginal": (
+        Marginal("sex", "age"),
+        lambda: table_of(
+            lambda r, labels: (r["sex"], r["age"]) == labels,
+            ("F", "M", MISSING), (*AGES, OTHER, MISSING),
+        ),
+    ),
+    "marginal of the known": (
+        Marginal("age", "sex", known=True, where={"hours": OTHER}),
+        lambda: table_of(
+            lambda r, labels: (r["age"], r["sex"]) == labels and r["hours"] is OTHER,
+            AGES, ("F", "M"),
+        ),
+    ),
+    "sum": (Sum("age"), lambda: sum(r["age"] for r in ROWS if known(r, "age")) / len(ROWS)),
+    "sum of bins": (
+        Sum("hours", where={"sex": MISSING}),
+        lambda: sum(MIDDLES.get(r["hours"], 0) for r in ROWS if r["sex"] is MISSING) / len(ROWS),
+    ),
+    "mean": (Mean("age"), lambda: mean_of(r["age"] for r in ROWS if known(r, "age"))),
+    "mean of bins": (
+        Mean("hours", where={"age": MISSING}),
+        lambda: mean_of(
+            MIDDLES[r["hours"]] for r in ROWS if known(r, "hours") and r["age"] is MISSING
+        ),
+    ),
+    "quantile": (
+        Quantile("age", 0.4),
+        lambda: sorted(r["age"] for r in ROWS if known(r, "age"))[
+            math.ceil(0.4 * sum(known(r, "age") for r in ROWS)) - 1
+        ],
+    ),
+    "median": (
+        Median("age", where={"sex": {"M", MISSING}, "age": {1, 4}}),
+        lambda: float(np.quantile(
+            [r["age"] for r in ROWS if r["sex"] != "F" and r["age"] in (1, 4)],
+            0.5, method="inverted_cdf",
+        )),
+    ),
+    "linear": (
+        Linear(weighed, ["age", "sex"]),
+        lambda: mean_of(map(weighed, ROWS)),
+    ),
+    "rectangles": (
+        Rectangles(["age", "sex"], lower=[[4, 0], [0, 2]], upper=[[5, 2], [3, 2]]),
+        lambda: [
+            share(lambda r: not known(r, "age")),
+            share(lambda r: known(r, "age") and r["sex"] is MISSING),
+        ],
+    ),
+    "workload": (
+        Workload([Threshold("age", t) for t in range(6)]),
+        lambda: [share(lambda r, t=t: known(r, "age") and r["age"] <= t) for t in range(6)],
+    ),
+}  # fmt: skip
+
+
+def data(neighbors=Neighbors.REPLACE_ONE):
+    more = {} if neighbors is Neighbors.REPLACE_ONE else {"max_rows": 10**4}
+    return PrivateData.from_counts(
+        COUNTS.reshape(WORLD.shape), WORLD, name="world", neighbors=neighbors, **more
+    )
+
+
+def numbers(answer):
+    values = getattr(answer, "values", answer)
+    return np.asarray(values, dtype=float).reshape(-1)
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_a_query_means_what_plain_counting_says(name):
+    query, expected = MEANINGS[name]
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    answer = session.answer(query, using=QUIET)
+    assert numbers(answer) == pytest.approx(numbers(expected()), abs=1e-4)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("name", MEANINGS)
+def test_sensitivities_hold_on_all_records(name, neighbors):
+    form = MEANINGS[name][0].lower(WORLD)
+    of = facts(WORLD, neighbors, outside=False)
+    found = sensitivity(form, of)
+    l1, l2, top = moves(weights(form), of)
+    assert found.l1 >= l1
+    assert found.l2_squared >= l2
+    assert found.maximum >= top
+    if found.exact and form.integral:
+        assert (found.l1, found.l2_squared, found.maximum) == (l1, l2, top)
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_a_query_is_written_and_read(name):
+    query = MEANINGS[name][0]
+    if name != "linear":
+        assert wire.loads("query", wire.dumps(query)) == query
+
+
+def test_an_extra_is_written_by_its_name():
+    text = wire.dumps(Count({"age": Not({2, MISSING}), "hours": OTHER}))
+    assert '{"not": {"any": [{"extra": "missing"}, 2]}}' in text
+    assert '"hours": {"extra": "other"}' in text
+
+
+@pytest.mark.parametrize("extra", ['"Missing"', '"none"', "1", "null", '["missing"]'])
+def test_no_other_extra_is_read(extra):
+    text = wire.dumps(Count({"sex": MISSING}))
+    with pytest.raises(WireError, match="extra"):
+        wire.loads("query", text.replace('"missing"', extra))
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ({"sex": None}, "for missing values write MISSING"),
+        ({"sex": "(missing)"}, "for missing values write MISSING"),
+        ({"sex": OTHER}, "other=True"),
+        ({"b": MISSING}, "missing=True"),
+        ({"age": float("nan")}, "an integer from 1 to 4"),
+    ],
+)
+def test_what_an_attribute_does_not_have_is_refused(condition, hint):
+    with pytest.raises(UnknownLabel, match=hint):
+        Count(condition).lower(WORLD)
+
+
+def test_a_table_is_asked_by_its_extras():
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    table = session.answer(Marginal("sex", "age", normalized=False), using=QUIET)
+    there = sum(r["sex"] is MISSING and r["age"] is OTHER for r in ROWS)
+    assert table[MISSING, OTHER] == there == table.to_dict()[MISSING, OTHER]
+    one = session.answer(Marginal("sex"), using=QUIET)
+    assert "(missing)" in repr(one)
+    assert "(missing)" in one._repr_html_()
+    assert one.to_columns()["sex"] == ["F", "M", "(missing)"]
+    assert one.to_frame()["sex"].to_list() == ["F", "M", "(missing)"]
+    closed = session.answer(Marginal("sex", known=True), using=QUIET)
+    assert closed.to_columns()["sex"] == ["F", "M"]
+    with pytest.raises(UnknownLabel):
+        closed[MISSING]
+
+
+def test_without_extras_known_changes_nothing():
+    domain = Domain(Integer("a", 1, 3), Boolean("b"))
+    assert Marginal("a", known=True).lower(domain).identity == Marginal("a").lower(domain).identity
+    assert repr(Marginal("a", known=True)) == "Marginal('a', known=True)"
+    with pytest.raises(InvalidArgument, match="known"):
+        Marginal("a", known="yes")
+
+
+def test_closing_a_domain_undoes_opening_it():
+    plain = Domain(Integer("a", 1, 3), Categorical("c", ["x", "y"], other="x"), missing_texts=["?"])
+    assert plain.open().closed() == plain
+    assert plain.closed() == plain
+    assert WORLD.closed().open().closed() == WORLD.closed()
+
+
+def test_above_asks_of_extras_too():
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    true = share(lambda r: r["sex"] is MISSING)
+    with session.open(NumericSparse(epsilon=10**6, tops=2)) as channel:
+        assert channel.answer(Above(Count({"sex": MISSING}), true - 0.01))
+        assert not channel.answer(Above(Count({"sex": MISSING}), true + 0.01))

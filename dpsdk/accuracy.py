@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -124,6 +124,10 @@ class HalfWidths(_Statement):
 
         Infinite where nothing is known of a number.
         """
+
+    def radius_of_sum(self, beta: float, part: slice) -> float:
+        """Half-width of the sum of some of the numbers, in rows."""
+        return float(self.radii(beta, joint=True)[part].sum())
 
 
 class ScalarAccuracy(_Statement):
@@ -246,6 +250,12 @@ class NoiseAccuracy(HalfWidths):
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
         return np.full(self.entries, self.radius(beta, joint=joint))
+
+    def radius_of_sum(self, beta: float, part: slice) -> float:
+        """Half-width of a sum in rows, by Chebyshev's inequality where many numbers add up."""
+        count = len(range(*part.indices(self.entries)))
+        deviation = math.sqrt(count / beta) * self.law.standard_deviation() * self.step
+        return min(super().radius_of_sum(beta, part), deviation + count * self.bias)
 
 
 Constraint: TypeAlias = Literal["nonnegative", "monotone"]
@@ -400,6 +410,25 @@ class Lifting(ABC, Generic[A_co]):
     def span(self, facts: Facts, /) -> float:
         """The largest difference between two possible answers, infinite where none is known."""
 
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        """How much farther the values of rows may be from each number, whose cells were counted.
+
+        None where cells stand for no other values, or the answer is of cells. Errors of releases,
+        quotes and plans are those of `spread` or `presumed` and this together; ends that `bracket`
+        gives have it in them. Before there is an answer, `raw` is None, and this the most.
+        """
+        del raw, radii, facts
+        return None
+
+    def values_of(self) -> frozenset[str]:
+        """The attributes whose values the answer is made of; none where it only counts rows."""
+        return frozenset()
+
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        """Which raw numbers add up to that of all rows that count, and how many a row adds."""
+        del facts
+        return ()
+
     @property
     def width(self) -> int:
         """How many raw numbers one number of the answer rests on, at the most."""
@@ -462,7 +491,7 @@ _NOT_CONSTRAINED: dict[Constraint, str] = {
 
 def _wrong(bound: Bound) -> str:
     least = bound.error if bound.predicted is None else min(bound.error, bound.predicted)
-    sound = least >= 0 and 0 < bound.beta < 1
+    sound = least >= 0 and 0 < bound.beta < 1 and 0 <= bound.bins <= bound.error
     return "" if sound else "errors of at least 0, and a chance strictly between 0 and 1"
 
 
@@ -475,6 +504,7 @@ def _wrong(bound: Bound) -> str:
         "standing": Choice[Standing](*get_args(Standing)),
         "vacuous": FLAG,
         "predicted": OrNone(FLOAT),
+        "bins": Member(FLOAT, 0.0, quiet=True),
     },
     wrong=_wrong,
 )
@@ -486,7 +516,7 @@ class Bound:
     about this answer, a promise about all answers of a channel, either of these under an
     assumption, a prediction, or nothing. Of the last two `error` is infinite: what is predicted is
     in `predicted`, and is no bound. A `vacuous` bound says no more than the range of possible
-    answers does.
+    answers does. Of the error, `bins` is there because only cells of values were counted.
     """
 
     error: float
@@ -495,6 +525,18 @@ class Bound:
     standing: Standing
     vacuous: bool
     predicted: float | None = None
+    bins: float = 0.0
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the error is made of: of noise and all else that spending lessens, and of bins.
+
+        Empty where there is no error to tell. Without bins or steps it is all of "noise".
+        """
+        if not self.error < math.inf:
+            return {}
+        bins = {"bins": self.bins} if self.bins else {}
+        return {"noise": self.error - self.bins, **bins}
 
     @property
     def proven(self) -> bool:
@@ -521,20 +563,40 @@ class Bound:
 BOUND = Nested[Bound]("a bound", Bound)
 
 Spread: TypeAlias = Callable[[Floats], Floats]
+Coarseness: TypeAlias = Callable[[Floats], "Floats | None"]
 
 
-def bound_of(accuracy: Accuracy, spread: Spread | None, span: float, beta: float) -> Bound:
+def of_values(errors: Floats, coarseness: Floats | None, span: float) -> Floats:
+    """Errors of answers about values, from those about cells and what a cell may hide."""
+    if coarseness is None:
+        return errors
+    return np.maximum(errors, np.minimum(errors + coarseness, span))
+
+
+def bound_of(
+    accuracy: Accuracy,
+    spread: Spread | None,
+    span: float,
+    beta: float,
+    coarseness: Coarseness = lambda _: None,
+) -> Bound:
     """The joint bound of an answer whose half-widths `spread` translates, if anything does."""
     checked = to_beta(beta)
-    error = math.inf
+    error, bins = math.inf, 0.0
     if isinstance(accuracy, HalfWidths):
         if spread is not None:
-            error = float(spread(accuracy.radii(checked, joint=True)).max())
+            radii = accuracy.radii(checked, joint=True)
+            noise = spread(radii)
+            errors = of_values(noise, coarseness(radii), span)
+            error = float(errors.max())
+            if error < math.inf:
+                bins = error - float(noise[int(errors.argmax())])
     elif isinstance(accuracy, ScalarAccuracy):
         error, span = accuracy.error(checked), min(span, accuracy.span)
     standing = accuracy.standing
     if standing in _BOUNDING and error < math.inf:
-        return Bound(error, checked, accuracy.kind, standing, error >= span > 0)
+        kind = f"{accuracy.kind}, and what bins may hide" if bins else accuracy.kind
+        return Bound(error, checked, kind, standing, error >= span > 0, bins=bins)
     if standing == "predicted" and error < math.inf:
         return Bound(math.inf, checked, accuracy.kind, standing, vacuous=True, predicted=error)
     why, _ = _missing(accuracy, checked)

@@ -210,6 +210,8 @@ class Declaration:
             person,
             distinct,
             strip,
+            *whose,
+            clipped=self.outside == "clip",
         )
 
     def _check_rows_of_a_person(self, most: int, what: str) -> None:

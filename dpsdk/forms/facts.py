@@ -73,6 +73,8 @@ class Facts:
     strip
         Whether the persons' identifiers were read without the white space around them. A ledger is
         bound to it, and no price depends on it.
+    clipped
+        Whether numbers, dates and times beyond the bounds of the domain were moved to the nearest.
     """
 
     domain: Domain
@@ -84,6 +86,7 @@ class Facts:
     person: str | None = None
     distinct: bool = False
     strip: bool = field(default=False, eq=False, repr=False)
+    clipped: bool = field(default=False, kw_only=True)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
     )

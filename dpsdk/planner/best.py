@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from dpsdk._checks import described
 from dpsdk.accounting.balance import Balance
-from dpsdk.accuracy import Bound, Lifting, bound_of
+from dpsdk.accuracy import Bound, Lifting, bound_of, of_values
 from dpsdk.errors import NoMechanism
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.forms.assumptions import NOTHING
@@ -106,7 +106,10 @@ def _aim(lift: Lifting[object] | None, form: Form, facts: Facts) -> float:
             # What nothing could be told of even if no noise were added.
             radii = np.zeros(form.rows)
             told = lift.presumed(radii, radii.copy, facts, NOTHING)
-            span = 0.0 if float(told.max()) >= span else span
+            hidden = lift.coarseness(None, radii, facts)
+            span = 0.0 if float(of_values(told, hidden, span).max()) >= span else span
+            # What bins hide no noise makes less.
+            return span / _FINE + (0.0 if hidden is None or not span else float(hidden.max()))
         return span / _FINE
     except Exception:  # noqa: BLE001  # a query of another author may raise anything
         return 0.0

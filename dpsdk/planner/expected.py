@@ -100,7 +100,8 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
     if not isinstance(task.form, LinearForm):
         return None
     scales = task.scales
-    if scales is None:
+    # Of an answer about values in bins nobody knows how far off it is, beside the noise.
+    if scales is None or task.bound(quote).bins:
         return None
     noise = quote.accuracy
     basis: Basis = "calibrated"

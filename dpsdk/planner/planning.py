@@ -157,6 +157,8 @@ def _falls_short(trials: Trials[F], most: Trial[F]) -> Reason:
         return _no_bound(trials, most)
     if bound.vacuous:
         return reason("vacuous", error=number(bound.error), span=number(span_of(trials.task)))
+    if bound.bins:
+        return reason("too-coarse", error=number(bound.error), bins=number(bound.bins))
     return reason("too-dear", error=number(bound.error))
 
 

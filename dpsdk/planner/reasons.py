@@ -17,6 +17,8 @@ SENTENCES = MappingProxyType({
     "promise-only-expected": "expected to be off by {error} at most, which nothing promises",
     "assumed-only": "the error is a bound only if {words}",
     "too-dear": "for all that may be spent, off by up to {error}",
+    "too-coarse": "for all that may be spent, off by up to {error}, of which {bins} is the width of"
+    " bins; finer bins, or a Number, have less",
     "nothing-left": "no amount of it fits into what may be spent",
     "vacuous": "for all that may be spent, off by up to {error}, and no two answers differ by more"
     " than {span}",

@@ -61,6 +61,13 @@ class _AtLevel(Query[A_co, GapForm], Lifting[A_co]):
         numbers = np.array([share]), np.array([count])
         return GapForm(form, *numbers, absolute=False, numeric=self._numeric)
 
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        del raw
+        return self.query.coarseness(None, radii, facts)
+
+    def values_of(self) -> frozenset[str]:
+        return self.query.values_of()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.query!r}, {self.level:g})"
 

@@ -172,11 +172,15 @@ class Located(Conditioned[A_co]):
     def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
         """The answers at the lower and upper ends as numbers."""
 
+    def _bounds_of_values(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        """The same, about the values that cells stand for."""
+        return self._bounds(raw, radii, facts)
+
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return np.array([self._middle(raw, facts)])
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        low, high = self._bounds(raw, radii, facts)
+        low, high = self._bounds_of_values(raw, radii, facts)
         return np.array([low]), np.array([high])
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:

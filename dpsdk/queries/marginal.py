@@ -273,6 +273,10 @@ class Marginal(ConditionedCounting[MarginalTable]):
         found = super().constrained(constraint, raw, facts)
         return Constrained(self.lift(raw, facts).nonnegative(), found.raw)
 
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del facts
+        return [(slice(None), 1.0)] if self.where is None else ()
+
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         del raw
         return self._ordered(radii, facts).reshape(-1) * self.scale(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from fractions import Fraction
 from typing import TypeVar
@@ -19,6 +19,7 @@ from dpsdk.errors import QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
 from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.queries.base import to_attribute
+from dpsdk.queries.coarse import farthest, is_coarse
 from dpsdk.queries.conjunction import RESTRICTED, Located, Where, masked, options, to_where
 from dpsdk.queries.monotone import isotonic
 from dpsdk.queries.order import on_labels
@@ -78,7 +79,36 @@ class _Crossing(Located[A_co]):
         return _ALL
 
     def span(self, facts: Facts, /) -> float:
-        return self._at(-1, facts) - self._at(0, facts)
+        below, above = self._hidden(facts, 0)
+        return self._at(-1, facts) - self._at(0, facts) + below + above
+
+    def values_of(self) -> frozenset[str]:
+        return frozenset({self.attribute})
+
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del facts
+        return [(slice(-1, None), 1.0)] if self.where is None else ()
+
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        attribute = facts.domain[self.attribute]
+        if not is_coarse(attribute):
+            return None
+        place = None if raw is None else self._within(raw, radii, facts)[0]
+        return np.array([max(self._hidden(facts, place))])
+
+    def _hidden(self, facts: Facts, place: int | None) -> tuple[float, float]:
+        """How far the values in a cell reach below its number and above; in any, without one."""
+        attribute = facts.domain[self.attribute]
+        half = farthest(attribute)
+        if not isinstance(attribute, Binned):
+            return half, half
+        edges = attribute.edges
+        return 2 * half if place is None else edges[place + 1] - edges[place], 0.0
+
+    def _bounds_of_values(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        low, high = self._within(raw, radii, facts)
+        below, above = self._hidden(facts, low)
+        return self._at(low, facts) - below, self._at(high, facts) + above
 
     def _middle(self, raw: Floats, facts: Facts) -> float:
         place = self._found(raw, facts)
@@ -211,6 +241,9 @@ class Quantile(_Crossing[float]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return self._middle(raw, facts)
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
+        return self._bounds_of_values(raw, radii, facts)
 
 
 @written("query.date-quantile", {"attribute": NAME, "q": AMOUNT, **RESTRICTED})

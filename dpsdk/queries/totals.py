@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import ScalarQuery, to_attribute
+from dpsdk.queries.coarse import farthest_mean, is_coarse
 from dpsdk.queries.conjunction import (
     COUNTED,
     RESTRICTED,
@@ -153,6 +154,32 @@ class Sum(ConditionedScalar):
         low, high = _ends(self, facts.domain)
         return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
 
+    def values_of(self) -> frozenset[str]:
+        return frozenset({self.attribute})
+
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        attribute = facts.domain[self.attribute]
+        if not is_coarse(attribute):
+            return None
+        # Of no more rows than there may be, those that do not count add nothing.
+        rows = facts.row_limit if facts.rows is None else facts.rows
+        each = (
+            [math.nan] * 2
+            if raw is None or not rows
+            else [float(raw[0] + sign * radii[0]) / rows for sign in (-1, 1)]
+        )
+        most = rows * farthest_mean(attribute, *each, padded=True)
+        return np.array([most * self.scale(facts) if rows else 0.0])
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
+        (low,), (high,) = self.ends(raw, radii, facts)
+        return float(low), float(high)
+
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        low, high = super().ends(raw, radii, facts)
+        hidden = self.coarseness(raw, radii, facts)
+        return (low, high) if hidden is None else (low - hidden, high + hidden)
+
     def __repr__(self) -> str:
         return f"Sum({shown(self.attribute)}{self._given})"
 
@@ -216,6 +243,20 @@ class Mean(Located[float]):
     def width(self) -> int:
         return 2
 
+    def values_of(self) -> frozenset[str]:
+        return frozenset({self.attribute})
+
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        width = self.span(facts) or 1.0
+        return () if self.where is not None else [(slice(1, 2), width * _unit(width))]
+
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        attribute = facts.domain[self.attribute]
+        if not is_coarse(attribute):
+            return None
+        ends = (math.nan, math.nan) if raw is None else self._bounds(raw, radii, facts)
+        return np.array([farthest_mean(attribute, *ends)])
+
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         span, (low, high) = self.span(facts), self._bounds(raw, radii, facts)
         # Where nothing was learned it is said in full, so that the bound is marked as vacuous.
@@ -246,7 +287,14 @@ class Mean(Located[float]):
         return self.where is not None or bool(facts.domain[self.attribute].extras)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
-        return self._bounds(raw, radii, facts)
+        return self._bounds_of_values(raw, radii, facts)
+
+    def _bounds_of_values(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        (least, greatest), (low, high) = _ends(self, facts.domain), self._bounds(raw, radii, facts)
+        hidden = self.coarseness(raw, radii, facts)
+        if hidden is None:
+            return low, high
+        return max(low - float(hidden[0]), least), min(high + float(hidden[0]), greatest)
 
     def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])

@@ -330,6 +330,41 @@ class Workload(LinearQuery[Answers[A_co]]):
         triples = self._triples(raw, radii, facts)
         return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
 
+    def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
+        if not self.values_of():
+            return None
+        parts = self._split(radii, facts)
+        known = [None] * len(parts) if raw is None else self._split(raw, facts)
+        hidden = [
+            query.coarseness(numbers, wide, facts)
+            for query, numbers, wide in zip(self._lifted, known, parts, strict=True)
+        ]
+        if all(one is None for one in hidden):
+            return None
+        sizes = [
+            len(query.spread(np.full(len(wide), np.nan), wide, facts))
+            for query, wide in zip(self._lifted, parts, strict=True)
+        ]
+        filled = [
+            np.zeros(size) if one is None else one for one, size in zip(hidden, sizes, strict=True)
+        ]
+        return np.concatenate(filled)
+
+    def values_of(self) -> frozenset[str]:
+        return frozenset[str]().union(*[query.values_of() for query in self._lifted])
+
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        found: list[tuple[slice, float]] = []
+        if facts.domain not in self._parts:
+            self.lower(facts.domain)
+        start = 0
+        for query, rows in zip(self._lifted, self._parts[facts.domain], strict=True):
+            for part, unit in query.totals(facts):
+                inside = range(start, start + rows)[part]
+                found.append((slice(inside.start, inside.stop), unit))
+            start += rows
+        return found
+
     def presumed(
         self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:

@@ -14,6 +14,7 @@ from dpsdk.accuracy import (
     ScalarAccuracy,
     Standing,
 )
+from dpsdk.notes import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.quote import Quote
@@ -21,19 +22,25 @@ from dpsdk.release.release import Release
 
 __all__ = [
     "Accuracy",
+    "AddsUp",
     "Bound",
+    "Clipped",
     "Constrained",
     "ConstrainedAccuracy",
     "Constraint",
     "Cost",
     "HalfWidths",
+    "InBins",
+    "KnownRowsOnly",
     "Lifting",
     "Measurement",
     "NoAccuracy",
     "NoiseAccuracy",
+    "Note",
     "PromisedAccuracy",
     "Quote",
     "Release",
+    "Rounded",
     "ScalarAccuracy",
     "Source",
     "Standing",

@@ -87,6 +87,7 @@ class Quote:
             lambda radii: lifting.presumed(radii, partial(_apart, accuracy), facts, assumptions),
             lifting.span(facts),
             beta,
+            lambda radii: lifting.coarseness(None, radii, facts),
         )
 
     def for_query(

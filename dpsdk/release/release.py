@@ -26,11 +26,13 @@ from dpsdk.accuracy import (
     finite,
     half_widths,
     no_bound,
+    of_values,
     without_unit,
 )
 from dpsdk.codec import TEXT, ListOf, Nested, written
 from dpsdk.errors import NoBound, QueryError
 from dpsdk.forms import Facts
+from dpsdk.notes import AddsUp, KnownRowsOnly, Note, value_notes
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.typing import Floats
@@ -41,6 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["Reason", "Release"]
 
 A_co = TypeVar("A_co", covariant=True)
+
+_NEARLY_ALL = 0.9
+"""If less than this share of all rows counts, it is said."""
+
+_NEGLIGIBLE = 1 / 100
+"""What is a smaller share of the error is not worth a note."""
 
 
 @written("reason", {"code": TEXT, "text": TEXT})
@@ -154,7 +162,11 @@ class Release(Lasting, Generic[A_co]):
             radii = accuracy.radii(checked, joint=True)
         else:  # a number that rests on several raw ones shares its failures between them
             radii = accuracy.radii(checked / width, joint=False)
-        errors = lifting.spread(self._measurement.values, radii, self._facts)
+        raw, facts = self._measurement.values, self._facts
+        errors = lifting.spread(raw, radii, facts)
+        coarseness = lifting.coarseness(raw, radii, facts)
+        if coarseness is not None:
+            errors = of_values(errors, coarseness, lifting.span(facts))
         if not errors.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return errors
@@ -195,7 +207,44 @@ class Release(Lasting, Generic[A_co]):
             lambda radii: lifting.spread(raw, radii, facts),
             lifting.span(facts),
             beta,
+            lambda radii: lifting.coarseness(raw, radii, facts),
         )
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the answer is of, where a reader might take it for more. Free.
+
+        Made of the question, of public facts about the table and of the answer itself: that rows
+        only count whose values are all declared; that what counts adds up to fewer rows than there
+        are; that values are known by bins, to a step, or within bounds alone. None of a table where
+        none of that is so.
+        """
+        facts, lifting = self._facts, self._lifting
+        notes: list[Note] = []
+        if lifting is not None:
+            notes += self._shortfall(lifting)
+            names = sorted(lifting.values_of(), key=facts.domain.position)
+            error = self.bound(0.05).error if names else math.inf
+            fineness = error * _NEGLIGIBLE if error < math.inf else 0.0
+            for name in names:
+                notes += value_notes(facts.domain[name], facts, fineness)
+        known = KnownRowsOnly.of(facts)
+        return (*notes, *([] if known is None else [known]))
+
+    def _shortfall(self, lifting: Lifting[A_co]) -> list[Note]:
+        """The note on the fewest rows that any part of the answer counts of all, if it is due."""
+        raw, accuracy, facts = self._measurement.values, self._measurement.accuracy, self._facts
+        if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
+            return []
+        if not facts.rows or not facts.outside:
+            return []
+        found: list[AddsUp] = []
+        for part, unit in lifting.totals(facts):
+            total = float(raw[part].sum()) / unit / facts.rows
+            radius = accuracy.radius_of_sum(0.05, part) / abs(unit) / facts.rows
+            if total + radius < _NEARLY_ALL:
+                found.append(AddsUp(total, radius))
+        return [min(found, key=lambda one: one.total + one.radius)] if found else []
 
     def metadata(self, beta: float = 0.05) -> Metadata:
         """Describe the release in the formats that others read. Free.
@@ -367,6 +416,7 @@ class Release(Lasting, Generic[A_co]):
         told += [(reason.label, reason.text) for reason in self.because[:1]]
         if bound.vacuous and self._lifting is not None and self._lifting.advice:
             told.append(("note", self._lifting.advice))
+        told += [("note", str(note)) for note in self.notes]
         return page(
             f"Release of {self.query}",
             warning(private=self.private),
@@ -381,6 +431,7 @@ class Release(Lasting, Generic[A_co]):
         why = f", {self.because[0].label}: {self.because[0].text}" if self.because else ""
         if bound.vacuous and self._lifting is not None and self._lifting.advice:
             why = f"{why}, note: {self._lifting.advice}"
+        why = "".join([why, *[f", note: {note}" for note in self.notes]])
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         # Of a whole number, such as a count of rows, no more digits than it has.
         value: object = self.value

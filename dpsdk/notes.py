@@ -1,0 +1,168 @@
+"""Notes on what a number is of, made of public facts and of what was released: they cost nothing.
+
+A bound says how far a number is from the truth about rows that count. A note says which rows these
+are, and what was done to their values before they were counted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+
+from dpsdk._checks import shown
+from dpsdk._records import frozen
+from dpsdk.accounting.numbers import as_bound
+from dpsdk.codec import FLOAT, NAME, ListOf, Nested, written
+from dpsdk.domain import Attribute, Binned, Integer, Number
+from dpsdk.forms import Facts
+
+__all__ = [
+    "NOTES",
+    "AddsUp",
+    "Clipped",
+    "InBins",
+    "KnownRowsOnly",
+    "Note",
+    "Rounded",
+    "value_notes",
+]
+
+_NAMED = 2
+
+
+class Note(ABC):
+    """Something that whoever reads a released number has to know; `str` says it in words."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> object:
+        """What tells it from others of its kind, of which one is enough."""
+        return None
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+@written("note.adds-up", {"total": FLOAT, "radius": FLOAT})
+@frozen
+class AddsUp(Note):
+    """So few of the rows count that many values must be missing, or spelled in another way.
+
+    `total` is the share of all rows that count, as released, and is off by no more than `radius`
+    with probability 95%. Said where both together are below 0.9.
+    """
+
+    total: float
+    radius: float
+
+    def __str__(self) -> str:
+        return (
+            f"adds up to {self.total:.3g} ± {as_bound(self.radius)} of all rows: look for gaps, "
+            "spaces and spellings"
+        )
+
+
+@written("note.in-bins", {"attribute": NAME, "widest": FLOAT})
+@frozen
+class InBins(Note):
+    """The values of an attribute are known by their bins alone, of which one is so wide.
+
+    The error of the answer includes that.
+    """
+
+    attribute: str
+    widest: float
+
+    @property
+    def subject(self) -> object:
+        """The attribute."""
+        return self.attribute
+
+    def __str__(self) -> str:
+        return (
+            f"{shown(self.attribute)} is in bins up to {self.widest:.6g} wide, which the error "
+            "includes; a Number keeps values to a step"
+        )
+
+
+@written("note.rounded", {"attribute": NAME, "step": FLOAT})
+@frozen
+class Rounded(Note):
+    """The values of an attribute are rounded to a step, half of which the error includes."""
+
+    attribute: str
+    step: float
+
+    @property
+    def subject(self) -> object:
+        """The attribute."""
+        return self.attribute
+
+    def __str__(self) -> str:
+        step = f"{self.step:.6g}"
+        return f"{shown(self.attribute)} is rounded to steps of {step}, which the error includes"
+
+
+@written("note.clipped", {"attribute": NAME, "low": FLOAT, "high": FLOAT})
+@frozen
+class Clipped(Note):
+    """Values of an attribute beyond its bounds count as the nearest bound."""
+
+    attribute: str
+    low: float
+    high: float
+
+    @property
+    def subject(self) -> object:
+        """The attribute."""
+        return self.attribute
+
+    def __str__(self) -> str:
+        ends = f"{self.low:.15g} to {self.high:.15g}"
+        return f"values of {shown(self.attribute)} beyond {ends} count as these bounds"
+
+
+@written("note.known-rows-only", {"names": ListOf(NAME, least=1)})
+@frozen
+class KnownRowsOnly(Note):
+    """A row counts if it has declared values of all these attributes, whichever were asked for.
+
+    How many do not is not told.
+    """
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, facts: Facts) -> KnownRowsOnly | None:
+        """The note on a table; None if no value takes its row out of answers about others."""
+        attributes = facts.domain.attributes
+        if not facts.outside or len(attributes) == 1:
+            return None
+        names = tuple([one.name for one in attributes if len(one.extras) < 2])
+        return cls(names) if names else None
+
+    def __str__(self) -> str:
+        count = len(self.names)
+        named = " and ".join(map(shown, self.names))
+        of = named if count <= _NAMED else f"all {count} attributes"
+        return f'only rows with declared values of {of} count; outside="apart" keeps the others'
+
+
+def value_notes(attribute: Attribute, facts: Facts, fineness: float) -> Iterator[Note]:
+    """The notes on an answer that is made of the values of an attribute.
+
+    Steps that hide less than `fineness` are not worth one.
+    """
+    if isinstance(attribute, Binned):
+        yield InBins(attribute.name, float(np.diff(attribute.edges).max()))
+    elif isinstance(attribute, Number) and attribute.step / 2 > fineness:
+        yield Rounded(attribute.name, float(attribute.step))
+    clips = attribute.outside == "clip" if isinstance(attribute, Number) else facts.clipped
+    if clips and isinstance(attribute, Integer | Binned | Number):
+        yield Clipped(attribute.name, *map(float, attribute.bounds))
+
+
+NOTES = ListOf(Nested[Note]("a note", Note))

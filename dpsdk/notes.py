@@ -18,16 +18,7 @@ from dpsdk.codec import FLOAT, NAME, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Integer, Number
 from dpsdk.forms import Facts
 
-__all__ = [
-    "NOTES",
-    "AddsUp",
-    "Clipped",
-    "InBins",
-    "KnownRowsOnly",
-    "Note",
-    "Rounded",
-    "value_notes",
-]
+__all__ = ["AddsUp", "Clipped", "InBins", "KnownRowsOnly", "Note", "Rounded"]
 
 _NAMED = 2
 
@@ -60,8 +51,8 @@ class AddsUp(Note):
 
     def __str__(self) -> str:
         return (
-            f"adds up to {self.total:.3g} ± {as_bound(self.radius)} of all rows: look for gaps, "
-            "spaces and spellings"
+            f"what counts adds up to {self.total:.3g} ± {as_bound(self.radius)} of all rows: look "
+            "for gaps, spaces and spellings"
         )
 
 

@@ -102,7 +102,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
-from dpsdk.release import Cost
+from dpsdk.release import AddsUp, Clipped, Cost, InBins, KnownRowsOnly, Rounded
 from dpsdk.wire import Catalogue, ReleasedAnswer, ReleasedNoise, ReleasedSensitivity, ReleaseRecord
 
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]), Boolean("member"))
@@ -113,6 +113,13 @@ _MODEL = ConvexMinimization(
     LogisticLoss(), features=["age", Cross("sex", Scaled("hours"))], label="rich", over=Ball(8)
 )
 _FEW = Workload([Threshold("age", 40), Marginal("sex")])
+_NOTES = (
+    AddsUp(0.75, 0.25),
+    InBins("income", 300.0),
+    Rounded("income", 0.5),
+    Clipped("income", 0.0, 500.0),
+    KnownRowsOnly(("age", "sex")),
+)
 _RECORD = ReleaseRecord(
     query="Count()",
     question=Count(),
@@ -312,4 +319,6 @@ VALUES: tuple[object, ...] = (
     _PLAN, _JOINT, Plans([]), Plans([_JOINT, _PLAN], "Count()"),
     Parts([(Count(), Laplace(1)), (_FEW, Tree("age", rho="0.1"))]),
     evolve(_RECORD, because=(Reason("cheapest", "words"), Reason("answers-more", "others"))),
+    *_NOTES, Bound(0.5, 0.05, "words, and what bins may hide", "proven", vacuous=False, bins=0.25),
+    evolve(_RECORD, notes=_NOTES),
 )  # fmt: skip

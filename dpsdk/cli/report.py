@@ -14,7 +14,7 @@ from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.tables import Step, TableFormat, step_of
 from dpsdk.cli.words import printable
 from dpsdk.publication import About, Described, TableFile
-from dpsdk.release import Bound
+from dpsdk.release import Bound, Note
 
 __all__ = [
     "SUMMARY",
@@ -133,6 +133,7 @@ def summary_of(
                 zip(names, release.value, steps, strict=True)
             )
         ],
+        "notes": [str(note) for note in release.notes],
         "left_out": {name: list(one.missing) for name, one in described.items()},
     }
 
@@ -212,11 +213,18 @@ def report_of(
         f"{printable(request.out)}\n"
         f"{bounded(request, bound, step, more=more)}\n"
         f"{_variation(made)}"
+        f"{_noted(release.notes)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(request, session, made)}\n"
         f"{session!r}{seeded}\n"
         f"{remembered}\n" + (f"{left} them.\n" if missing else "")
     )
+
+
+def _noted(notes: Sequence[Note]) -> str:
+    """Tell what the numbers are of; about the option as it is called on the command line."""
+    texts = [str(note).replace('outside="apart"', "--outside apart") for note in notes]
+    return "".join([f"note: {printable(text)}\n" for text in texts])
 
 
 def _variation(made: Made) -> str:

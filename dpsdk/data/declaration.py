@@ -210,7 +210,6 @@ class Declaration:
             person,
             distinct,
             strip,
-            *whose,
             clipped=self.outside == "clip",
         )
 

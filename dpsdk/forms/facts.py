@@ -86,7 +86,7 @@ class Facts:
     person: str | None = None
     distinct: bool = False
     strip: bool = field(default=False, eq=False, repr=False)
-    clipped: bool = field(default=False, kw_only=True)
+    clipped: bool = field(default=False, eq=False, repr=False, kw_only=True)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
     )

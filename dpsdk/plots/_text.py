@@ -178,6 +178,7 @@ def describe_release(
         "hypothesis": "read off a public distribution",
     }[release.source]
     again = ", reused" if release.reused else ""
+    lines += [printable(f"Note: {note}.") for note in release.notes]
     cost, mechanism = printable(str(release.cost), 90), printable(release.mechanism, 90)
     lines.append(f"Cost {cost}{again}; {source} by {mechanism}.")
     return lines

@@ -227,7 +227,8 @@ def _notes(statement: Statement) -> str:
     digests = f"Digest of the domain: {record.domain}."
     if statement.digest is not None:
         digests = f"Digest of the release's written form: {statement.digest}. {digests}"
-    return f"{digests} Written by {record.made_by}."
+    noted = [f"Note: {note}." for note in record.notes]
+    return " ".join([f"{digests} Written by {record.made_by}.", *noted])
 
 
 _MOST_NAMED = 40

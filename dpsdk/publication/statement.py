@@ -129,11 +129,14 @@ class Statement:
                 "standing": joint.standing,
                 "rests_on": joint.kind,
                 "vacuous": joint.vacuous,
+                **({"bins": joint.bins} if joint.bins else {}),
             },
             "made_by": record.made_by,
         }
         if record.moved:
             plain["moved"] = _finite(record.moved)
+        if record.notes:
+            plain["notes"] = [str(note) for note in record.notes]
         if record.rows is not None:
             plain["rows"] = record.rows
         if record.budget is not None:
@@ -163,6 +166,7 @@ class Statement:
             self.made,
             f"Charged: {record.cost}{', reused' if record.reused else ''}.",
             f"Neighbours: {self.neighbors}",
+            *[f"Note: {note}." for note in record.notes],
         ]
         return "\n  ".join(lines)
 

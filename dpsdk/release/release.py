@@ -431,7 +431,7 @@ class Release(Lasting, Generic[A_co]):
         why = f", {self.because[0].label}: {self.because[0].text}" if self.because else ""
         if bound.vacuous and self._lifting is not None and self._lifting.advice:
             why = f"{why}, note: {self._lifting.advice}"
-        why = "".join([why, *[f", note: {note}" for note in self.notes]])
+        notes = [f"note: {note}" for note in self.notes]
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         # Of a whole number, such as a count of rows, no more digits than it has.
         value: object = self.value
@@ -443,6 +443,8 @@ class Release(Lasting, Generic[A_co]):
         if moved:
             error = f"{error}, moved by up to {moved:.4g}"
         if "\n" in answer:  # a table, whose lines are its own
-            return f"Release of {self.query}\n{answer}\n{error}, {source}"
+            lines = [f"Release of {self.query}", answer, f"{error}, {source}", *notes]
+            return "\n".join(lines)
         between = " " if bound.proven else ", "
-        return f"Release({answer}{between}{error}, {self.query}, {source})"
+        told = ", ".join([f"{error}, {self.query}, {source}", *notes])
+        return f"Release({answer}{between}{told})"

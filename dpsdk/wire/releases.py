@@ -47,6 +47,7 @@ from dpsdk.hypothesis.digests import DIGEST
 from dpsdk.mechanisms import Mechanism
 from dpsdk.mechanisms.base import MECHANISM
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.notes import NOTES, Note
 from dpsdk.queries import Query
 from dpsdk.queries.base import QUERY
 from dpsdk.release import Cost, Release, Source
@@ -172,6 +173,7 @@ _SPENT = OrNone(Nested[Spent]("what was spent", Spent))
         "made_by": TEXT,
         "because": Member(REASONS, (), quiet=True),
         "moved": Member(ENDLESS, 0.0, quiet=True),
+        "notes": Member(NOTES, (), quiet=True),
     },
     wrong=lambda record: "" if record.moved >= 0 else "moved by at least 0",
 )
@@ -235,6 +237,8 @@ class ReleaseRecord:
         By how much the most moved entry was moved, in the unit of the answer, to be non-negative,
         monotone or possible at all; nought where none was, and in what a ledger gave again, which
         does not tell. Infinite where it is not known what the moved numbers are worth.
+    notes
+        What the answer is of, as `Release.notes`. None in records of versions that had none.
     """
 
     query: str
@@ -271,6 +275,7 @@ class ReleaseRecord:
     made_by: str
     because: tuple[Reason, ...] = ()
     moved: float = 0.0
+    notes: tuple[Note, ...] = ()
 
     @property
     def cost(self) -> Cost:
@@ -352,6 +357,7 @@ class ReleaseRecord:
             made_by=_version(),
             because=tuple([Reason(one.code, one.text) for one in release.because]),
             moved=release.moved,
+            notes=release.notes,
         )
 
 

@@ -13,6 +13,7 @@ PAGES = {
     "dpsdk": "dpsdk.md",
     "dpsdk.accounting": "accounting.md",
     "dpsdk.accuracy": "release.md",
+    "dpsdk.notes": "release.md",
     "dpsdk.session.channel": "session.md",
     "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",

@@ -160,17 +160,18 @@ def test_a_release_says_what_was_asked_of_what_at_what_cost():
 
 def test_the_release_of_a_table_keeps_its_error_out_of_the_table():
     release = session().release(Marginal("sex"), using=Laplace("0.5"))
-    first, *table, last = repr(release).splitlines()
+    first, *table, last, note = repr(release).splitlines()
     assert first == "Release of Marginal('sex')"
     assert table == repr(release.value).splitlines()
     assert last.startswith(
         f"± {release.error():.4g} at 95%, measured by Laplace(epsilon=0.5), cost "
     )
     assert last.endswith("NOT PRIVATE: seeded noise")
+    assert note == f"note: {release.notes[0]}"
     workload = session().release(Workload([Count(), Marginal("sex")]), using=Laplace("0.5"))
     assert repr(workload).splitlines()[0] == "Release of Workload of 2 queries"
     assert repr(workload).splitlines()[1] == "Answers, 2 in all:"
-    assert repr(workload).splitlines()[-1].startswith("± ")
+    assert repr(workload).splitlines()[-2].startswith("± ")
 
 
 def test_releases_and_quotes_compare_by_value():

@@ -18,11 +18,16 @@ __all__ = ["NOTHING", "Assumptions", "counting"]
 
 _SHARE = "a share above 0 and at most 1"
 _DENSE = "a number of rows above 0"
-_KNOWN = frozenset({"rows", "inside", "density"})
+_KNOWN = frozenset({"rows", "inside", "density", "smallest_group"})
+_EXPECTED = "a mapping of rows, inside, density and smallest_group"
 
 
 def _to_rows(value: int | None) -> int | None:
     return None if value is None else to_count("rows", value)
+
+
+def _to_smallest_group(value: int | None) -> int | None:
+    return None if value is None else to_count("smallest_group", value)
 
 
 def _to_inside(value: Real | None) -> Fraction | None:
@@ -46,6 +51,7 @@ def _above_zero(parameter: str, value: Real, expected: str, most: float) -> Frac
         "rows": Member(OrNone(INTEGER), None),
         "inside": Member(OrNone(AMOUNT), None),
         "density": Member(OrNone(AMOUNT), None, quiet=True),
+        "smallest_group": Member(OrNone(INTEGER), None, quiet=True),
     },
 )
 @frozen
@@ -68,38 +74,46 @@ class Assumptions:
         asked for: for each value within the bound, as many times its distance from the quantile lie
         from that value on up to the quantile, whose own rows are left out. A unit is 1 of numbers,
         and a day, week, month or hour of dates.
+    smallest_group
+        At least so many rows count in each group of a query with `by=`: rows that have its labels,
+        lie in the domain and meet the condition.
 
     >>> from dpsdk.planner import Assumptions
     >>> Assumptions(rows=30_000, inside=0.9)
-    Assumptions(rows=30000, inside=Fraction(9, 10), density=None)
+    Assumptions(rows=30000, inside=Fraction(9, 10), density=None, smallest_group=None)
     """
 
     rows: int | None = field(default=None, converter=_to_rows)
     inside: Fraction | None = field(default=None, converter=_to_inside)
     density: Fraction | None = field(default=None, converter=_to_density)
+    smallest_group: int | None = field(default=None, converter=_to_smallest_group)
 
     @classmethod
     def of(cls, given: Mapping[str, object] | Assumptions | None) -> Assumptions:
-        """The assumptions of an `assume=` argument: a mapping of rows, inside and density."""
+        """The assumptions of an `assume=` argument: a mapping of the names above."""
         if given is None:
             return NOTHING
         if isinstance(given, Assumptions):
             return given
         if not isinstance(given, Mapping) or not set(given) <= _KNOWN:
-            raise InvalidArgument("assume", "a mapping of rows, inside and density", shown(given))
+            raise InvalidArgument("assume", _EXPECTED, shown(given))
         return cls(
             cast("int | None", given.get("rows")),
             cast("Real | None", given.get("inside")),
             cast("Real | None", given.get("density")),
+            cast("int | None", given.get("smallest_group")),
         )
 
     @property
     def nothing(self) -> bool:
         """True if nothing is assumed."""
-        return self.rows is None and self.inside is None and self.density is None
+        return self == NOTHING
 
     def check(self, facts: Facts) -> None:
         """Refuse what cannot be true of a table with these facts, such as more rows."""
+        smallest = self.smallest_group
+        if smallest is not None and smallest > facts.row_limit:
+            raise InvalidArgument("smallest_group", f"at most {facts.row_limit:,}", f"{smallest:,}")
         if self.rows is None:
             return
         if facts.rows is not None and self.rows != facts.rows:
@@ -133,6 +147,8 @@ class Assumptions:
             said.append("all rows lie in the domain")
         if self.density is not None:
             said.append(f"at least {float(self.density):.4g} rows a unit lie around each quantile")
+        if self.smallest_group is not None:
+            said.append(f"at least {self.smallest_group:,} rows count in each group")
         return tuple(said)
 
 

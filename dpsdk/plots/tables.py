@@ -25,7 +25,7 @@ from dpsdk.plots._text import (
     format_number,
     format_span,
 )
-from dpsdk.queries.marginal import MarginalTable
+from dpsdk.queries.tables import LabelledTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
 
@@ -49,31 +49,33 @@ _WRITTEN = 60
 _WRITTEN_ACROSS = 8
 
 
-def _to_table(x: object, attributes: int | None = None) -> Release[MarginalTable]:
+def _to_table(x: object, attributes: int | None = None) -> Release[LabelledTable]:
     """Read a release of a marginal table."""
-    expected = "a release of a marginal table, as session.release(Marginal(...)) gives"
+    expected = "a release of a table, as session.release(Marginal(...)) gives"
     if not isinstance(x, Release):
         raise InvalidArgument("x", expected, shown(x))
     value: object = cast("Release[object]", x).value
-    if not isinstance(value, MarginalTable):
+    if not isinstance(value, LabelledTable):
         raise InvalidArgument("x", expected, f"a release of {shown(value)}")
     if attributes is not None and len(value.attributes) != attributes:
         two = f"a release of a marginal table of {attributes} attributes"
         raise InvalidArgument("x", two, f"one of {len(value.attributes)}")
-    return cast("Release[MarginalTable]", x)
+    return cast("Release[LabelledTable]", x)
 
 
-def _numbers(table: MarginalTable) -> Floats:
+def _numbers(table: LabelledTable) -> Floats:
     return table.values
 
 
-def _cells(table: MarginalTable) -> list[tuple[str, ...]]:
+def _cells(table: LabelledTable) -> list[tuple[str, ...]]:
     texts = [[one.text(index) for index in range(one.size)] for one in table.attributes]
     return list(itertools.product(*texts))
 
 
-def _unit(release: Release[MarginalTable]) -> str:
-    shares = getattr(release.asked, "normalized", None)
+def _unit(release: Release[LabelledTable]) -> str:
+    asked = release.asked
+    # A sum of some attribute is no share either.
+    shares = None if hasattr(asked, "attribute") else getattr(asked, "normalized", None)
     return "value" if shares is None else "share of rows" if shares else "rows"
 
 
@@ -82,7 +84,7 @@ def thinned(count: int) -> list[int]:
     return list(range(0, count, -(-count // _TICKS)))
 
 
-def marginal(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+def marginal(x: Release[LabelledTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
     """A marginal table, one bar a cell: the values as released, and the ends of `interval`.
 
     Parameters
@@ -141,7 +143,7 @@ def _turn_labels(canvas: Canvas, cells: Sequence[tuple[str, ...]]) -> None:
             text.set(rotation=40, horizontalalignment="right", rotation_mode="anchor")
 
 
-def heatmap(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
+def heatmap(x: Release[LabelledTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
     """A marginal table of two attributes as a map: the darker against its ground, the more.
 
     Cells that noise hides are hatched: where their bounds include 0, or, without bounds, where they

@@ -25,7 +25,8 @@ from dpsdk.publication.files import (
     spellings,
     texts_of,
 )
-from dpsdk.queries import Answers, MarginalTable, Model
+from dpsdk.queries import Answers, Model
+from dpsdk.queries.tables import LabelledTable
 from dpsdk.release import Release
 from dpsdk.wire.answers import Part, in_own_unit, parts_of
 
@@ -318,7 +319,7 @@ _Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tu
 def _labelled(leaf: _Leaf) -> _Labelled:
     """Return the columns of labels of an answer, their cells by row, and names of what it is of."""
     value, rows = leaf.value, leaf.rows
-    if isinstance(value, MarginalTable):
+    if isinstance(value, LabelledTable):
         columns = tuple(map(_of_attribute, value.attributes))
         return columns, partial(label_cells, value.attributes), value.names
     if "coefficient" in rows.own:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dpsdk.queries.conditions import Condition, Not
     from dpsdk.queries.conjunction import Conjunction, Where
     from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
+    from dpsdk.queries.groups import GroupTable
     from dpsdk.queries.linear import Linear
     from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
     from dpsdk.queries.minimization import ConvexMinimization
@@ -32,6 +33,7 @@ else:
             "conditions": "Condition Not",
             "conjunction": "Conjunction Where",
             "features": "Cross Feature OneHot Scaled",
+            "groups": "GroupTable",
             "linear": "Linear",
             "marginal": "Marginal MarginalTable marginals",
             "minimization": "ConvexMinimization",
@@ -60,6 +62,7 @@ __all__ = [
     "Cross",
     "DateQuantile",
     "Feature",
+    "GroupTable",
     "Interval",
     "Linear",
     "LinearQuery",

@@ -24,8 +24,9 @@ __all__ = ["Above", "NumericAbove"]
 A_co = TypeVar("A_co", covariant=True)
 
 
-def _to_query(query: ScalarQuery) -> ScalarQuery:
-    if not isinstance(query, ScalarQuery):
+def _to_query(query: ScalarQuery[float]) -> ScalarQuery[float]:
+    # Of groups there are as many numbers.
+    if not isinstance(query, ScalarQuery) or getattr(query, "by", None) is not None:
         raise InvalidArgument(
             "query", "a query with one share or count for an answer", shown(query)
         )
@@ -41,7 +42,7 @@ class _AtLevel(Query[A_co, GapForm], Lifting[A_co]):
     """A linear query that is compared with a level."""
 
     _numeric: ClassVar[bool]
-    query: ScalarQuery = field(converter=_to_query)
+    query: ScalarQuery[float] = field(converter=_to_query)
     level: float = field(converter=_to_level)
 
     def lower(self, domain: Domain, /) -> GapForm:

@@ -38,6 +38,7 @@ __all__ = [
 
 A_co = TypeVar("A_co", covariant=True)
 F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
+S_co = DefaultTypeVar("S_co", covariant=True, default=float)
 
 
 class Query(Lasting, ABC, Generic[A_co, F_co]):
@@ -206,13 +207,13 @@ class CountingQuery(LinearQuery[A_co]):
         return super().constrained(constraint, raw, facts)
 
 
-class ScalarQuery(CountingQuery[float]):
-    """A counting query with one number for an answer."""
+class ScalarQuery(CountingQuery[S_co]):
+    """A counting query with one number for an answer, or one for each group of rows."""
 
     __slots__ = ()
 
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        return float(raw[0]) * self.scale(facts)
+    def lift(self, raw: Floats, facts: Facts, /) -> S_co:
+        return cast("S_co", float(raw[0]) * self.scale(facts))
 
 
 GROUPS["query"] = Query
@@ -220,7 +221,7 @@ GROUPS["query"] = Query
 QUERY = Nested[Query[object, Form]]("a query", Query)
 """A query of any kind, as a member of written forms."""
 
-SCALAR = Nested[ScalarQuery]("a query of one number", ScalarQuery)
+SCALAR = Nested["ScalarQuery[float]"]("a query of one number", ScalarQuery)
 
 
 def lifting(query: Query[A_co, F_co]) -> Lifting[A_co] | None:

@@ -10,9 +10,10 @@ import numpy as np
 from dpsdk.domain import Attribute, Binned, Number
 from dpsdk.typing import Floats
 
-__all__ = ["farthest", "farthest_mean", "is_coarse"]
+__all__ = ["farthest", "farthest_mean", "farthest_means", "is_coarse"]
 
 _STEPS = 64
+_MANY = 2**12
 _ROUNDED = 1 + 2.0**-44
 """The rounding of the few operations below, and more."""
 
@@ -44,6 +45,16 @@ def farthest_mean(attribute: Attribute, low: float, high: float, *, padded: bool
         middles, halves = np.append(middles, 0.0), np.append(halves, 0.0)
     slack = 2.0**-44 * float(np.abs(edges).max())
     return _highest(middles, halves, low, high) * _ROUNDED + slack
+
+
+def farthest_means(
+    attribute: Attribute, low: Floats, high: Floats, *, padded: bool = False
+) -> Floats:
+    """The same of several means; where these are very many, the most of any."""
+    if len(low) > _MANY or not isinstance(attribute, Binned):
+        return np.full(len(low), farthest_mean(attribute, np.nan, np.nan, padded=padded))
+    ends = zip(low.tolist(), high.tolist(), strict=True)
+    return np.array([farthest_mean(attribute, *pair, padded=padded) for pair in ends])
 
 
 def _highest(places: Floats, heights: Floats, low: float, high: float) -> float:

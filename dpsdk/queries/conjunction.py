@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
+from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._checks import cut, shown, to_name
 from dpsdk._records import field, frozen
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 A_co = TypeVar("A_co", covariant=True)
+S_co = DefaultTypeVar("S_co", covariant=True, default=float)
 
 _Conditions: TypeAlias = tuple[tuple[str, Condition], ...]
 
@@ -204,8 +206,8 @@ class ConditionedCounting(Conditioned[A_co], CountingQuery[A_co]):
 
 
 @frozen(repr=False)
-class ConditionedScalar(ConditionedCounting[float], ScalarQuery):
-    """The same with one number for an answer."""
+class ConditionedScalar(ConditionedCounting[S_co], ScalarQuery[S_co]):
+    """The same with one number for an answer, or one for each group of rows."""
 
 
 def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Domain) -> Kronecker:

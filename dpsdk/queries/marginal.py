@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 
-from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._checks import shown, to_integer
-from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
-from dpsdk._html import brief_of, html_of, number_text, page, said
-from dpsdk._html import table as html_table
-from dpsdk._records import cmp_using, field, frozen
+from dpsdk._records import field, frozen
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import NAME, ListOf, written
-from dpsdk.domain import Attribute, Domain
-from dpsdk.domain.columns import label_columns
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Factor, Facts, Identity, LinearForm
 from dpsdk.queries.base import to_flag, to_normalized
-from dpsdk.queries.conditions import index_of, listed
+from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.order import on_labels
+from dpsdk.queries.tables import LabelledTable, axes_of, in_order
 from dpsdk.queries.workload import Workload
 from dpsdk.queries.written import KNOWN
-from dpsdk.typing import Array, Floats, Label
+from dpsdk.typing import Floats
 
 __all__ = ["Marginal", "MarginalTable", "marginals"]
-
-
-_OTHER_NAME = "another name than the attributes have"
-
-
-def _to_values(values: Array) -> Floats:
-    try:
-        result = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument("values", "an array of numbers", shown(values)) from None
-    return frozen_copy(result)
 
 
 def _to_moved(value: float) -> float:
@@ -51,43 +35,14 @@ def _to_moved(value: float) -> float:
 
 
 @frozen(repr=False)
-class MarginalTable(Lasting):
+class MarginalTable(LabelledTable):
     """Numbers for every combination of the labels of a few attributes.
 
     `values` has one axis an attribute. `table[label, ...]` is one number, as a float. `moved` says
     by how much the most moved number was moved by `nonnegative`, and is nought otherwise.
     """
 
-    attributes: tuple[Attribute, ...]
-    values: Floats = field(converter=_to_values, eq=cmp_using(eq=same_numbers), hash=False)
     moved: float = field(default=0.0, converter=_to_moved, eq=False, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        shape = tuple(attribute.size for attribute in self.attributes)
-        if self.values.shape != shape:
-            raise InvalidArgument("values", f"of shape {shape}", f"shape {self.values.shape}")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The attributes' names, one an axis."""
-        return tuple(attribute.name for attribute in self.attributes)
-
-    # Integer labels would otherwise make a table look like a sequence.
-    __iter__: ClassVar[None] = None
-
-    def __getitem__(self, labels: Label | tuple[Label, ...]) -> float:
-        wanted = self._labels(labels)
-        pairs = zip(self.attributes, wanted, strict=True)
-        return float(self.values[tuple(index_of(attribute, label) for attribute, label in pairs)])
-
-    def _labels(self, labels: Label | tuple[Label, ...]) -> tuple[Label, ...]:
-        # The label of a bin is itself a pair, so a table of one attribute is asked first.
-        if len(self.attributes) == 1 and not (isinstance(labels, tuple) and len(labels) == 1):
-            return (labels,)  # type: ignore[return-value]  # anything else is an unknown label
-        if not isinstance(labels, tuple) or len(labels) != len(self.attributes):
-            expected = f"one for each of {', '.join(self.names)}"
-            raise InvalidArgument("labels", expected, shown(labels))
-        return labels
 
     def total(self) -> float:
         """The sum of all numbers."""
@@ -119,84 +74,9 @@ class MarginalTable(Lasting):
         moved = self.moved * (self.values.size // max(summed.size, 1))
         return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed, moved=moved)
 
-    def to_dict(self) -> dict[tuple[Label, ...], float]:
-        """Every combination of labels with its number."""
-        labels = itertools.product(*(attribute.labels for attribute in self.attributes))
-        return dict(zip(labels, self.values.ravel().tolist(), strict=True))
-
-    def to_columns(self, value: str = "value") -> dict[str, list[str] | list[float]]:
-        """One column of labels as text for each attribute, and one, named `value`, of numbers."""
-        if value in self.names:
-            raise InvalidArgument("value", _OTHER_NAME, shown(value))
-        texts = [
-            [attribute.text(index) for index in range(attribute.size)]
-            for attribute in self.attributes
-        ]
-        rows = list(itertools.product(*texts))
-        columns: dict[str, list[str] | list[float]] = {
-            name: [row[axis] for row in rows] for axis, name in enumerate(self.names)
-        }
-        columns[value] = self.values.ravel().tolist()
-        return columns
-
-    def to_frame(
-        self,
-        backend: FrameLibrary = "polars",
-        value: str = "value",
-    ) -> object:
-        """The same columns as a data frame of a library of your choice, through narwhals.
-
-        Labels that are whole numbers, truth values or dates are such in a frame. `MissingExtra` if
-        narwhals, which the extra `frames` installs, or that library itself is missing.
-        """
-        rows = rows_of(self)
-        if value in self.names:
-            raise InvalidArgument("value", _OTHER_NAME, shown(value))
-        return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
-
-    def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        return page(f"Table of {listed(self.names, len(self.names))}", html_of(self))
-
-    def _shown(self) -> Iterator[list[str]]:
-        """The labels and the number of each entry, as texts."""
-        for cell in np.ndindex(self.values.shape):
-            labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
-            yield [*labels, number_text(float(self.values[cell]))]
-
     @property
-    def _was_moved(self) -> str:
+    def _remark(self) -> str:
         return f"moved by up to {self.moved:.4g}, for none to be negative" if self.moved else ""
-
-    def __repr__(self) -> str:
-        header = [*self.names, "value"]
-        rows = list(itertools.islice(self._shown(), 12))
-        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in [header, *rows]
-        ]
-        more = self.values.size - len(rows)
-        rest = [f"... {more:,} more"] if more else []
-        return "\n".join([*lines, *rest, *([self._was_moved] if self.moved else [])])
-
-
-@brief_of.register
-def _brief_of_table(table: MarginalTable, /) -> str:
-    return f"table of {listed(table.names, len(table.names))}, {table.values.size:,} numbers"
-
-
-@html_of.register
-def _html_of_table(table: MarginalTable, /) -> str:
-    header = [*table.names, "value"]
-    moved = f"<p>{said(table._was_moved)}</p>" if table.moved else ""  # pyright: ignore[reportPrivateUsage]  # of this module
-    rows = table._shown()  # pyright: ignore[reportPrivateUsage]  # of this module
-    return f"{html_table(header, rows, table.values.size, numbers=1)}{moved}"
-
-
-@rows_of.register
-def _rows_of_table(table: MarginalTable, /) -> Rows:
-    return Rows(table.values.ravel().tolist(), labels=label_columns(table.attributes))
 
 
 def _marginal(
@@ -261,8 +141,9 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> MarginalTable:
         domain = self._domain(facts)
-        axes = tuple(domain[name] for name in self.attributes)
-        return MarginalTable(axes, self._ordered(raw, facts) * self.scale(facts))
+        return MarginalTable(
+            axes_of(self.attributes, domain), self._ordered(raw, facts) * self.scale(facts)
+        )
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return self._ordered(raw, facts).reshape(-1) * self.scale(facts)
@@ -282,11 +163,7 @@ class Marginal(ConditionedCounting[MarginalTable]):
         return self._ordered(radii, facts).reshape(-1) * self.scale(facts)
 
     def _ordered(self, raw: Floats, facts: Facts) -> Floats:
-        """Raw numbers, which follow the domain, with one axis an attribute as asked."""
-        sorted_names = sorted(self.attributes, key=facts.domain.position)
-        domain = self._domain(facts)
-        shaped = raw.reshape([domain[name].size for name in sorted_names])
-        return shaped.transpose([sorted_names.index(name) for name in self.attributes])
+        return in_order(raw, self.attributes, self._domain(facts))
 
     def __repr__(self) -> str:
         names = listed(self.attributes, len(self.attributes))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from dpsdk._checks import shown
-from dpsdk._records import field, frozen
+from dpsdk._records import frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
@@ -16,23 +18,25 @@ from dpsdk.forms import Facts, LinearForm, Weights
 from dpsdk.forms.assumptions import Assumptions, counting
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
-from dpsdk.queries.base import ScalarQuery, to_attribute
-from dpsdk.queries.coarse import farthest_mean, is_coarse
-from dpsdk.queries.conjunction import (
-    COUNTED,
-    RESTRICTED,
-    ConditionedScalar,
-    Conjunction,
-    Located,
-    masked,
-    options,
-    to_where,
+from dpsdk.queries.base import to_attribute, to_normalized
+from dpsdk.queries.coarse import farthest_means, is_coarse
+from dpsdk.queries.conjunction import COUNTED, RESTRICTED, Where, masked, options, to_where
+from dpsdk.queries.groups import (
+    GROUPED,
+    By,
+    Estimated,
+    Grouped,
+    GroupTable,
+    described_by,
+    groups_of,
+    to_by,
 )
 from dpsdk.queries.order import labels_of, middles_of, on_labels
 from dpsdk.typing import Floats
 
 __all__ = ["Count", "Mean", "Sum"]
 
+G_co = TypeVar("G_co", covariant=True, default=float)
 
 _FINEST = 2.0**-40
 """The kernel rounds weights to steps of this at the least."""
@@ -41,7 +45,7 @@ _ROUNDED = 2.0**-48
 """A bound of the rounding in the few operations from raw numbers to the error of a mean."""
 
 
-def _ends(query: Sum | Mean, domain: Domain) -> tuple[float, float]:
+def _ends(query: Sum[Any] | Mean[Any], domain: Domain) -> tuple[float, float]:
     """The bounds of a numeric attribute, small enough to be added up exactly."""
     attribute = domain[query.attribute]
     low: float
@@ -65,7 +69,7 @@ def _ends(query: Sum | Mean, domain: Domain) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _values(query: Sum | Mean, domain: Domain) -> Floats:
+def _values(query: Sum[Any] | Mean[Any], domain: Domain) -> Floats:
     """The value of each cell: an integer itself, a bin its middle."""
     low, high = _ends(query, domain)
     attribute = domain[query.attribute]
@@ -75,7 +79,7 @@ def _values(query: Sum | Mean, domain: Domain) -> Floats:
     return middles_of(attribute) if isinstance(attribute, Binned) else np.arange(low, high + 1)
 
 
-def _check_sums(weight: float, query: Sum | Mean, facts: Facts) -> None:
+def _check_sums(weight: float, query: Sum[Any] | Mean[Any], facts: Facts) -> None:
     """Refuse what so many rows of so much weight could not be summed to exactly."""
     rows = max(facts.row_limit, 1)
     if weight * rows >= EXACT:
@@ -87,36 +91,70 @@ def _check_sums(weight: float, query: Sum | Mean, facts: Facts) -> None:
         raise QueryError(str(query), reason)
 
 
-@written("query.count", COUNTED)
-@frozen(repr=False)
-class Count(ConditionedScalar):
+@written("query.count", {**COUNTED, **GROUPED})
+@frozen(init=False, repr=False)
+class Count(Grouped[G_co]):
     """The share of rows that lie in the domain and meet a condition; a float.
 
-    With `normalized=False` their number.
+    With `normalized=False` their number. With `by`, that of each group of rows: a `GroupTable`.
+
+    Parameters
+    ----------
+    by
+        One attribute or several, whose labels tell groups apart. Asked of all groups together, as
+        a `Marginal` is: one row moves two groups under replace-one neighbours, one under
+        add-remove, however many there are.
 
     >>> from dpsdk.queries import Count
     >>> Count(where={"sex": "Female"}, normalized=False)
     Count(where=Conjunction({'sex': 'Female'}), normalized=False)
     """
 
-    # By position too, which no other query takes it by.
-    where: Conjunction | None = field(default=None, converter=to_where)
+    @overload
+    def __init__(
+        self: Count[float], where: Where = None, *, by: None = None, normalized: bool = True
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Count[GroupTable], where: Where = None, *, by: By, normalized: bool = True
+    ) -> None: ...
+    # The condition by position too, which no other query takes it by.
+    def __init__(
+        self, where: Where = None, *, by: By | None = None, normalized: bool = True
+    ) -> None:
+        object.__setattr__(self, "where", to_where(where))
+        object.__setattr__(self, "by", to_by(by))
+        object.__setattr__(self, "normalized", to_normalized(normalized))
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        return LinearForm(domain, (masked({}, self.where, domain),))
+        return LinearForm(domain, (masked(groups_of(self.by, domain), self.where, domain),))
+
+    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del facts
+        return [(slice(None), 1.0)] if self.by is not None and self.where is None else ()
 
     def __repr__(self) -> str:
-        return f"Count({self._given.removeprefix(', ')})"
+        return f"Count({f'{described_by(self.by)}{self._given}'.removeprefix(', ')})"
 
 
-@written("query.sum", {"attribute": NAME, **COUNTED})
-@frozen(repr=False)
-class Sum(ConditionedScalar):
+@written("query.sum", {"attribute": NAME, **COUNTED, **GROUPED})
+@frozen(init=False, repr=False)
+class Sum(Grouped[G_co]):
     """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
 
     By default the sum divided by the number of rows, as with every query; `normalized=False` is
     the sum itself. A bin counts as its middle. Rows outside the domain, those whose value of the
-    attribute is missing or matches nothing, and those that do not meet `where`, add nothing.
+    attribute is missing or matches nothing, and those that do not meet `where`, add nothing. With
+    `by`, the sum of each group of rows: a `GroupTable`.
+
+    Parameters
+    ----------
+    attribute
+        An `Integer` or `Binned` attribute.
+    by
+        One attribute or several, whose labels tell groups apart. Under add-remove neighbours all
+        sums cost what one does; under replace-one, as a row may leave one group for another, the
+        squares of two sums add up.
 
     Raises
     ------
@@ -130,7 +168,38 @@ class Sum(ConditionedScalar):
     Sum('hours', normalized=False)
     """
 
-    attribute: str = field(converter=to_attribute)
+    attribute: str
+
+    @overload
+    def __init__(
+        self: Sum[float],
+        attribute: str,
+        *,
+        by: None = None,
+        where: Where = None,
+        normalized: bool = True,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Sum[GroupTable],
+        attribute: str,
+        *,
+        by: By,
+        where: Where = None,
+        normalized: bool = True,
+    ) -> None: ...
+    def __init__(
+        self,
+        attribute: str,
+        *,
+        by: By | None = None,
+        where: Where = None,
+        normalized: bool = True,
+    ) -> None:
+        object.__setattr__(self, "attribute", to_attribute(attribute))
+        object.__setattr__(self, "by", to_by(by, self.attribute))
+        object.__setattr__(self, "where", to_where(where))
+        object.__setattr__(self, "normalized", to_normalized(normalized))
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(self, domain)
@@ -141,10 +210,11 @@ class Sum(ConditionedScalar):
             )
             raise QueryError(str(self), reason)
         factor = on_labels(domain[self.attribute], Weights(values[None, :]))
-        return LinearForm(domain, (masked({self.attribute: factor}, self.where, domain),))
+        factors = {**groups_of(self.by, domain), self.attribute: factor}
+        return LinearForm(domain, (masked(factors, self.where, domain),))
 
     def check(self, facts: Facts, /) -> None:
-        ScalarQuery.check(self, facts)
+        super().check(facts)
         attribute, (low, high) = facts.domain[self.attribute], _ends(self, facts.domain)
         if isinstance(attribute, Binned):
             low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
@@ -152,7 +222,7 @@ class Sum(ConditionedScalar):
 
     def span(self, facts: Facts, /) -> float:
         low, high = _ends(self, facts.domain)
-        return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
+        return super().span(facts) * (max(high, 0.0) - min(low, 0.0))
 
     def values_of(self) -> frozenset[str]:
         return frozenset({self.attribute})
@@ -163,17 +233,15 @@ class Sum(ConditionedScalar):
             return None
         # Of no more rows than there may be, those that do not count add nothing.
         rows = facts.row_limit if facts.rows is None else facts.rows
-        each = (
-            [math.nan] * 2
-            if raw is None or not rows
-            else [float(raw[0] + sign * radii[0]) / rows for sign in (-1, 1)]
-        )
-        most = rows * farthest_mean(attribute, *each, padded=True)
-        return np.array([most * self.scale(facts) if rows else 0.0])
+        if not rows:
+            return np.zeros(len(radii))
+        numbers = np.full(len(radii), np.nan) if raw is None else raw
+        low, high = (numbers - radii) / rows, (numbers + radii) / rows
+        return self._each(farthest_means(attribute, low, high, padded=True) * rows, facts)
 
-    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
-        (low,), (high,) = self.ends(raw, radii, facts)
-        return float(low), float(high)
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[G_co, G_co]:
+        low, high = self.ends(raw, radii, facts)
+        return self._answer(low, facts), self._answer(high, facts)
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
         low, high = super().ends(raw, radii, facts)
@@ -181,59 +249,79 @@ class Sum(ConditionedScalar):
         return (low, high) if hidden is None else (low - hidden, high + hidden)
 
     def __repr__(self) -> str:
-        return f"Sum({shown(self.attribute)}{self._given})"
+        return f"Sum({shown(self.attribute)}{described_by(self.by)}{self._given})"
 
 
-@written("query.mean", {"attribute": NAME, **RESTRICTED})
-@frozen(repr=False)
-class Mean(Located[float]):
+@written("query.mean", {"attribute": NAME, **RESTRICTED, **GROUPED})
+@frozen(init=False, repr=False)
+class Mean(Estimated[G_co]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute, and the value itself where there is only one; a bin
     counts as its middle. Only rows with a label of the attribute count: none whose value is missing
     or matches nothing. It is the ratio of a noisy sum and a noisy count, measured together, since
-    the number of such rows is private.
+    the number of such rows is private. With `by`, the mean of each group of rows: a `GroupTable`,
+    which has the noisy counts, too.
 
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
     row, and the answer is NaN: its error bound is the width of the attribute, and marked as
     vacuous. Only what was released decides that, so it costs nothing. Attributes are refused as by
     `Sum`.
 
+    Parameters
+    ----------
+    attribute
+        An `Integer` or `Binned` attribute.
+    by
+        One attribute or several, whose labels tell groups apart. Under Gaussian noise the means of
+        all groups cost what one mean does (docs/explanation/proofs/groups.md). `errors` of a
+        release bounds each of them, `error` all at once.
+
     >>> from dpsdk.queries import Mean
     >>> Mean("hours", where={"sex": "Female"})
     Mean('hours', where=Conjunction({'sex': 'Female'}))
+    >>> Mean("hours", by="education")
+    Mean('hours', by='education')
     """
 
-    attribute: str = field(converter=to_attribute)
+    attribute: str
+
+    @overload
+    def __init__(
+        self: Mean[float], attribute: str, *, by: None = None, where: Where = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Mean[GroupTable], attribute: str, *, by: By, where: Where = None
+    ) -> None: ...
+    def __init__(self, attribute: str, *, by: By | None = None, where: Where = None) -> None:
+        object.__setattr__(self, "attribute", to_attribute(attribute))
+        object.__setattr__(self, "by", to_by(by, self.attribute))
+        object.__setattr__(self, "where", to_where(where))
 
     def check(self, facts: Facts, /) -> None:
         _check_sums(self.span(facts), self, facts)
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         # A count that noise alone would reach says nothing, nor does a sum divided by it.
-        known = not self.span(facts) or float(raw[1]) > float(radii()[1])
-        return raw if known else np.full(2, np.nan)
+        if not self.span(facts):
+            return raw
+        blocks = raw.reshape(2, -1)
+        known = blocks[1] > radii().reshape(2, -1)[1]
+        return raw if known.all() else np.where(known, blocks, np.nan).reshape(-1)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values, (low, high) = _values(self, domain), _ends(self, domain)
         width = (high - low) or 1.0
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
-        unit = _unit(width)
+        unit, groups = _unit(width), groups_of(self.by, domain)
         centred = Weights((2 * values - (low + high))[None, :] * unit)
         attribute = domain[self.attribute]
-        total = masked({self.attribute: on_labels(attribute, centred)}, self.where, domain)
-        count = masked(labels_of(attribute), self.where, domain)
+        summed = {**groups, self.attribute: on_labels(attribute, centred)}
+        count = masked({**groups, **labels_of(attribute)}, self.where, domain)
+        total = masked(summed, self.where, domain)
         return LinearForm(domain, (total, count.times(width * unit)))
-
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        return self._middle(raw, facts)
-
-    def _middle(self, raw: Floats, facts: Facts) -> float:
-        if not self.span(facts):
-            return self._at(0.0, facts)  # the only value there is
-        total, count = float(raw[0]), float(raw[1])
-        return self._at(total / count, facts) if count > 0 else math.nan
 
     def span(self, facts: Facts, /) -> float:
         low, high = _ends(self, facts.domain)
@@ -247,22 +335,63 @@ class Mean(Located[float]):
         return frozenset({self.attribute})
 
     def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        if self.where is not None:
+            return ()
         width = self.span(facts) or 1.0
-        return () if self.where is not None else [(slice(1, 2), width * _unit(width))]
+        groups = math.prod([facts.domain[name].size for name in self.by or ()])
+        return [(slice(groups, 2 * groups), width * _unit(width))]
 
     def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
-        attribute = facts.domain[self.attribute]
+        attribute, wide = facts.domain[self.attribute], self._parts(radii, facts)
         if not is_coarse(attribute):
             return None
-        ends = (math.nan, math.nan) if raw is None else self._bounds(raw, radii, facts)
-        return np.array([farthest_mean(attribute, *ends)])
+        low = high = np.full(wide.shape[1], np.nan)
+        if raw is not None:
+            low, high = self._bounds(self._parts(raw, facts), wide, facts)
+        return farthest_means(attribute, low, high)
 
-    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        span, (low, high) = self.span(facts), self._bounds(raw, radii, facts)
-        # Where nothing was learned it is said in full, so that the bound is marked as vacuous.
-        if np.isnan(raw).any() or high - low >= span:
-            return np.array([span])
-        return super().spread(raw, radii, facts)
+    def _bounds_of_values(
+        self, parts: Floats, radii: Floats, facts: Facts
+    ) -> tuple[Floats, Floats]:
+        (least, greatest), (low, high) = (
+            _ends(self, facts.domain),
+            self._bounds(parts, radii, facts),
+        )
+        attribute = facts.domain[self.attribute]
+        if not is_coarse(attribute):
+            return low, high
+        hidden = farthest_means(attribute, low, high)
+        return np.maximum(low - hidden, least), np.minimum(high + hidden, greatest)
+
+    @property
+    def advice(self) -> str:
+        if self.by is None:
+            return ""
+        return (
+            "the mean of a group of few rows may be anything, so the bound of all at once says "
+            "nothing; errors(beta) of a release bounds each group by itself"
+        )
+
+    def _middles(self, parts: Floats, facts: Facts) -> Floats:
+        totals, counts = parts
+        if not self.span(facts):
+            return self._at(np.zeros(len(totals)), facts)  # the only value there is
+        known = counts > 0
+        ratios = totals / np.where(known, counts, 1.0)
+        return np.where(known, self._at(ratios, facts), np.nan)
+
+    def _bounds(self, parts: Floats, radii: Floats, facts: Facts) -> tuple[Floats, Floats]:
+        (least, fewest), (greatest, most) = parts - radii, parts + radii
+        known = fewest > 0  # False for NaN, where the count says nothing
+        divisors = np.where(known, fewest, 1.0), np.where(known, most, 1.0)
+        ratios = np.stack([total / count for total in (least, greatest) for count in divisors])
+        low, high = np.where(known, ratios.min(axis=0), -1), np.where(known, ratios.max(axis=0), 1)
+        return self._at(low, facts), self._at(high, facts)
+
+    def _counts(self, parts: Floats, facts: Facts) -> Floats:
+        width = self.span(facts) or 1.0
+        counts: Floats = parts[1] / (width * _unit(width))
+        return counts
 
     def presumed(
         self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
@@ -270,48 +399,36 @@ class Mean(Located[float]):
         # docs/explanation/proofs/mean.md
         low, high = _ends(self, facts.domain)
         width = (high - low) or 1.0
-        counted = assumptions.counted(facts, conditional=self._conditional(facts))
-        total, count = (float(radius) for radius in radii)
+        counted = assumptions.smallest_group or 0
+        if self.by is None:
+            counted = assumptions.counted(facts, conditional=self._conditional(facts))
+        (total, count), (_, alone) = radii.reshape(2, -1), apart().reshape(2, -1)
         fewest = counted * (width * _unit(width)) - count
-        if not fewest > max(total + count, float(apart()[1])):
-            return np.array([high - low])
+        known = fewest > np.maximum(total + count, alone)
         rounded = _ROUNDED * (abs(low) + abs(high))
-        radius = (total + count) / (fewest - count) * width / 2
-        return np.array([min(high - low, radius * (1 + _ROUNDED) + rounded)])
+        radius = (total + count) / np.where(known, fewest - count, 1.0) * width / 2
+        bounds = np.minimum(high - low, radius * (1 + _ROUNDED) + rounded)
+        return np.where(known, bounds, high - low)
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
+        if self.by is not None:
+            return frozenset({"smallest_group"})
         return counting(facts, conditional=self._conditional(facts))
 
     def _conditional(self, facts: Facts) -> bool:
         """True if rows of the domain may not count."""
         return self.where is not None or bool(facts.domain[self.attribute].extras)
 
-    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
-        return self._bounds_of_values(raw, radii, facts)
-
-    def _bounds_of_values(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
-        (least, greatest), (low, high) = _ends(self, facts.domain), self._bounds(raw, radii, facts)
-        hidden = self.coarseness(raw, radii, facts)
-        if hidden is None:
-            return low, high
-        return max(low - float(hidden[0]), least), min(high + float(hidden[0]), greatest)
-
-    def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
-        fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])
-        if not fewest > 0:  # NaN, where the count says nothing, included
-            return self._at(-1.0, facts), self._at(1.0, facts)
-        least, greatest = float(raw[0] - radii[0]), float(raw[0] + radii[0])
-        ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
-        return self._at(min(ratios), facts), self._at(max(ratios), facts)
-
-    def _at(self, ratio: float, facts: Facts) -> float:
-        """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
+    def _at(self, ratios: Floats, facts: Facts) -> Floats:
+        """The numbers at relative places within the bounds, -1 being the lower, 1 the upper."""
         low, high = _ends(self, facts.domain)
-        place = min(max(ratio, -1.0), 1.0) * ((high - low) or 1.0)
-        return min(max((low + high + place) / 2, low), high)
+        places: Floats = np.clip(ratios, -1.0, 1.0) * ((high - low) or 1.0)
+        numbers: Floats = np.clip((low + high + places) / 2, low, high)
+        return numbers
 
     def __repr__(self) -> str:
-        return f"Mean({shown(self.attribute)}{options(self.where, normalized=True)})"
+        given = f"{described_by(self.by)}{options(self.where, normalized=True)}"
+        return f"Mean({shown(self.attribute)}{given})"
 
 
 def _unit(width: float) -> float:

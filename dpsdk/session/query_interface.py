@@ -309,8 +309,9 @@ class QueryInterface:
             The question, and the mechanism that would be asked, or a plan of it.
         assume
             What is believed of the table, to bound answers whose error depends on it, such as
-            means: `{"rows": ..., "inside": ..., "density": ...}`, see `Assumptions`. It
-            changes no noise and no charge: `assumed` of the quote is the bound that rests on it.
+            means: `{"rows": ..., "inside": ..., "density": ..., "smallest_group": ...}`, see
+            `Assumptions`. It changes no noise and no charge: `assumed` of the quote is the bound
+            that rests on it.
 
         Raises
         ------

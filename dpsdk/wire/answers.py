@@ -16,7 +16,8 @@ from dpsdk._records import cmp_using, field, frozen
 from dpsdk.codec import ALL_MEASURED, GROUPS, NATURAL, TEXT, Choice, ListOf, Nested, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
-from dpsdk.queries import Answers, LinearQuery, MarginalTable, Model, Workload
+from dpsdk.queries import Answers, LinearQuery, Model, Workload
+from dpsdk.queries.tables import LabelledTable
 from dpsdk.typing import Array, Floats
 
 __all__ = ["ANSWER", "AnswerShape", "Part", "ReleasedAnswer", "in_own_unit", "parts_of"]
@@ -86,11 +87,11 @@ class ReleasedAnswer(Lasting):
     ----------
     stands_for
         "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a day
-        or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose
-        attributes are `names`; "model", the coefficients of a `Model`, whose names are `names`, and
-        after them the intercept and the excess; "several", the answers of a workload, which are
-        `parts`; "other", those of a class of another author, in the unit of the answer, as
-        errors are: `LinearQuery.numbers`, or the raw ones where the query does not say.
+        or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable` or a
+        `GroupTable`, whose attributes are `names`; "model", the coefficients of a `Model`, whose
+        names are `names`, and after them the intercept and the excess; "several", the answers of a
+        workload, which are `parts`; "other", those of a class of another author, in the unit of the
+        answer, as errors are: `LinearQuery.numbers`, or the raw ones where the query does not say.
     shape
         The length of each axis.
     numbers
@@ -156,7 +157,7 @@ class ReleasedAnswer(Lasting):
         if isinstance(value, np.ndarray) and cast("Array", value).dtype.kind in "biuf":
             array = cast("Array", value)
             return cls("numbers", array.shape, array)
-        if isinstance(value, MarginalTable):
+        if isinstance(value, LabelledTable):
             return cls("table", value.values.shape, value.values, value.names)
         if isinstance(value, Model):
             coefficients = value.coefficients

@@ -304,9 +304,8 @@ def test_the_shortest_factor_is_chosen_for_a_condition():
 @pytest.mark.parametrize("kind", [Threshold, Interval, Sum, Linear, Mean, Marginal, Count])
 def test_every_query_takes_its_condition_from_one_field(kind):
     where = fields(kind).where
-    # A count takes its condition by position too, which makes it a field of its own.
-    assert where.inherited == (kind is not Count)
-    assert where.kw_only == (kind is not Count)
+    assert where.inherited
+    assert where.kw_only
     assert where.converter is fields(Threshold).where.converter
     if kind is Mean:
         assert not hasattr(fields(kind), "normalized")

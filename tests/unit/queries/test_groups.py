@@ -1,0 +1,311 @@
+"""Means, sums and counts of all groups of rows at once."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session, wire
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, UnknownAttribute
+from dpsdk.forms import Facts, Kronecker, LinearForm, sensitivity
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import Above, Count, GroupTable, Marginal, Mean, Sum, Workload
+from dpsdk.testing import seeded
+
+ADD = Neighbors.ADD_REMOVE
+RELATIONS = list(itertools.product(Neighbors, (True, False)))
+DOMAIN = Domain(
+    Integer("x", -1, 3), Categorical("g", ["a", "b", "c"]), Categorical("h", ["u", "v"])
+)
+QUERIES = [
+    Mean("x", by="g"),
+    Mean("x", by=["h", "g"], where={"g": {"a", "b"}}),
+    Mean("x", by="g", where={"x": range(3)}),
+    Sum("x", by="g", normalized=False),
+    Sum("x", by="h", where={"g": "a"}, normalized=False),
+    Count(by=["h", "g"], normalized=False),
+    Count({"x": 0}, by="g", normalized=False),
+]
+
+
+def facts_of(neighbors, outside, rows=100, domain=DOMAIN):
+    public = rows if neighbors is Neighbors.REPLACE_ONE else None
+    return Facts(domain, neighbors, public, outside, rows)
+
+
+def columns_of(form, *, outside):
+    """What a row of each cell adds to the raw numbers; a row outside adds nothing."""
+    columns = []
+    for cell in range(form.domain.size):
+        record = form.domain.record(cell)
+        one = PrivateData.from_columns({n: [v] for n, v in record.items()}, form.domain)
+        columns.append(answers_of(form, one))
+    return [*columns, np.zeros(form.rows)] if outside else columns
+
+
+def answers_of(form, data):
+    from dpsdk.data.vault import open_histogram
+
+    return form.evaluate(open_histogram(data))
+
+
+def largest(form, neighbors, *, outside):
+    """The largest L1 and squared L2 moves of all pairs of neighbours, by looking at them."""
+    columns = columns_of(form, outside=outside)
+    moves = columns
+    if neighbors is Neighbors.REPLACE_ONE:
+        moves = [one - other for one, other in itertools.combinations(columns, 2)]
+    return max(np.abs(m).sum() for m in moves), max((m**2).sum() for m in moves)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_no_row_moves_all_groups_farther_than_is_paid_for(query, neighbors, outside):
+    form = query.lower(DOMAIN)
+    paid = sensitivity(form, facts_of(neighbors, outside))
+    l1, squared = largest(form, neighbors, outside=outside)
+    assert (paid.l1, paid.l2_squared) == (l1, squared)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_a_broken_twin_is_found(neighbors, outside):
+    # One that pays for the mean of one group, and measures the counts at twice their weight.
+    total, count = Mean("x", by="g").lower(DOMAIN).blocks
+    twin = LinearForm(DOMAIN, (total, count.times(2)))
+    paid = sensitivity(Mean("x").lower(DOMAIN), facts_of(neighbors, outside))
+    assert largest(twin, neighbors, outside=outside)[1] > paid.l2_squared
+    # And one that pays in L1 what one mean does.
+    if neighbors is Neighbors.REPLACE_ONE:
+        both = Mean("x", by="g").lower(DOMAIN)
+        assert largest(both, neighbors, outside=outside)[0] == 2 * paid.l1
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+@pytest.mark.parametrize("by", ["g", ["g", "h"]])
+def test_the_means_of_all_groups_cost_what_one_mean_does(neighbors, outside, by):
+    facts = facts_of(neighbors, outside)
+    one = sensitivity(Mean("x").lower(DOMAIN), facts)
+    all_of_them = sensitivity(Mean("x", by=by).lower(DOMAIN), facts)
+    assert all_of_them.l2_squared == one.l2_squared
+    assert all_of_them.l1 == one.l1 * (2 if neighbors is Neighbors.REPLACE_ONE else 1)
+
+
+ROWS = {
+    "x": [-1, 3, 3, 0, 1, 2, 2, 2],
+    "g": ["a", "a", "a", "b", "b", "b", "b", "b"],
+    "h": ["u", "v", "u", "v", "u", "v", "u", "v"],
+}
+TIMES = 500
+
+
+def session_of(epsilon=10**6, **options):
+    many = {name: values * TIMES for name, values in ROWS.items()}
+    data = PrivateData.from_columns(many, DOMAIN, name="groups", **options)
+    return Session(data, Budget(epsilon, "1e-6"), noise=seeded(5))
+
+
+def truth(function, by):
+    """The same of each group, by looking at the rows."""
+    groups = {}
+    for place, value in enumerate(ROWS["x"]):
+        groups.setdefault(tuple(ROWS[name][place] for name in by), []).append(value)
+    return {labels: function(values) for labels, values in groups.items()}
+
+
+@pytest.mark.parametrize("by", [("g",), ("h", "g"), ("g", "h")])
+def test_each_group_gets_its_own_number(by):
+    session, using = session_of(), Gaussian(rho=1000)
+    means = session.answer(Mean("x", by=by), using=using)
+    assert isinstance(means, GroupTable)
+    assert means.names == by
+    expected = truth(np.mean, by)
+    for labels, value in means.to_dict().items():
+        assert np.isnan(value) if labels not in expected else abs(value - expected[labels]) < 0.01
+    sums = session.answer(Sum("x", by=by, normalized=False), using=using)
+    counts = session.answer(Count(by=by, normalized=False), using=using)
+    shares = session.answer(Count(by=by), using=using)
+    for labels, values in truth(list, by).items():
+        assert sums[labels] == pytest.approx(sum(values) * TIMES, abs=5)
+        assert counts[labels] == pytest.approx(len(values) * TIMES, abs=5)
+        assert means.counts[labels] == pytest.approx(len(values) * TIMES, abs=5)
+        assert shares[labels] == pytest.approx(len(values) / len(ROWS["x"]), abs=0.01)
+    assert sums.counts is None
+
+
+def test_a_condition_holds_within_each_group():
+    session = session_of()
+    table = session.answer(Mean("x", by="g", where={"h": "v"}), using=Gaussian(rho=1000))
+    assert table["a"] == pytest.approx(3, abs=0.01)
+    assert table["b"] == pytest.approx(4 / 3, abs=0.01)
+    assert np.isnan(table["c"])
+
+
+@pytest.mark.parametrize("options", [{}, {"neighbors": ADD, "max_rows": 10_000}], ids=str)
+def test_each_group_has_a_bound_and_a_group_without_rows_has_no_number(options):
+    session = session_of(**options)
+    release = session.release(Mean("x", by="g"), using=Laplace(epsilon=1))
+    table, errors = release.value, release.errors(0.05)
+    low, high = release.interval(0.05)
+    for label, expected in (("a", 5 / 3), ("b", 7 / 5)):
+        place = DOMAIN["g"].index(label)
+        assert abs(table[label] - expected) <= errors[place] < 0.2
+        assert low[label] <= expected <= high[label]
+        assert low.counts[label] < table.counts[label] < high.counts[label]
+    assert np.isnan(table["c"])
+    assert errors[2] == 4
+    # The bound of all at once is that of the group of which nothing is known.
+    assert release.error(0.05) == 4
+    assert release.bound().vacuous
+    assert "bounds each group" in repr(release)
+    assert (low["c"], high["c"]) == (-1, 3)
+
+
+def test_bounds_hold_as_often_as_they_say():
+    session, query, runs, beta = session_of(10**9), Mean("x", by=["g", "h"]), 300, 0.2
+    expected = truth(np.mean, ("g", "h"))
+    missed, jointly = dict.fromkeys(expected, 0), 0
+    for _ in range(runs):
+        release = session.release(query, using=Laplace(epsilon="0.1"))
+        errors = dict(zip(release.value.to_dict(), release.errors(beta), strict=True))
+        off = {labels: abs(release.value[labels] - value) for labels, value in expected.items()}
+        for labels, far in off.items():
+            missed[labels] += far > errors[labels]
+        jointly += max(off.values()) > release.error(beta)
+    # Five standard deviations above what is allowed.
+    most = runs * beta + 5 * (runs * beta * (1 - beta)) ** 0.5
+    assert max(*missed.values(), jointly) <= most
+
+
+def test_the_answer_without_groups_is_that_of_the_only_group():
+    domain = Domain(Integer("x", -1, 3), Categorical("g", ["a"]))
+    data = PrivateData.from_columns({"x": ROWS["x"] * 50, "g": ["a"] * 400}, domain)
+    answers = []
+    for by in (None, "g"):
+        session = Session(data, Budget(10), noise=seeded(7))
+        release = session.release(Mean("x", by=by), using=Laplace(epsilon=1))
+        answers.append((release.value if by is None else release.value["a"], release.error()))
+    assert answers[0] == answers[1]
+    one, grouped = Mean("x").lower(domain), Mean("x", by="g").lower(domain)
+    assert one.identity == grouped.identity
+
+
+def test_several_aggregates_are_one_table_each_for_one_charge():
+    session, by = session_of(), "g"
+    several = Workload([Mean("x", by=by), Count(by=by, normalized=False), Marginal("h")])
+    means, counts, marginal = session.answer(several, using=Gaussian(rho=1))
+    assert (means.names, counts.names, marginal.names) == (("g",), ("g",), ("h",))
+    assert counts["b"] == pytest.approx(5 * TIMES, abs=30)
+    assert session.spent.charges == 1
+
+
+def test_tables_of_groups_are_shown_and_handed_on():
+    session = session_of()
+    release = session.release(Mean("x", by=["h", "g"]), using=Gaussian(rho=10))
+    table = release.value
+    assert repr(table).splitlines()[0].split() == ["h", "g", "value", "count"]
+    assert "<th>count</th>" in table._repr_html_() or "count" in table._repr_html_()
+    assert set(table.to_columns()) == {"h", "g", "value", "count"}
+    frame = release.to_frame(joint=False)
+    assert frame.columns[:3] == ["h", "g", "value"]
+    assert frame.height == 6
+    assert table.to_frame(value="count").columns == ["h", "g", "count", "rows"]
+    written = wire.loads("release", wire.dumps(release))
+    assert written.answer.stands_for == "table"
+    assert written.answer.shape == (2, 3)
+    with pytest.raises(InvalidArgument, match="value must be another name"):
+        table.to_columns("h")
+    with pytest.raises(InvalidArgument, match="counts"):
+        GroupTable(
+            table.attributes,
+            table.values,
+            counts=session.answer(Marginal("g"), using=Gaussian(rho=1)),
+        )
+
+
+def test_written_forms_without_groups_are_as_they_were():
+    for query in (Mean("x"), Sum("x"), Count()):
+        assert "by" not in wire.to_json(query)
+    for query in QUERIES:
+        text = wire.dumps(query)
+        assert wire.loads("query", text) == query
+        assert wire.dumps(wire.loads("query", text)) == text
+    assert wire.to_json(Mean("x", by="g"))["by"] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Mean("x", by="x"), "by must be attributes other than 'x'"),
+        (lambda: Mean("x", by=[]), "by must be distinct attribute names"),
+        (lambda: Sum("x", by=["g", "g"]), "by must be distinct attribute names"),
+        (lambda: Count(by=3), "by must be distinct attribute names"),
+        (lambda: Above(Count(by="g"), 0.5), "query must be a query with one share"),
+    ],
+)
+def test_other_groups_are_refused(make, named):
+    with pytest.raises(InvalidArgument, match=named):
+        make()
+
+
+def test_what_cannot_be_asked_costs_nothing():
+    session = session_of(neighbors=ADD, max_rows=10_000)
+    with pytest.raises(UnknownAttribute):
+        session.answer(Mean("x", by="nobody"), using=Laplace(epsilon=1))
+    with pytest.raises(QueryError):
+        session.answer(Mean("g", by="h"), using=Laplace(epsilon=1))
+    with pytest.raises(PublicSizeRequired):
+        session.answer(Count(by="g"), using=Laplace(epsilon=1))
+    assert session.spent.charges == 0
+
+
+def test_a_plan_says_what_it_needs_and_takes_it():
+    session = session_of()
+    plans = session.plan(Mean("x", by="g"), error=0.5)
+    assert any('"smallest_group": ...' in reason.text for plan in plans for reason in plan.because)
+    plan = session.plan(Mean("x", by="g"), error=0.5, assume={"smallest_group": 900}).best
+    assert plan.assumed.error <= 0.5
+    assert plan.assumes == ("at least 900 rows count in each group",)
+    quote = session.quote(
+        Mean("x", by="g", where={"g": {"a", "b"}}),
+        using=Laplace(epsilon=1),
+        assume={"smallest_group": 1500},
+    )
+    bound = quote.assumed()
+    assert bound.standing == "assumed"
+    release = session.release(Mean("x", by="g"), using=Laplace(epsilon=1))
+    assert max(release.errors()[:2]) <= bound.error
+    with pytest.raises(InvalidArgument, match="smallest_group must be at most"):
+        session.quote(Mean("x", by="g"), using=Laplace(epsilon=1), assume={"smallest_group": 10**6})
+    assert Fraction(1) <= session.spent.epsilon
+
+
+def test_what_is_assumed_of_groups_bounds_every_such_table():
+    # Every number of rows of each group from the smallest on, every corner of the noise.
+    domain = Domain(Integer("x", 0, 2), Categorical("g", ["a", "b"]))
+    facts, query = facts_of(Neighbors.REPLACE_ONE, False, 8, domain), Mean("x", by="g")
+    form = query.lower(domain)
+    weights = np.stack(columns_of(form, outside=False), axis=1)
+    unit = np.abs(weights).max()
+    wide = np.full(4, 0.6 * unit)
+    from dpsdk.forms.assumptions import Assumptions
+
+    said = query.presumed(wide, lambda: wide / 2, facts, Assumptions(smallest_group=3))
+    assert said.max() < 2
+    for cells in itertools.combinations_with_replacement(range(6), 7):
+        counts = np.bincount(cells, minlength=6)
+        groups = counts.reshape(3, 2).sum(axis=0)
+        if groups.min() < 3:
+            continue
+        raw = weights @ counts
+        means = query.numbers(raw, facts)
+        for moves in itertools.product((-1.0, 1.0), repeat=4):
+            released = query.settled(raw + wide * moves, lambda: wide / 2, facts)
+            assert (query.spread(released, wide, facts) <= said).all()
+            assert (abs(query.numbers(released, facts) - means) <= said).all()
+
+
+def test_groups_are_one_block_each_of_total_and_count():
+    form = Mean("x", by=["g", "h"]).lower(DOMAIN)
+    assert [block.rows for block in form.blocks] == [6, 6]
+    assert all(isinstance(block, Kronecker) for block in form.blocks)

@@ -90,6 +90,8 @@ PAGES: Final[dict[str, str]] = {
         accounting.Charge accounting.MemoryLedger""",
     "repeated": "Session",
     "scopes": "Session session.scopes.Scope",
+    "groups": """queries.Mean queries.Sum queries.Count queries.GroupTable queries.Workload
+        release.Ranking release.Ranked""",
     "partitions": "Session session.scopes.Partition session.scopes.Part",
     "all-tables": "queries.marginals",
     "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism

@@ -249,21 +249,23 @@ class Workload(LinearQuery[Answers[A_co]]):
 
     @property
     def advice(self) -> str:
-        """Of means of groups: that sums and counts are bounded whatever the groups hold."""
+        """Of means of groups: that one query asks for all of them."""
         from dpsdk.queries.totals import Mean  # noqa: PLC0415  # which most workloads do without
 
-        groups: set[str] = set()
+        groups: set[tuple[str, str]] = set()
         for query in cast("tuple[object, ...]", self.queries):
-            names = [""]
-            if isinstance(query, Mean) and query.where is not None:
-                names = [name for name, _ in query.where.conditions]
-            groups.add(names[0] if len(names) == 1 else "")
-        if len(self.queries) < 2 or len(groups) > 1 or "" in groups:
+            mean = cast("Mean[object]", query) if isinstance(query, Mean) else None
+            where = None if mean is None else mean.where
+            if mean is None or where is None or len(where.conditions) != 1:
+                return ""
+            groups.add((mean.attribute, where.conditions[0][0]))
+        if len(self.queries) < 2 or len(groups) > 1:
             return ""
+        attribute, name = groups.pop()
         return (
             "a mean of few rows may be anything, and errors(beta) of a release bounds each by "
-            f"itself; sums of all groups, with Sum(..., where=), and Marginal({groups.pop()!r}) "
-            "have bounds beforehand, and one Workload of them costs one price"
+            f"itself; Mean({attribute!r}, by={name!r}) asks for the means of all groups together, "
+            "for less noise"
         )
 
     def check(self, facts: Facts, /) -> None:

@@ -18,6 +18,7 @@ from dpsdk.notes import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.quote import Quote
+from dpsdk.release.ranking import Ranked, Ranking
 from dpsdk.release.release import Release
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "Note",
     "PromisedAccuracy",
     "Quote",
+    "Ranked",
+    "Ranking",
     "Release",
     "Rounded",
     "ScalarAccuracy",

@@ -35,6 +35,7 @@ from dpsdk.forms import Facts
 from dpsdk.notes import AddsUp, KnownRowsOnly, Note, value_notes
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
+from dpsdk.release.ranking import Labelled, Ranking, rank
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
@@ -187,6 +188,32 @@ class Release(Lasting, Generic[A_co]):
         if not radii.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return lifting.bracket(self._measurement.values, radii, self._facts)
+
+    def top(self, k: int, beta: float = 0.05) -> Ranking:
+        """The first k entries of a table, the largest first, with the ranks they may have. Free.
+
+        Made of `interval(beta)`, so that with probability 1 - beta all of it is true at once: which
+        ranks each entry may have among the true numbers, which entries are certainly among the
+        first k, and which others may be.
+
+        Raises
+        ------
+        InvalidArgument
+            If k is not an integer from 1 to the number of entries.
+        NoBound
+            As `interval`.
+        QueryError
+            If the answer is no table.
+        """
+        checked = to_beta(beta)
+        low, high = self.interval(checked)
+        value: object = self.value
+        if not (
+            isinstance(value, Labelled) and isinstance(low, Labelled) and isinstance(high, Labelled)
+        ):
+            reason = "only a table has first entries, such as that of Marginal or Mean(by=...)"
+            raise QueryError(self.query, reason)
+        return rank(value.names, value.to_dict(), low.to_dict(), high.to_dict(), k, checked)
 
     def _half_widths(self, beta: float) -> tuple[HalfWidths, Lifting[A_co]]:
         accuracy = half_widths(self._measurement.accuracy, self.query, beta)

@@ -11,6 +11,7 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, Unknow
 from dpsdk.forms import Facts, Kronecker, LinearForm, sensitivity
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Above, Count, GroupTable, Marginal, Mean, Sum, Workload
+from dpsdk.release.ranking import rank
 from dpsdk.testing import seeded
 
 ADD = Neighbors.ADD_REMOVE
@@ -309,3 +310,67 @@ def test_groups_are_one_block_each_of_total_and_count():
     form = Mean("x", by=["g", "h"]).lower(DOMAIN)
     assert [block.rows for block in form.blocks] == [6, 6]
     assert all(isinstance(block, Kronecker) for block in form.blocks)
+
+
+def truths_within(low, high):
+    """Corners and middles of all intervals."""
+    return itertools.product(
+        *[sorted({one, (one + other) / 2, other}) for one, other in zip(low, high, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_are_those_of_some_truth_and_of_no_other(seed):
+    rng = np.random.default_rng(seed)
+    size = 5
+    low = rng.integers(0, 6, size).astype(float)
+    high = low + rng.integers(0, 4, size)
+    value = (low + high) / 2
+    labels = [(label,) for label in "abcde"]
+    tables = [dict(zip(labels, numbers.tolist(), strict=True)) for numbers in (value, low, high)]
+    k = int(rng.integers(1, size + 1))
+    ranking = rank(("g",), *tables, k, 0.1)
+    by_label = {one.labels: one for one in rank(("g",), *tables, size, 0.1)}
+    best, worst = [size] * size, [1] * size
+    always = set(range(size))
+    for numbers in truths_within(low, high):
+        ranks = [1 + sum(other > one for other in numbers) for one in numbers]
+        best = [min(pair) for pair in zip(best, ranks, strict=True)]
+        worst = [max(pair) for pair in zip(worst, ranks, strict=True)]
+        always &= {place for place, one in enumerate(ranks) if one <= k}
+    assert [by_label[label].best for label in labels] == best
+    assert [by_label[label].worst for label in labels] == worst
+    shown = {place for place, label in enumerate(labels) if label in ranking.labels}
+    assert set(ranking.certain) == {labels[place] for place in always & shown}
+    assert set(ranking.possible) == {
+        label for place, label in enumerate(labels) if best[place] <= k or place in shown
+    }
+    assert [one.value for one in ranking] == sorted(value.tolist(), reverse=True)[:k]
+
+
+def test_the_first_of_a_released_table_are_named_and_told_apart():
+    session = session_of()
+    release = session.release(Marginal("g", normalized=False), using=Gaussian(rho=1))
+    top = release.top(2)
+    assert top.labels == (("b",), ("a",))
+    assert top.certain == top.possible == top.labels
+    assert [(one.best, one.worst) for one in top] == [(1, 1), (2, 2)]
+    assert "2 to" not in repr(top)
+    assert session.spent.charges == 1
+    assert top.to_frame().columns == ["g", "value", "low", "high", "best", "worst", "certain"]
+    assert "certainly of 2" in top._repr_html_()
+    means = session.release(Mean("x", by="g"), using=Gaussian(rho=1)).top(3)
+    # Of the third group nothing is known, so it may be anywhere, and so may no other be certain.
+    assert means.labels[-1] == ("c",)
+    assert (means[2].best, means[2].worst) == (1, 3)
+    assert means.beta == 0.05
+    noisy = session.release(Marginal("g", normalized=False), using=Laplace(epsilon="0.0001"))
+    unsure = noisy.top(1)
+    assert unsure.certain == ()
+    assert len(unsure.possible) == 3
+    assert "2 more may be among them" in repr(unsure)
+    for k in (0, 4, 1.5, True):
+        with pytest.raises(InvalidArgument, match="k must be"):
+            release.top(k)
+    with pytest.raises(QueryError, match="only a table has first entries"):
+        session.release(Count(), using=Laplace(epsilon=1)).top(1)

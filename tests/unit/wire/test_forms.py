@@ -30,7 +30,8 @@ READINGS = "what somebody reads of a ledger, and nothing that is handed in"
 RESULTS = "what an answer is made of; a release writes it as plain numbers"
 BOUNDS = "on what a bound rests; a release writes the bound"
 WITHOUT = {
-    "Answers": RESULTS, "MarginalTable": RESULTS, "Model": RESULTS, "FittedTable": RESULTS,
+    "Answers": RESULTS, "MarginalTable": RESULTS, "GroupTable": RESULTS, "Model": RESULTS,
+    "FittedTable": RESULTS,
     "Certificate": BOUNDS, "CertifiedExcess": BOUNDS, "CoefficientSet": BOUNDS,
     "PredictedExcess": BOUNDS, "ProjectionAccuracy": BOUNDS, "Constants": BOUNDS,
     "JointAccuracy": BOUNDS, "PartsStrategy": "a strategy of mechanisms, and none itself",

@@ -6,7 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session, wire
+from dpsdk import (
+    MISSING,
+    OTHER,
+    Budget,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+    wire,
+)
+from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, UnknownAttribute
 from dpsdk.forms import Facts, Kronecker, LinearForm, sensitivity
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -18,6 +30,11 @@ ADD = Neighbors.ADD_REMOVE
 RELATIONS = list(itertools.product(Neighbors, (True, False)))
 DOMAIN = Domain(
     Integer("x", -1, 3), Categorical("g", ["a", "b", "c"]), Categorical("h", ["u", "v"])
+)
+OPEN = Domain(
+    Integer("x", -1, 1, missing=True),
+    Categorical("g", ["a", "b"], other=True, missing=True),
+    Categorical("h", ["u", "v"], missing=True),
 )
 QUERIES = [
     Mean("x", by="g"),
@@ -38,17 +55,10 @@ def facts_of(neighbors, outside, rows=100, domain=DOMAIN):
 def columns_of(form, *, outside):
     """What a row of each cell adds to the raw numbers; a row outside adds nothing."""
     columns = []
-    for cell in range(form.domain.size):
-        record = form.domain.record(cell)
-        one = PrivateData.from_columns({n: [v] for n, v in record.items()}, form.domain)
-        columns.append(answers_of(form, one))
+    for cell in np.eye(form.domain.size, dtype=int):
+        histogram = open_histogram(PrivateData.from_counts(cell, form.domain))
+        columns.append(form.evaluate(histogram))
     return [*columns, np.zeros(form.rows)] if outside else columns
-
-
-def answers_of(form, data):
-    from dpsdk.data.vault import open_histogram
-
-    return form.evaluate(open_histogram(data))
 
 
 def largest(form, neighbors, *, outside):
@@ -62,9 +72,10 @@ def largest(form, neighbors, *, outside):
 
 @pytest.mark.parametrize("query", QUERIES, ids=repr)
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
-def test_no_row_moves_all_groups_farther_than_is_paid_for(query, neighbors, outside):
-    form = query.lower(DOMAIN)
-    paid = sensitivity(form, facts_of(neighbors, outside))
+@pytest.mark.parametrize("domain", [DOMAIN, OPEN], ids=["closed", "open"])
+def test_no_row_moves_all_groups_farther_than_is_paid_for(query, neighbors, outside, domain):
+    form = query.lower(domain)
+    paid = sensitivity(form, facts_of(neighbors, outside, domain=domain))
     l1, squared = largest(form, neighbors, outside=outside)
     assert (paid.l1, paid.l2_squared) == (l1, squared)
 
@@ -132,6 +143,25 @@ def test_each_group_gets_its_own_number(by):
         assert means.counts[labels] == pytest.approx(len(values) * TIMES, abs=5)
         assert shares[labels] == pytest.approx(len(values) / len(ROWS["x"]), abs=0.01)
     assert sums.counts is None
+
+
+def test_rows_of_missing_and_of_other_values_are_groups():
+    counts = np.zeros(OPEN.shape, dtype=int)
+    rows = [(1, "a"), (1, "a"), (MISSING, "a"), (-1, OTHER), (0, MISSING), (1, MISSING)]
+    for value, group in rows:
+        counts[OPEN["x"].index(value), OPEN["g"].index(group), 0] += 1000
+    session = Session(PrivateData.from_counts(counts, OPEN), Budget(10**6), noise=seeded(1))
+    release = session.release(Mean("x", by="g"), using=Laplace(epsilon=100))
+    table = release.value
+    assert table["a"] == pytest.approx(1, abs=0.01)
+    assert table[OTHER] == pytest.approx(-1, abs=0.01)
+    assert table[MISSING] == pytest.approx(0.5, abs=0.01)
+    assert np.isnan(table["b"])
+    # A row counts in its group where its value is known.
+    assert table.counts["a"] == pytest.approx(2000, abs=5)
+    assert release.top(2).labels == (("a",), (MISSING,))
+    assert "(missing)" in repr(release.top(2))
+    assert table.to_frame()["g"].to_list() == ["a", "b", "(other)", "(missing)"]
 
 
 def test_a_condition_holds_within_each_group():

@@ -9,6 +9,7 @@ import pytest
 from dpsdk import (
     MISSING,
     OTHER,
+    Binned,
     Budget,
     Categorical,
     Domain,
@@ -23,6 +24,7 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, Unknow
 from dpsdk.forms import Facts, Kronecker, LinearForm, sensitivity
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Above, Count, GroupTable, Marginal, Mean, Sum, Workload
+from dpsdk.queries.coarse import farthest_means
 from dpsdk.release.ranking import rank
 from dpsdk.testing import seeded
 
@@ -404,3 +406,33 @@ def test_the_first_of_a_released_table_are_named_and_told_apart():
             release.top(k)
     with pytest.raises(QueryError, match="only a table has first entries"):
         session.release(Count(), using=Laplace(epsilon=1)).top(1)
+
+
+def test_what_bins_hide_is_said_of_each_group():
+    domain = Domain(Binned("x", [0.0, 1.0, 10.0]), Categorical("g", ["a", "b", "c"]))
+    columns = {"x": [0.5] * 900 + [5] * 900, "g": ["a"] * 900 + ["b"] * 900}
+    session = Session(PrivateData.from_columns(columns, domain), Budget(10**6), noise=seeded(1))
+    for by in (None, "g"):
+        mean = session.release(Mean("x", by=by), using=Laplace(epsilon=100))
+        total = session.release(Sum("x", by=by, normalized=False), using=Laplace(epsilon=100))
+        low, high = total.interval()
+        if by is None:
+            assert low < 900 * 5.5 < high
+            continue
+        # The first group may be half a unit off, the second four and a half.
+        assert mean.errors()[0] < 0.6 < 4.5 < mean.errors()[1]
+        ends = mean.interval()
+        assert ends[0]["a"] < 0.05 < 0.95 < ends[1]["a"] < 1.1
+        assert ends[0]["b"] < 1.1
+        assert high["b"] - low["b"] > 2 * 4.5 * 900
+        assert low["c"] < 0 < high["c"]
+    quote = session.quote(Mean("x", by="g"), using=Laplace(epsilon=1))
+    assert quote.bound().vacuous
+
+
+def test_very_many_groups_are_bounded_together():
+    attribute = Binned("x", [0.0, 1.0, 10.0])
+    low, high = np.zeros(2**12 + 1), np.full(2**12 + 1, 0.6)
+    assert (
+        farthest_means(attribute, low, high) >= farthest_means(attribute, low[:1], high[:1])
+    ).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
@@ -41,7 +41,7 @@ from dpsdk.domain.attributes import (
     to_text,
 )
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
-from dpsdk.typing import Label, Record
+from dpsdk.typing import Label, Real, Record
 
 __all__ = ["Domain", "decoded"]
 
@@ -266,6 +266,101 @@ class Domain:
     def load(cls, path: str | PathLike[str]) -> Domain:
         """Read a declaration from a file: text in UTF-8, or in UTF-16 with a byte order mark."""
         return cls.from_json(decoded(Path(path).read_bytes()))
+
+    @classmethod
+    def from_metadata(
+        cls,
+        source: str | PathLike[str] | Mapping[str, object],
+        *,
+        table: str | None = None,
+        attributes: Iterable[Attribute] = (),
+        step: Mapping[str, Real] | None = None,
+        leave_out: Iterable[str] | bool = False,
+    ) -> Domain:
+        """Read a domain from metadata that others declared, in a format of theirs.
+
+        These are CSV on the Web, with the terms that CSVW-EO adds; data packages and table schemas
+        of Frictionless; and the metadata of SmartNoise and Lomas, in YAML or JSON. What a format is
+        shows in the file. No row of a table is read, and nothing is inferred: bounds, labels, and
+        whether a column may be empty are those of the file, which its author vouches for. Numbers
+        with bounds and without bins become `Integer`, or a `Number` with a step. A column that may
+        be empty has a cell for missing values. One that identifies persons is left out.
+
+        Parameters
+        ----------
+        source
+            The path of the file, of at most 16 MiB, or its content as plain values.
+        table
+            The name, file or address of the table, where there are several.
+        attributes
+            Attributes in place of what the file says of the columns of these names.
+        step
+            Steps of numbers, by the names of columns: files give bounds, and hardly ever a step.
+        leave_out
+            Names of columns that the domain leaves out; True for all of which the file says too
+            little.
+
+        Raises
+        ------
+        DomainError
+            If the file is none of these or malformed, which is told by its place in the file, or
+            says too little of a column that was neither given nor left out.
+        InvalidArgument
+            If an argument is not as described.
+        MissingExtra
+            If it is YAML, and PyYAML is not installed.
+
+        >>> fields = [
+        ...     {"name": "age", "type": "integer", "constraints": {"minimum": 17, "maximum": 90}},
+        ...     {"name": "paid", "type": "number", "constraints": {"minimum": 0, "maximum": 500}},
+        ... ]
+        >>> Domain.from_metadata({"fields": fields}, step={"paid": "0.01"})
+        Domain(Integer(name='age', low=17, high=90, missing=True), \
+Number(name='paid', low=0, high=500, step=0.01, outside='clip', missing=True))
+        """
+        from dpsdk.domain.foreign import described_in, domain_of  # noqa: PLC0415  # on top of it
+
+        columns = described_in(source, table)
+        return domain_of(*columns, attributes, step or {}, leave_out=leave_out)
+
+    @classmethod
+    def from_schema(
+        cls,
+        schema: object,
+        *,
+        table: str | None = None,
+        declared: Iterable[str] | bool = False,
+        attributes: Iterable[Attribute] = (),
+        leave_out: Iterable[str] | bool = False,
+    ) -> Domain:
+        """Read a domain from types that list their labels; no row is read.
+
+        The categories of an `Enum` of polars, and of the enumerations of PostgreSQL, are labels.
+        Categories of pandas, dictionaries of Arrow, the ENUM of DuckDB and Booleans are read where
+        `declared` says that somebody declared them: most were inferred from the rows, and then they
+        are private. Types of numbers have no bounds; say them in `attributes`.
+
+        Parameters
+        ----------
+        schema
+            A frame of polars, pandas or Arrow, its schema, a relation of DuckDB, or a mapping of
+            names to types; or a connection of psycopg, and `table` names one of its tables.
+        declared
+            Names of columns whose types were declared; True if all were.
+        attributes, leave_out
+            As for `from_metadata`.
+
+        Raises
+        ------
+        DomainError
+            If a type says too little, or has labels that an attribute cannot have.
+        InvalidArgument
+            If an argument is not as described.
+        """
+        from dpsdk.domain.foreign import columns_of_schema, domain_of  # noqa: PLC0415  # as above
+
+        columns = columns_of_schema(schema, table=table, declared=declared)
+        return domain_of("the schema", columns, attributes, leave_out=leave_out)
 
 
 def _to_missing_texts(texts: Iterable[str]) -> tuple[str, ...]:

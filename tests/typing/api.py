@@ -32,6 +32,7 @@ from dpsdk import (
     Stopped,
     SyntheticData,
     TablesChannel,
+    examples,
     plots,
     plugins,
     queries,
@@ -250,6 +251,16 @@ def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
     PrivateData.from_frame(None, domain, unit="who")  # type: ignore[arg-type]  # must stay one
     PrivateData.from_columns({}, domain, unit_rows=None)  # type: ignore[arg-type]  # must stay one
     PrivateData.from_frame(None, domain, unit_rows="2")  # type: ignore[arg-type]  # must stay one
+
+
+def domains_are_read_from_what_others_declared(frame: object) -> None:
+    steps = {"paid": "0.01"}
+    read = Domain.from_metadata(Path("m.yaml"), step=steps, leave_out=["remark"])
+    assert_type(read, Domain)
+    assert_type(Domain.from_metadata({"fields": list[object]()}, leave_out=True), Domain)
+    assert_type(Domain.from_schema(frame, declared=["ward"], attributes=read), Domain)
+    made = examples.random(read, 10, seed=1)
+    assert_type(made, dict[str, list[str | int | float | bool | date | None]])
 
 
 def tables_are_collected_in_one_of_two_ways(domain: Domain) -> None:

@@ -1,13 +1,24 @@
-"""The example table is the packaged file, declared as the caller says."""
+"""The example table is the packaged file, declared as the caller says; others are made up."""
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 import dpsdk
-from dpsdk import Domain, Neighbors, examples
+from dpsdk import (
+    Binned,
+    Boolean,
+    Categorical,
+    Date,
+    Domain,
+    Integer,
+    Neighbors,
+    Number,
+    examples,
+)
 from dpsdk.data import PrivateData
 from dpsdk.errors import DataError, InvalidArgument
 
@@ -42,3 +53,36 @@ def test_the_example_is_found_by_the_name_of_the_package_and_loaded_only_then():
         "assert dpsdk.examples.adult.__name__ == 'adult'\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+EVERYTHING = Domain(
+    Integer("age", 17, 18),
+    Binned("bin", [0, 1, 2.5]),
+    Categorical("code", ["a", 3]),
+    Boolean("truth"),
+    Date("day", date(2024, 1, 1), date(2024, 1, 2)),
+    Number("paid", 0, 1, step="0.5"),
+    Number("far", 2**61, 2**61 + 1, outside="other"),
+)
+
+
+def test_a_made_up_table_is_of_its_domain_and_of_its_seed():
+    table = examples.random(EVERYTHING.open(), 400, seed=1)
+    assert table == examples.random(EVERYTHING.open(), 400, seed=1)
+    assert table != examples.random(EVERYTHING.open(), 400, seed=2)
+    for attribute in EVERYTHING:
+        values = table[attribute.name]
+        labels = {attribute.label(cell) for cell in range(attribute.known)}
+        if attribute.kind == "binned":
+            labels = {value for value in values if value is not None and value <= 2.5}
+        assert labels < set(values)
+        others = [value for value in values if value not in labels]
+        assert {values.count(None), len(others) - values.count(None)} <= set(range(5, 50))
+
+
+def test_a_made_up_table_of_a_closed_domain_has_a_cell_for_every_row():
+    domain = EVERYTHING.project(EVERYTHING.names[:5])
+    data = PrivateData.from_columns(examples.random(domain, 50), domain, outside="raise")
+    assert data.facts.rows == 50
+    with pytest.raises(InvalidArgument, match="rows"):
+        examples.random(EVERYTHING, 0)

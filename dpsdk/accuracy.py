@@ -76,6 +76,12 @@ _WITHOUT_UNIT = (
 )
 
 
+_ONLY_IN_RANKS = (
+    "its rank is bounded, and how far apart the values at such ranks lie is not known",
+    "read bound(beta).ranks, in rows",
+)
+
+
 class _Statement(Lasting, ABC):
     """The statements that every accuracy makes of itself."""
 
@@ -88,6 +94,11 @@ class _Statement(Lasting, ABC):
     @property
     def entries(self) -> int | None:
         """How many numbers it is of; None for any."""
+        return None
+
+    def ranks(self, beta: float, /) -> float | None:
+        """By how many rows the rank of an answer may be off, where just that is bounded."""
+        del beta
         return None
 
     def computed(self) -> Self:
@@ -505,6 +516,7 @@ def _wrong(bound: Bound) -> str:
         "vacuous": FLAG,
         "predicted": OrNone(FLOAT),
         "bins": Member(FLOAT, 0.0, quiet=True),
+        "ranks": Member(OrNone(FLOAT), None, quiet=True),
     },
     wrong=_wrong,
 )
@@ -516,7 +528,9 @@ class Bound:
     about this answer, a promise about all answers of a channel, either of these under an
     assumption, a prediction, or nothing. Of the last two `error` is infinite: what is predicted is
     in `predicted`, and is no bound. A `vacuous` bound says no more than the range of possible
-    answers does. Of the error, `bins` is there because only cells of values were counted.
+    answers does. Of the error, `bins` is there because only cells of values were counted. `ranks`
+    is not in the unit of the answer: by how many rows the rank of a quantile may be off, with the
+    same probability and by a theorem, where a mechanism bounds that.
     """
 
     error: float
@@ -526,6 +540,7 @@ class Bound:
     vacuous: bool
     predicted: float | None = None
     bins: float = 0.0
+    ranks: float | None = None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -549,6 +564,8 @@ class Bound:
         at = f"at {confidence(self.beta)}"
         if self.predicted is not None:
             return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
+        if self.ranks is not None and self.vacuous:
+            return f"off by at most {as_bound(self.ranks)} rows in rank {at}"
         if not self.proven and self.standing != "assumed":
             return f"no bound {at} ({self.kind})"
         vacuous = " (vacuous)" if self.vacuous else ""
@@ -582,7 +599,7 @@ def bound_of(
 ) -> Bound:
     """The joint bound of an answer whose half-widths `spread` translates, if anything does."""
     checked = to_beta(beta)
-    error, bins = math.inf, 0.0
+    error, bins, ranks = math.inf, 0.0, accuracy.ranks(checked)
     if isinstance(accuracy, HalfWidths):
         if spread is not None:
             radii = accuracy.radii(checked, joint=True)
@@ -596,11 +613,12 @@ def bound_of(
     standing = accuracy.standing
     if standing in _BOUNDING and error < math.inf:
         kind = f"{accuracy.kind}, and what bins may hide" if bins else accuracy.kind
-        return Bound(error, checked, kind, standing, error >= span > 0, bins=bins)
+        vacuous = error >= span > 0
+        return Bound(error, checked, kind, standing, vacuous, bins=bins, ranks=ranks)
     if standing == "predicted" and error < math.inf:
         return Bound(math.inf, checked, accuracy.kind, standing, vacuous=True, predicted=error)
     why, _ = _missing(accuracy, checked)
-    return Bound(math.inf, checked, why, "none", vacuous=True)
+    return Bound(math.inf, checked, why, "none", vacuous=True, ranks=ranks)
 
 
 def half_widths(accuracy: Accuracy, answer: str, beta: float) -> HalfWidths:
@@ -630,7 +648,14 @@ def without_unit(answer: str) -> NoBound:
     return NoBound(answer, *_WITHOUT_UNIT)
 
 
+def only_in_ranks(answer: str) -> NoBound:
+    """The refusal of a bound in the unit of an answer, where there is one of its rank."""
+    return NoBound(answer, *_ONLY_IN_RANKS)
+
+
 def _missing(accuracy: Accuracy, beta: float) -> tuple[str, str]:
+    if accuracy.ranks(beta) is not None:
+        return _ONLY_IN_RANKS
     if isinstance(accuracy, HalfWidths) and accuracy.proven:
         radii = accuracy.radii(beta, joint=True)
         if (radii < math.inf).all():

@@ -52,6 +52,7 @@ from dpsdk.mechanisms import (
     MWEM,
     ConvexPMW,
     Corrected,
+    ExponentialQuantile,
     Gaussian,
     Laplace,
     LocalMarginals,
@@ -321,4 +322,6 @@ VALUES: tuple[object, ...] = (
     evolve(_RECORD, because=(Reason("cheapest", "words"), Reason("answers-more", "others"))),
     *_NOTES, Bound(0.5, 0.05, "words, and what bins may hide", "proven", vacuous=False, bins=0.25),
     evolve(_RECORD, notes=_NOTES),
+    ExponentialQuantile(epsilon="0.1"),
+    Bound(math.inf, 0.05, "words", "none", vacuous=True, ranks=29.5),
 )  # fmt: skip

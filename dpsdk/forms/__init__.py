@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.boxes import Boxes, FormBlock
     from dpsdk.forms.convex import ConvexForm, Tables
     from dpsdk.forms.convolution import Toeplitz
+    from dpsdk.forms.crossing import Crossing, UnwrittenForm
     from dpsdk.forms.design import Coordinates, Design
     from dpsdk.forms.factors import Factor, Weights
     from dpsdk.forms.facts import Facts, Neighbors
@@ -31,6 +32,7 @@ else:
             "boxes": "Boxes FormBlock",
             "convex": "ConvexForm Tables",
             "convolution": "Toeplitz",
+            "crossing": "Crossing UnwrittenForm",
             "design": "Coordinates Design",
             "factors": "Factor Weights",
             "facts": "Facts Neighbors",
@@ -58,6 +60,7 @@ __all__ = [
     "ConvexSet",
     "Coordinates",
     "Counts",
+    "Crossing",
     "Cuts",
     "Dense",
     "Design",
@@ -86,6 +89,7 @@ __all__ = [
     "Simplex",
     "Tables",
     "Toeplitz",
+    "UnwrittenForm",
     "Within",
     "minimise",
     "sensitivity",

@@ -357,7 +357,10 @@ class Kronecker(Block):
         width = len(codes[0]) if codes else 1
         result: Floats = np.full((1, width), self.scale)
         for factor, code in zip(self.factors, codes, strict=True):
-            result = (result[:, None, :] * factor.columns(code)[None, :, :]).reshape(-1, width)
+            weights = factor.columns(code)
+            # Of no cells, too, whose number of functions a -1 would not tell.
+            shape = len(result) * len(weights), width
+            result = (result[:, None, :] * weights[None, :, :]).reshape(shape)
         return result
 
     def column_norms(self, power: int) -> Floats:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
-from typing import Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from dpsdk.forms.boxes import Boxes, FormBlock, Products, worth_boxing
 from dpsdk.forms.canonical import FORM, of_functions
 from dpsdk.forms.factors import is_own
 from dpsdk.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from dpsdk.forms.crossing import Crossing
 
 __all__ = ["Counts", "LinearForm", "narrowed"]
 
@@ -86,6 +89,8 @@ class LinearForm(Form):
 
     domain: Domain
     blocks: tuple[FormBlock, ...] = field(converter=_to_blocks)
+    crossing: Crossing | None = field(default=None, repr=False, kw_only=True)
+    """The choice of a value that answers the same question, where all counts are for a quantile."""
 
     def __attrs_post_init__(self) -> None:
         fitting: tuple[tuple[str, ...], tuple[int, ...]] | None = None
@@ -107,6 +112,10 @@ class LinearForm(Form):
     def rows(self) -> int:
         """The number of functions."""
         return sum(map(_ROWS, self.blocks))
+
+    def fits(self, count: int) -> bool:
+        """True if so many raw numbers answer it, or its crossing."""
+        return (self.crossing is not None and count == self.crossing.width) or count == self.rows
 
     @cached_property
     def nbytes(self) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpsdk.kernel.kernel import Kernel
     from dpsdk.kernel.look import Look, LookPricing, Reference
     from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
+    from dpsdk.kernel.points import PointPricing
     from dpsdk.kernel.primitive import Primitive, Request
     from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
     from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
@@ -35,6 +36,7 @@ else:
             "kernel": "Kernel",
             "look": "Look LookPricing Reference",
             "measure": "GaussianNoise LaplaceNoise Measure Noise Pricing",
+            "points": "PointPricing",
             "primitive": "Primitive Request",
             "residuals": "MeasureResiduals ResidualAccuracy ResidualPricing",
             "select": "Select SelectPricing ShortfallAccuracy",
@@ -60,6 +62,7 @@ __all__ = [
     "MeasureResiduals",
     "Noise",
     "Pricing",
+    "PointPricing",
     "Primitive",
     "Reference",
     "Request",

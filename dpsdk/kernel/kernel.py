@@ -23,7 +23,7 @@ from dpsdk.release import Measurement
 from dpsdk.typing import Real
 
 if TYPE_CHECKING:
-    from dpsdk.forms import GapForm
+    from dpsdk.forms import Crossing, GapForm
     from dpsdk.kernel.draw_database.choose import Limits
     from dpsdk.kernel.draw_database.request import SmallDatabase
     from dpsdk.kernel.look import Reference
@@ -236,7 +236,7 @@ class Kernel:
 
     def select(
         self,
-        gaps: GapForm,
+        gaps: GapForm | Crossing,
         epsilon: Real,
         /,
         *,
@@ -245,7 +245,7 @@ class Kernel:
         opposites: bool = False,
         allowance: Allowance | None = None,
     ) -> int:
-        """Choose the largest gap, or group of gaps: the number of an option.
+        """Choose the largest gap or group of gaps, or a quantile: the number of an option.
 
         The same as ``run(Select(gaps, epsilon, ...))``; see `Select`.
         """

@@ -16,7 +16,7 @@ import numpy as np
 from dpsdk._identity_map import IdentityMap
 from dpsdk._records import define, field
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Sensitivity
+from dpsdk.forms import Facts, LinearForm, Sensitivity, UnwrittenForm
 from dpsdk.forms import sensitivity as sensitivity_of
 from dpsdk.forms.linear import EXACT
 from dpsdk.typing import Floats, Ints
@@ -90,6 +90,8 @@ _prepared: IdentityMap[tuple[PreparedForm, ...]] = IdentityMap(_FORMS, _FORM_BYT
 def prepare_form(form: LinearForm, facts: Facts) -> PreparedForm:
     """Check that a form fits a table, and that its sums are exact there."""
     if type(form) is not LinearForm:
+        if isinstance(form, UnwrittenForm):
+            form.refuse()
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
     known = _prepared.get(form) or ()
     for one in known:

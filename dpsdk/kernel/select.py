@@ -1,4 +1,4 @@
-"""The primitive `select`: which gap, or which group of gaps, is the largest.
+"""The primitive `select`: which gap or group of gaps is the largest, or which value a quantile.
 
 Theorem (docs/explanation/proofs/select.md). The exponential mechanism over exact integer scores
 (McSherry and Talwar 2007), with weights exp(ε · score / (2 Δ)), where one person moves no score by
@@ -24,9 +24,10 @@ from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, FormBlock, GapForm, LinearForm, sensitivity
+from dpsdk.forms import Crossing, Facts, FormBlock, GapForm, LinearForm, sensitivity
 from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
 from dpsdk.kernel.lattice import allowed_bits, finest
+from dpsdk.kernel.points import PointPricing, price_points
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import NoiseSource
@@ -75,16 +76,18 @@ def _penalties(value: Sequence[int] | None) -> tuple[int, ...] | None:
 
 @frozen(eq=False)
 class Select(Request[int]):
-    """Choose the largest gap of a batch, or the group of gaps with the largest sum.
+    """Choose the largest gap of a batch, the group of gaps with the largest sum, or a quantile.
 
-    The options are public: the rows of `gaps`, or the groups. `epsilon` is what the choice costs,
-    with bounded range. The answer is the number of an option.
+    The options are public: the rows of `gaps`, the groups, or the values of an attribute. `epsilon`
+    is what the choice costs, with bounded range. The answer is the number of an option.
 
     Parameters
     ----------
     gaps
         How far the rows are from public answers, in counts of rows. The score of a row is its gap;
-        one row of a person moves it by one at the most.
+        one row of a person moves it by one at the most. Or a `Crossing`, and nothing but `epsilon`
+        beside it: then the options are its cells, and the score of one is by how many rows it
+        misses the share, below zero.
     epsilon
         From 1e-100 to 1e100.
     groups
@@ -99,13 +102,13 @@ class Select(Request[int]):
         of gap i. Only for gaps that are not absolute, and without groups.
     """
 
-    gaps: GapForm
+    gaps: GapForm | Crossing
     epsilon: Fraction = field(converter=_epsilon)
     groups: tuple[Span, ...] | None = field(default=None, converter=_spans, kw_only=True)
     penalties: tuple[int, ...] | None = field(default=None, converter=_penalties, kw_only=True)
     opposites: bool = field(default=False, converter=bool, kw_only=True)
 
-    def price(self, terms: Terms, /) -> SelectPricing:
+    def price(self, terms: Terms, /) -> SelectPricing | PointPricing:
         """Price the choice. Public, spends nothing.
 
         Raises
@@ -113,11 +116,19 @@ class Select(Request[int]):
         InvalidArgument
             If the gaps, groups or penalties do not fit the table or each other, or if scores could
             not be summed exactly.
+        TooLarge
+            If there may be too many different values to choose from.
         """
         gaps, epsilon, spans = self.gaps, self.epsilon, self.groups
-        if type(gaps) is not GapForm:
-            raise InvalidArgument("gaps", "a GapForm, of that very class", type(gaps).__name__)
         facts = facts_of(terms)
+        if type(gaps) is Crossing:
+            if spans is not None or self.penalties is not None or self.opposites:
+                expected = "left out for a Crossing, with penalties and opposites"
+                raise InvalidArgument("groups", expected, "some of them")
+            return price_points(gaps, epsilon, facts, ShortfallAccuracy)
+        if type(gaps) is not GapForm:
+            expected = "a GapForm or a Crossing, of that very class"
+            raise InvalidArgument("gaps", expected, type(gaps).__name__)
         largest = 1 if spans is None else max(stop - start for start, stop in spans)
         bits = _bits(epsilon, largest, facts)
         own = prepare_linear(gaps, facts, bits)

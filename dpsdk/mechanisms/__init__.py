@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         SufficientStatistics,
         TextbookConvexPMW,
     )
+    from dpsdk.mechanisms.exponential_quantile import ExponentialQuantile, RankAccuracy
     from dpsdk.mechanisms.fitted import Fitted
     from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
     from dpsdk.mechanisms.local_marginals import LocalMarginals
@@ -78,6 +79,7 @@ else:
                 "NoisyDescent Oracle PredictedExcess PrivateMinimizer Problem Sketch "
                 "SketchedProblem SufficientStatistics TextbookConvexPMW"
             ),
+            "exponential_quantile": "ExponentialQuantile RankAccuracy",
             "fitted": "Fitted",
             "independent_noise": "Gaussian Laplace",
             "local_marginals": "LocalMarginals",
@@ -113,6 +115,7 @@ __all__ = [
     "Corrected",
     "DistributionMechanism",
     "DistributionStrategy",
+    "ExponentialQuantile",
     "FittedTable",
     "Fitted",
     "Gaussian",
@@ -142,6 +145,7 @@ __all__ = [
     "Problem",
     "Projection",
     "ProjectionAccuracy",
+    "RankAccuracy",
     "ResidualPlan",
     "ResidualPlanner",
     "Sketch",

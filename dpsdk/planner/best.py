@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import numpy as np
 from attrs import evolve
@@ -16,7 +16,7 @@ from dpsdk._checks import described
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, Lifting, bound_of, of_values
 from dpsdk.errors import NoMechanism
-from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.forms import Facts, Form, LinearForm, UnwrittenForm
 from dpsdk.forms.assumptions import NOTHING
 from dpsdk.kernel import Terms
 from dpsdk.planner.plan import Plan
@@ -58,6 +58,8 @@ class _InRows(Task[A, F]):
     def span(self) -> float:
         form, facts = self.form, self.facts
         rows = facts.row_limit if facts.rows is None else facts.rows
+        if isinstance(form, UnwrittenForm):
+            return rows
         return rows * form.largest if isinstance(form, LinearForm) else math.inf
 
 
@@ -70,6 +72,7 @@ def best_plan(query: Query[A, F], form: F, terms: Terms, account: Balance) -> Pl
     as those of means and quantiles, mechanisms are compared by the errors of the raw numbers.
     """
     balance = account.at_most(_PART)
+    form = _counted(form)
     task = Task(query, form, terms, balance, _BETA)
     alpha = _aim(lifting(query), form, terms.facts)
     if 0 < alpha < math.inf:
@@ -87,6 +90,14 @@ def best_plan(query: Query[A, F], form: F, terms: Terms, account: Balance) -> Pl
         return plans.best
     except NoMechanism as none:
         raise NoMechanism(described(query), none.reasons) from None
+
+
+def _counted(form: F) -> F:
+    """The form of counts alone, for a quantile of what has always been read off counts."""
+    linear: object = form
+    if type(linear) is LinearForm and linear.crossing is not None and not linear.crossing.fine:
+        return cast("F", evolve(linear, crossing=None))
+    return form
 
 
 def _least(plans: Sequence[Plan[F]]) -> Plan[F]:

@@ -37,6 +37,8 @@ _PATIENT_SECONDS = 10.0
 def families(task: Task[Any, Any], parts: int = 1) -> Sequence[Family]:
     """Return all families that could answer a task, one of so many that are planned together."""
     form: object = task.form
+    if isinstance(form, forms.UnwrittenForm):
+        return (_choice(),)
     if isinstance(form, LinearForm):
         shape = Shape(form)
         return tuple(affordable(_linear(shape, task), shape, task.limits, parts))
@@ -62,6 +64,8 @@ def shared(tasks: Sequence[Task[Any, Any]]) -> Sequence[Family]:
         return tuple(_levels(sum([form.rows for form in gaps]), first))
     sets: dict[Names, None] = {}
     for form in lowered:
+        if isinstance(form, forms.UnwrittenForm):
+            return ()
         if isinstance(form, forms.ConvexForm):
             sets[form.names] = None
         elif isinstance(form, LinearForm):
@@ -74,6 +78,8 @@ def shared(tasks: Sequence[Task[Any, Any]]) -> Sequence[Family]:
 def _linear(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     yield from _noise(shape, task)
     yield from _line(shape, task)
+    if shape.form.crossing is not None:
+        yield _choice()
     yield from _cells(shape, task)
     yield from _tables(shape, task)
     yield from _stream(shape, task)
@@ -114,6 +120,11 @@ def _line(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
         frees = "every query, off published records; those asked here with a bound"
         draw = partial(mechanisms.SmallDB, task.query, limits=task.limits)
         yield Family("small-db", "epsilon", draw, frees, slow=True)
+
+
+def _choice() -> Family:
+    """A quantile as a choice among all values."""
+    return Family("exponential-quantile", "epsilon", mechanisms.ExponentialQuantile)
 
 
 def _cells(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:

@@ -13,11 +13,14 @@ import numpy as np
 
 from dpsdk._checks import shown, to_probability
 from dpsdk._records import field, frozen
+from dpsdk.accuracy import only_in_ranks
 from dpsdk.codec import AMOUNT, NAME, written
-from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
-from dpsdk.errors import QueryError
-from dpsdk.forms import Facts, LinearForm, Prefix
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
+from dpsdk.errors import QueryError, TooLarge
+from dpsdk.forms import Crossing, Facts, LinearForm, Prefix, UnwrittenForm
 from dpsdk.forms.assumptions import Assumptions, counting
+from dpsdk.forms.crossing import chosen_place
+from dpsdk.forms.linear import ROW_LIMIT
 from dpsdk.queries.base import to_attribute
 from dpsdk.queries.coarse import farthest, is_coarse
 from dpsdk.queries.conjunction import RESTRICTED, Located, Where, masked, options, to_where
@@ -56,8 +59,16 @@ class _Crossing(Located[A_co]):
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
         self._value(attribute, 0)
+        crossing = Crossing(domain, self.attribute, self.q, masked({}, self.where, domain))
+        if attribute.known > ROW_LIMIT:
+            return UnwrittenForm(crossing)
         factors = {self.attribute: on_labels(attribute, Prefix(attribute.known))}
-        return LinearForm(domain, (masked(factors, self.where, domain),))
+        try:
+            block = masked(factors, self.where, domain)
+        except TooLarge:
+            # A condition on the attribute itself, all of whose weights would be written out.
+            return UnwrittenForm(crossing)
+        return LinearForm(domain, (block,), crossing=crossing)
 
     @abstractmethod
     def _value(self, attribute: Attribute, place: int) -> float:
@@ -68,7 +79,7 @@ class _Crossing(Located[A_co]):
         """The value that rows in a cell are at or below."""
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
-        if self._rows(facts) is not None:
+        if self._rows(facts) is not None or self._chosen(raw, facts):
             return raw
         radius = float(radii()[-1])
         # Of what has no bound at all nobody can say that it is nothing.
@@ -91,7 +102,7 @@ class _Crossing(Located[A_co]):
 
     def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
         attribute = facts.domain[self.attribute]
-        if not is_coarse(attribute):
+        if not is_coarse(attribute) or (raw is not None and self._chosen(raw, facts)):
             return None
         place = None if raw is None else self._within(raw, radii, facts)[0]
         return np.array([max(self._hidden(facts, place))])
@@ -115,6 +126,8 @@ class _Crossing(Located[A_co]):
         return math.nan if place is None else self._at(place, facts)
 
     def _bounds(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[float, float]:
+        if self._chosen(raw, facts):
+            return -math.inf, math.inf
         low, high = self._within(raw, radii, facts)
         return self._at(low, facts), self._at(high, facts)
 
@@ -122,21 +135,22 @@ class _Crossing(Located[A_co]):
         self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         # docs/explanation/proofs/mean.md
-        span = self.span(facts)
+        span, chosen = self.span(facts), self._chosen(radii, facts)
         density, rows, last = assumptions.density, self._rows(facts), float(radii[-1])
         counted = assumptions.counted(facts, conditional=self._conditional(facts))
         if density is None or rows == 0:
             return np.array([span])
-        if rows is None and not counted - last > max(0.0, float(apart()[-1])):
+        if not chosen and rows is None and not counted - last > max(0.0, float(apart()[-1])):
             return np.array([span])
-        wide = self._excess(np.zeros(len(radii)), radii, facts)[1]
+        wide = radii if chosen else self._excess(np.zeros(len(radii)), radii, facts)[1]
         most = float(wide.max()) + 2 * _SLACK * max(1.0, facts.row_limit + last)
         away = most / float(density) * (1 + _ROUNDED)
         attribute = facts.domain[self.attribute]
         if isinstance(attribute, Binned):
             away += float(np.diff(attribute.edges).max(initial=0.0)) * (1 + _ROUNDED)
         elif away < math.inf:
-            away = float(math.ceil(away))
+            step = float(attribute.step) if isinstance(attribute, Number) else 1.0
+            away = step * float(math.ceil(away / step)) * (1 + _ROUNDED * (step != 1))
         return np.array([min(span, away)])
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
@@ -149,9 +163,16 @@ class _Crossing(Located[A_co]):
         low, high = self._within(raw, radii, facts)
         return self._answer(attribute, low), self._answer(attribute, high)
 
+    def _chosen(self, raw: Floats, facts: Facts) -> bool:
+        """True if raw numbers are a value that was chosen, and no counts of rows up to each."""
+        return len(raw) != facts.domain[self.attribute].known
+
     def _found(self, raw: Floats, facts: Facts) -> int | None:
         """The cell in which the share is reached; None where nothing is known of it."""
         rows = self._rows(facts)
+        place = chosen_place(raw, facts.domain[self.attribute].known)
+        if place is not None:
+            return None if rows == 0 else place
         if np.isnan(raw).any() or not (float(raw[-1]) if rows is None else rows) > 0:
             return None
         excess, _ = self._excess(raw, np.zeros(len(raw)), facts)
@@ -160,6 +181,8 @@ class _Crossing(Located[A_co]):
 
     def _within(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[int, int]:
         """The first and the last cell in which the share may be reached."""
+        if self._chosen(raw, facts):
+            raise only_in_ranks(str(self))
         excess, radius = self._excess(raw, radii, facts)
         counted = self._rows(facts) is not None or float(raw[-1] - radii[-1]) > 0
         found = self._found(raw, facts)
@@ -230,6 +253,8 @@ class Quantile(_Crossing[float]):
     def _value(self, attribute: Attribute, place: int) -> float:
         if isinstance(attribute, Integer):
             return float(attribute.low + place)
+        if isinstance(attribute, Number):
+            return float(attribute.point(place))
         if isinstance(attribute, Binned):
             return float(attribute.edges[place + 1])
         dates = isinstance(attribute, Date)

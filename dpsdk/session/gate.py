@@ -37,7 +37,7 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
     source: object = getattr(given, "source", None)
     if type(values) is not np.ndarray or values.dtype != _FLOAT or values.ndim != 1:
         _refuse(mechanism, "gave values that are not a row of float64")
-    if isinstance(form, LinearForm) and len(values) != form.rows:
+    if isinstance(form, LinearForm) and not form.fits(len(values)):
         _refuse(mechanism, f"gave {len(values)} numbers for a form of {form.rows}")
     if not isinstance(accuracy, ACCURACIES):
         _refuse(mechanism, f"gave a {_called(accuracy)}, which is no accuracy of dpsdk.release")

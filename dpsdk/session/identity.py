@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from dpsdk import forms, hypothesis
+from dpsdk import forms, hypothesis, mechanisms
 from dpsdk._records import fields, frozen, has
 from dpsdk.codec import OWN, Codebook, Plain, canonical, digest, to_plain
 from dpsdk.domain import Domain
@@ -125,7 +125,14 @@ def question_of(place: Place, using: object, form: Form) -> str | None:
             mechanism = OWN.kind_of(using, "$").write(using, "$", Codebook(OWN, form.domain))
         else:
             return None
-        return digest([place.digest, mechanism, _numbers(form, to_plain)])
+        numbers: Plain = _numbers(form, to_plain)
+        crossing = form.crossing if isinstance(form, LinearForm) else None
+        # Counts up to each value are the same for all shares, and a chosen value is not.
+        if crossing is not None and (
+            (using is BEST and crossing.fine) or isinstance(using, mechanisms.ExponentialQuantile)
+        ):
+            numbers = ["crossing", crossing.identity.hex()]
+        return digest([place.digest, mechanism, numbers])
     except (DpsdkError, TypeError):
         return None
 
@@ -143,7 +150,7 @@ def request_of(
 
 def _numbers(form: Form, tell: _Tell) -> Plain:
     """The numbers that a form asks for; raises `DpsdkError` or `TypeError` if it does not say."""
-    if type(form) is LinearForm:
+    if type(form) is LinearForm or isinstance(form, forms.UnwrittenForm):
         return ["linear", form.identity.hex()]
     if isinstance(form, forms.ConvexForm):
         blocks = form.coordinates

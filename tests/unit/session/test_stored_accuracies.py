@@ -31,6 +31,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess
+from dpsdk.mechanisms.exponential_quantile import RankAccuracy
 from dpsdk.mechanisms.linear_accuracy import Combination, LinearAccuracy
 from dpsdk.mechanisms.parts import JointAccuracy
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
@@ -133,6 +134,7 @@ KEPT = [
     ConstrainedAccuracy(NoAccuracy("why"), "nonnegative", MOVES, np.full(3, -1)),
     JointAccuracy(((NOISE, 3), (ConstrainedAccuracy(NOISE, "monotone", MOVES, CHAINS), 3))),
     JointAccuracy(((NoAccuracy("why"), 0),)),
+    RankAccuracy(20.5, 2**62, 24_421.0, 2),
     PromisedExcess(0.1, 0.05),
     PromisedExcess(0.1, 0.05, 2.5),
 ]

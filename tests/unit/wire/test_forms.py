@@ -34,7 +34,7 @@ WITHOUT = {
     "FittedTable": RESULTS,
     "Certificate": BOUNDS, "CertifiedExcess": BOUNDS, "CoefficientSet": BOUNDS,
     "PredictedExcess": BOUNDS, "ProjectionAccuracy": BOUNDS, "Constants": BOUNDS,
-    "JointAccuracy": BOUNDS, "PartsStrategy": "a strategy of mechanisms, and none itself",
+    "JointAccuracy": BOUNDS, "RankAccuracy": BOUNDS, "PartsStrategy": "a strategy of mechanisms, and none itself",
     "Single": "what a mechanism asks of a kernel",
     "ResidualPlan": "what a channel will measure, worked out anew from the mechanism",
     "Fitted": "a strategy of mechanisms, and none itself",

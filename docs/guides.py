@@ -23,7 +23,8 @@ PAGES: Final[dict[str, str]] = {
     "plan": """Session planner.Plans planner.Plan planner.Reason planner.Goal planner.Forecast
         queries.Mean queries.Workload""",
     "choose-a-mechanism": """mechanisms.Laplace mechanisms.Gaussian mechanisms.NoisyHistogram
-        mechanisms.Tree mechanisms.SquareRoot mechanisms.ExponentialQuantile mechanisms.Matrix mechanisms.Projection
+        mechanisms.Tree mechanisms.SquareRoot mechanisms.Matrix mechanisms.Projection
+        mechanisms.ExponentialQuantile
         mechanisms.ResidualPlanner mechanisms.OnlinePMW mechanisms.MWEM mechanisms.SmallDB
         mechanisms.LocalMarginals mechanisms.PrivateMinimizer mechanisms.NumericSparse""",
     "above": "mechanisms.NumericSparse queries.Above queries.NumericAbove",

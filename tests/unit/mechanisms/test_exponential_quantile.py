@@ -164,7 +164,7 @@ def test_what_could_overflow_is_refused_by_public_numbers():
             with pytest.raises(refusal, match=r"below 2\^60"):
                 SHARP.quote(form, terms)
     many = Terms(Facts(CENTS, Neighbors.ADD_REMOVE, None, outside=True, row_limit=2**25))
-    with pytest.raises(TooLarge, match="a choice among values.*max_rows"):
+    with pytest.raises(TooLarge, match=r"a choice among values.*max_rows"):
         SHARP.quote(Median("income").lower(CENTS), many)
 
 

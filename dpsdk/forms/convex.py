@@ -14,7 +14,7 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms.base import Form
-from dpsdk.forms.blocks import Dense
+from dpsdk.forms.blocks import Dense, Kronecker
 from dpsdk.forms.design import Axis, Coordinates, Design, axes_of, block_of, check_cells
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
@@ -61,7 +61,8 @@ class ConvexForm(Form):
     """The average loss of linear models, for all coefficients θ of a bounded convex set.
 
     A record x has a feature vector, which stacks some coordinates, and a number y for its label; it
-    costs φ(⟨θ, x⟩, y), and a record outside the domain costs nothing. Everything here is public:
+    costs φ(⟨θ, x⟩, y). A record outside the domain costs nothing, nor does one in an extra cell of
+    any of these attributes, as where a value is missing. Everything here is public:
     what a form asks of a table goes through `gradient`, `hessian` and `moments`, which are linear
     forms that any mechanism may answer. The kernel knows no convex forms. Raises `UnknownAttribute`
     if the domain does not have an attribute that is named. Raises `InvalidArgument` if an argument
@@ -74,7 +75,8 @@ class ConvexForm(Form):
     coordinates
         Of the feature vector, in the order of θ. An intercept is one that depends on nothing.
     label, targets
-        The attribute to predict, on which no coordinate depends, and the number y of each label.
+        The attribute to predict, on which no coordinate depends, and the number y of each label;
+        its extra cells have none.
     loss
         φ, a value of dpsdk.losses; checked on the margins and labels of the universe.
     over
@@ -94,9 +96,9 @@ class ConvexForm(Form):
         if not isinstance(self.over, Ball | Box | Simplex):
             expected = "a bounded set, such as Ball(8)"
             raise InvalidArgument("over", expected, shown(self.over))
-        size, sizes = self.domain[self.label].size, dict[str, int]()
+        size, sizes = self.domain[self.label].known, dict[str, int]()
         for one in self.coordinates:
-            shape = tuple([self.domain[name].size for name in one.names])
+            shape = tuple([self.domain[name].known for name in one.names])
             if one.values.shape[1:] != shape:
                 expected = f"of shape {(one.width, *shape)} on {one.names}"
                 raise InvalidArgument("coordinates", expected, f"shape {one.values.shape}")
@@ -128,7 +130,12 @@ class ConvexForm(Form):
     @property
     def cells(self) -> int:
         """The number of cells of these attributes."""
-        return math.prod(self._shape)
+        return math.prod([self.domain[name].size for name in self.names])
+
+    @cached_property
+    def partial(self) -> bool:
+        """True if these attributes have extra cells, in which records cost nothing."""
+        return any(self.domain[name].extras for name in self.names)
 
     @cached_property
     def constants(self) -> Constants:
@@ -231,7 +238,8 @@ class ConvexForm(Form):
         attributes of two coordinates alone. Raises `TooLarge` if they would have more than 2^24
         weights.
         """
-        return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._pairs.lengths))
+        blocks = moments_of(self.domain, *self._parts, self._pairs.lengths)
+        return LinearForm(self.domain, self._on_all_cells(blocks))
 
     def distinct_moments(self) -> tuple[LinearForm, Ints]:
         """The second moments without those that are always 0, and those that are always equal once.
@@ -251,8 +259,8 @@ class ConvexForm(Form):
         pairs = self._pairs
         blocks = moments_of(self.domain, *self._parts, np.ones(len(pairs.lengths)))
         places = repeats(blocks)
-        form = LinearForm(self.domain, distinct(blocks, places, pairs.joint(places)))
-        return form, places
+        own = distinct(blocks, places, pairs.joint(places))
+        return LinearForm(self.domain, self._on_all_cells(own)), places
 
     def moments_from(self, values: Array | Sequence[float], places: Ints) -> Floats:
         """The numbers of `moments`, read off those of `distinct_moments`; a linear map.
@@ -305,7 +313,8 @@ class ConvexForm(Form):
 
     def _by_label(self, tables: Tables) -> Floats:
         """Public weights by label, and by the cells of the design."""
-        expected = f"weights of shape {self._shape} on {self.names}"
+        shape = tuple([self.domain[name].size for name in self.names])
+        expected = f"weights of shape {shape} on {self.names}"
         require(
             callable(getattr(tables, "table", None)),
             "tables",
@@ -313,8 +322,9 @@ class ConvexForm(Form):
             tables,
         )
         weights = to_array("tables", tables.table(self.names), expected)
-        if weights.shape != self._shape:
+        if weights.shape != shape:
             raise InvalidArgument("tables", expected, f"shape {weights.shape}")
+        weights = weights[tuple(map(slice, self._shape))]
         return weights.transpose(self._order).reshape(len(self.targets), -1)
 
     def _check_weights(self, what: str, rows: int) -> None:
@@ -324,7 +334,34 @@ class ConvexForm(Form):
 
     def _dense(self, parts: Iterable[Floats]) -> Dense:
         wide = [np.broadcast_to(part, (len(part), *self._shape)) for part in parts]
-        return Dense(self.names, self._shape, np.concatenate(wide).reshape(-1, self.cells))
+        weights = np.concatenate(wide)
+        block = Dense(self.names, self._shape, weights.reshape(len(weights), -1))
+        return self._padded(block) if self.partial else block
+
+    def _on_all_cells(self, blocks: Iterable[Dense | Kronecker]) -> list[Dense | Kronecker]:
+        """Functions on the labels as functions of all records: zero where a label is missing."""
+        own = list(blocks)
+        if not self.partial:
+            return own
+        needed = sum([block.rows * math.prod(self._sizes(block.names).values()) for block in own])
+        if needed > WEIGHT_LIMIT:
+            advice = "use fewer attributes that have cells for missing and other values"
+            raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
+        return [self._padded(block.written()) for block in own]
+
+    def _sizes(self, names: tuple[str, ...]) -> dict[str, int]:
+        """The numbers of cells of some attributes, and of all that have extra ones."""
+        taken = [name for name in self.names if name in names or self.domain[name].extras]
+        return {name: self.domain[name].size for name in taken}
+
+    def _padded(self, block: Dense) -> Dense:
+        sizes = self._sizes(block.names)
+        labels = {name: self.domain[name].known for name in sizes}
+        spread = [labels[name] if name in block.names else 1 for name in sizes]
+        weights = np.zeros((block.rows, *sizes.values()))
+        inside = (slice(None), *map(slice, labels.values()))
+        weights[inside] = block.weights.reshape(block.rows, *spread)
+        return Dense(tuple(sizes), tuple(sizes.values()), weights.reshape(block.rows, -1))
 
     def _evaluated(
         self, what: str, rule: Callable[[Floats, Floats], Floats], theta: Array | Sequence[float]
@@ -353,7 +390,8 @@ class ConvexForm(Form):
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
-        return tuple([self.domain[name].size for name in self.names])
+        """How many labels each attribute has."""
+        return tuple([self.domain[name].known for name in self.names])
 
     @cached_property
     def _spread(self) -> tuple[Floats, ...]:
@@ -368,7 +406,7 @@ class ConvexForm(Form):
         """The shapes of the blocks of its design, known before one is written out."""
         return [
             (
-                math.prod([self.domain[name].size for name in axis.names]),
+                math.prod([self.domain[name].known for name in axis.names]),
                 sum([self.coordinates[place].width for place in axis.members]),
             )
             for axis in self._grouped
@@ -376,7 +414,7 @@ class ConvexForm(Form):
 
     @cached_property
     def _design(self) -> Design:
-        blocks = [block_of(axis, self.coordinates, self.domain) for axis in self._grouped]
+        blocks = [block_of(axis, self.coordinates) for axis in self._grouped]
         return Design(blocks, labels=len(self.targets))
 
     @cached_property

@@ -37,14 +37,14 @@ def _to_names(values: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Coordinates(Lasting):
-    """Some coordinates of a feature vector, as numbers on the cells of some attributes.
+    """Some coordinates of a feature vector, as numbers on the labels of some attributes.
 
     Parameters
     ----------
     names
         The attributes that they depend on, distinct; none for constants such as an intercept.
     values
-        Finite, one axis for the coordinates and one for each name.
+        Finite, one axis for the coordinates and one for each name, as long as it has labels.
     """
 
     names: tuple[str, ...] = field(converter=_to_names)
@@ -98,10 +98,10 @@ def axes_of(coordinates: Sequence[Coordinates]) -> list[Axis]:
     return axes
 
 
-def block_of(axis: Axis, coordinates: Sequence[Coordinates], domain: Domain) -> Floats:
+def block_of(axis: Axis, coordinates: Sequence[Coordinates]) -> Floats:
     """The feature vectors along one axis, an array (cells, coordinates)."""
-    shape = tuple([domain[name].size for name in axis.names])
     spread = [coordinates[place].spread(axis.names) for place in axis.members]
+    shape = np.broadcast_shapes(*[part.shape[1:] for part in spread])
     wide = [np.broadcast_to(part, (len(part), *shape)) for part in spread]
     return np.asarray(np.concatenate(wide).reshape(-1, math.prod(shape)).T)
 

@@ -105,12 +105,15 @@ def _pairs_within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, I
 def moments_of(
     domain: Domain, parts: Sequence[Coordinates], label: Coordinates, scales: Floats
 ) -> list[Dense | Kronecker]:
-    """All products of two coordinates, each once, and those with the label; each times a scale."""
+    """All products of two coordinates, each once, and those with the label; each times a scale.
+
+    They are on the labels of attributes, as coordinates are.
+    """
     needed = 0
     for place, one in enumerate(parts):
         for other in (*parts[place:], label):
             names = {*one.names, *other.names}
-            needed += math.prod([domain[name].size for name in names]) * one.width * other.width
+            needed += math.prod([domain[name].known for name in names]) * one.width * other.width
     if needed > WEIGHT_LIMIT:
         advice = "use fewer features, or coarser ones"
         raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
@@ -142,7 +145,7 @@ def _product(
     weights = weights * scales.reshape(-1, *[1] * len(names))
     if not names and len(scales) == 1:
         return Kronecker((), (), float(weights[0]))
-    shape = tuple([domain[name].size for name in names])
+    shape = tuple([domain[name].known for name in names])
     return Dense(names, shape, weights.reshape(len(scales), -1))
 
 

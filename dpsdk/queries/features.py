@@ -13,7 +13,7 @@ import numpy as np
 from dpsdk._checks import described, shown, to_array, to_name
 from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, Both, ListOf, Nested, written
-from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
 from dpsdk.queries.base import to_attribute
 from dpsdk.queries.linear import to_names
@@ -67,9 +67,10 @@ class Feature(ABC):
 
     @abstractmethod
     def values(self, domain: Domain, /) -> Array:
-        """Its numbers on the cells of its attributes, finite.
+        """Its numbers on the labels of its attributes, finite.
 
-        One axis for its numbers, as many as there are labels, and one for each of `names`.
+        One axis for its numbers, as many as there are of `labels`, and one for each of `names`, as
+        long as the attribute's `known`: a row without a label of any of these plays no part.
         """
 
 
@@ -104,16 +105,16 @@ class OneHot(_OfOne):
 
     def labels(self, domain: Domain, /) -> list[str]:
         attribute = domain[self.attribute]
-        _check_numbers(self, attribute.size**2)
-        texts = [attribute.text(code) for code in range(attribute.size)]
+        _check_numbers(self, attribute.known**2)
+        texts = [attribute.text(code) for code in range(attribute.known)]
         if len(set(texts)) < len(texts):  # edges of bins that differ in late digits
-            texts = [repr(label) for label in attribute.labels]
+            texts = [repr(attribute.label(code)) for code in range(attribute.known)]
         return [f"{attribute.name}={text}" for text in texts]
 
     def values(self, domain: Domain, /) -> Floats:
-        size = domain[self.attribute].size
-        _check_numbers(self, size**2)
-        return np.eye(size)
+        known = domain[self.attribute].known
+        _check_numbers(self, known**2)
+        return np.eye(known)
 
 
 @written("feature.scaled", {"attribute": NAME})
@@ -121,9 +122,9 @@ class OneHot(_OfOne):
 class Scaled(_OfOne):
     """An ordered attribute as one number, from -1 at its lower bound to 1 at its upper bound.
 
-    The natural feature of an `Integer`, `Binned` or `Date` attribute. A bin stands for the middle
-    between its edges; days, weeks, months and hours are counted, each as much as any other. An
-    attribute of one value only is 0.
+    The natural feature of an `Integer`, `Binned`, `Number` or `Date` attribute. A bin stands for
+    the middle between its edges; days, weeks, months and hours are counted, each as much as any
+    other. An attribute of one value only is 0.
 
     >>> from dpsdk.queries import Scaled
     >>> Scaled("age")
@@ -135,10 +136,10 @@ class Scaled(_OfOne):
 
     def values(self, domain: Domain, /) -> Floats:
         attribute = domain[self.attribute]
-        _check_numbers(self, attribute.size)
+        _check_numbers(self, attribute.known)
         if isinstance(attribute, Date):
-            units = np.arange(attribute.size, dtype=np.float64)
-            return scaled(units, 0.0, attribute.size - 1.0)[None, :]
+            units = np.arange(attribute.known, dtype=np.float64)
+            return scaled(units, 0.0, attribute.known - 1.0)[None, :]
         numbers = numbers_of(attribute)
         if numbers is None:
             reason = f"attribute {attribute.name!r} is not numeric, so it cannot be scaled"
@@ -258,15 +259,19 @@ def natural(part: str | Feature, domain: Domain) -> Feature:
     """The feature that a name stands for over a domain; any other as it is."""
     if isinstance(part, Feature):
         return part
-    return Scaled(part) if isinstance(domain[part], Integer | Binned | Date) else OneHot(part)
+    ordered = isinstance(domain[part], Integer | Binned | Number | Date)
+    return Scaled(part) if ordered else OneHot(part)
 
 
 def numbers_of(attribute: Attribute) -> Floats | None:
-    """The number that each cell of a numeric attribute stands for; None for other attributes."""
+    """The number that each label of a numeric attribute stands for; None for other attributes."""
     if isinstance(attribute, Integer):
         return np.array(range(attribute.low, attribute.high + 1), dtype=np.float64)
     if isinstance(attribute, Binned):
         return middles_of(attribute)
+    if isinstance(attribute, Number):
+        steps = np.arange(attribute.known) + float(attribute.start)
+        return steps * attribute.step.numerator / attribute.step.denominator
     return None
 
 
@@ -279,7 +284,7 @@ def read_feature(
 
 def _read(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
     names = names_of(feature)
-    shape = tuple([domain[name].size for name in names])
+    shape = tuple([domain[name].known for name in names])
     _check_numbers(feature, math.prod(shape))
     labels = tuple([str.__str__(label) for label in feature.labels(domain)])
     expected = f"finite numbers of shape {(len(labels), *shape)}"

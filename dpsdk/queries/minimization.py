@@ -75,7 +75,8 @@ class ConvexMinimization(Query[Model, ConvexForm]):
     """The linear model whose average loss over the rows is least; a `Model`.
 
     A convex minimisation query (Ullman 2015). A row inside the domain pays φ(⟨θ, x⟩, y), with x its
-    feature vector and y its label; one outside pays nothing. Feature vectors, one for the intercept
+    feature vector and y its label; one outside pays nothing, nor does one of which any of these
+    values is missing or no label. Feature vectors, one for the intercept
     included, are scaled by one number, so that the longest of the universe has length 1; that is
     done once and from public facts.
 

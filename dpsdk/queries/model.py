@@ -118,14 +118,14 @@ class Target(Lasting):
         numbers, (low, high) = numbers_of(attribute), (0.0, 1.0)
         if numbers is not None:
             low, high = attribute.bounds
-        elif attribute.size == 2:
+        elif attribute.known == 2:
             numbers = np.array([0.0, 1.0])
         name = f"label {attribute.name!r}"
-        if loss.signed and attribute.size != 2:
-            reason = f"it has {attribute.size:,} labels, and {described(loss)} takes two"
+        if loss.signed and attribute.known != 2:
+            reason = f"it has {attribute.known:,} labels, and {described(loss)} takes two"
             raise QueryError(name, reason)
         if numbers is None:
-            reason = f"it has {attribute.size:,} labels that are no numbers; a model predicts"
+            reason = f"it has {attribute.known:,} labels that are no numbers; a model predicts"
             raise QueryError(name, f"{reason} a number, or which of two labels it is")
         if loss.signed:
             return cls(attribute, np.array([-1.0, 1.0]), 0.0, 1.0)
@@ -198,11 +198,13 @@ class Model(Lasting):
         Floats
             For each row, by the loss: the mean or quantile of the label in its own unit, where two
             labels that are no numbers count 0 and 1; the probability of the second of two labels;
-            or the margin, which is positive for the second. NaN for a row with a value outside the
-            domain.
+            or the margin, which is positive for the second. NaN for a row of which a value is
+            missing, or no label.
         """
-        codes = read_codes(columns, self._inputs.attributes)
-        inside = np.logical_and.reduce([code >= 0 for code in codes.values()])
+        attributes = self._inputs.attributes
+        codes = read_codes(columns, attributes)
+        known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in attributes]
+        inside = np.logical_and.reduce(known)
         kept = {name: code[inside] for name, code in codes.items()}
         predicted = self._loss.predict(self._inputs.margins(self.theta, kept))
         if self._loss.predicts in ("mean", "quantile"):

@@ -245,7 +245,9 @@ class _Plan:
         start = oracle.start or _chosen_start(form, strength, total)
         count = oracle.gradients
         if count is None:
-            few = least_squares(form) or (isinstance(start, Moments) and strength < _TINY)
+            # Pairs tell all of a squared loss, unless any third value may be missing.
+            few = least_squares(form) and (isinstance(start, Moments) or not form.partial)
+            few = few or (isinstance(start, Moments) and strength < _TINY)
             count = int(isinstance(start, Given) or not few)
         left, parts = 1 - (oracle.certify or Fraction(0)), dict[str, Part]()
         measured: Pairs | Moments | None = None
@@ -392,7 +394,9 @@ def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfMod
         fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
         share = max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
     two = len(form.targets) == 2
-    if form.dimension <= _MANY and (least_squares(form) or (two and strength < _TINY)):
+    told = least_squares(form) or (two and strength < _TINY)
+    # Where values may be missing, each moment depends on all attributes.
+    if form.dimension <= _MANY and told and not form.partial:
         return Moments(share)
     return Pairs(share)
 

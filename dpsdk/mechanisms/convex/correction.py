@@ -491,7 +491,8 @@ def _moment_products(form: ConvexForm, tables: Tables, theta: Floats, hessian: F
     """The same for second moments, as if the slope of the loss were linear in margin and label."""
     lengths = 0.0
     for one in form.coordinates:
-        table = np.asarray(tables.table(one.names), dtype=np.float64)
+        own = tuple([slice(form.domain[name].known) for name in one.names])
+        table = np.asarray(tables.table(one.names), dtype=np.float64)[own]
         lengths += float((np.square(one.values).sum(axis=0) * table).sum())
     bend = float(np.trace(hessian)) / lengths if lengths > 0.0 else 0.0
     slope = float(np.abs(form.loss.derivative(np.zeros_like(form.targets), form.targets)).max())

@@ -83,7 +83,7 @@ class Span(Lasting):
         starts = np.cumsum([0, *[one.width for one in form.coordinates]])
         first, parts = np.zeros((1, form.dimension)), list[Floats]()
         for axis in axes_of(form.coordinates):
-            block = block_of(axis, form.coordinates, form.domain)
+            block = block_of(axis, form.coordinates)
             own: list[Ints] = [np.arange(starts[at], starts[at + 1]) for at in axis.members]
             places = np.concatenate(own)
             first[:, places] = block[0]

@@ -283,7 +283,7 @@ def _sizes(least: int, most: int) -> list[int]:
 def _sketched(form: ConvexForm, size: int, key: bytes, e: float) -> tuple[ConvexForm, Floats]:
     matrix = _normal(size * form.dimension, key).reshape(size, -1) / math.sqrt(size)
     names = tuple([name for name in form.names if name != form.label])
-    shape = tuple([form.domain[name].size for name in names])
+    shape = tuple([form.domain[name].known for name in names])
     values, start = np.zeros((size, *shape)), 0
     for one in form.coordinates:
         part = matrix[:, start : start + one.width]

@@ -212,8 +212,8 @@ def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
     Measure(longest, noise).price(kernel.terms)
     # As it is measured, with weights up to 1, no record moves the numbers by more than these move
     # with less of the budget; they are larger, since their lattice might be coarser.
-    ends = np.zeros((1, len(form.targets)))
-    ends[0, -1], ends[0, 0] = -4.0, 4.0
+    ends = np.zeros((1, domain[form.label].size))
+    ends[0, len(form.targets) - 1], ends[0, 0] = -4.0, 4.0
     sides = LinearForm(domain, [Dense((form.label,), ends.shape[1:], ends)])
     part: Noise = (
         GaussianNoise(noise.rho / form.dimension)

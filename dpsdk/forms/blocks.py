@@ -139,6 +139,16 @@ class Block(Functions):
         del facts
         return None
 
+    def knots(self, axis: int) -> Ints | None:
+        """Cells along an axis between which each function is a straight line; None for all."""
+        del axis
+        return None
+
+    def at(self, cells: Sequence[Ints | None]) -> Block:
+        """The same functions of some cells along each axis that has knots; None for all."""
+        del cells
+        return self
+
     def answer(self, table: Floats) -> Floats:
         """The functions summed over a table of counts with one axis for each name."""
         return self.written().answer(table)
@@ -319,6 +329,14 @@ class Kronecker(Block):
         if len(self.factors) != 1:
             return None
         return self.factors[0].move(self.scale, facts)
+
+    def knots(self, axis: int) -> Ints | None:
+        return self.factors[axis].knots()
+
+    def at(self, cells: Sequence[Ints | None]) -> Kronecker:
+        pairs = zip(self.factors, cells, strict=True)
+        factors = [factor if own is None else factor.at(own) for factor, own in pairs]
+        return Kronecker(self.names, factors, self.scale)
 
     def answer(self, table: Floats) -> Floats:
         if (box := self.span) is not None:

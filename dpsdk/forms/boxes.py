@@ -15,7 +15,7 @@ from dpsdk.forms.blocks import BLOCK_BYTES, Block, Dense, Kronecker, powered, to
 from dpsdk.forms.canonical import ZERO, Line, head_text, interval_line, line_of, to_number
 from dpsdk.forms.corners import CORNER_LIMIT, Corners, counted_within
 from dpsdk.forms.factors import Factor, Weights, rounded_half_up, to_weights
-from dpsdk.forms.ranges import Range, to_ends
+from dpsdk.forms.ranges import Range, Ranges, to_ends
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Boxes", "FormBlock", "Products", "worth_boxing"]
@@ -214,6 +214,20 @@ class Boxes(Block):
     @property
     def integral(self) -> bool:
         return bool((self.scales == np.rint(self.scales)).all())
+
+    def knots(self, axis: int) -> Ints | None:
+        if self.lines[axis] is not None:
+            return None
+        return Ranges(self.shape[axis], self.starts[axis], self.stops[axis]).knots()
+
+    def at(self, cells: Sequence[Ints | None]) -> Boxes:
+        shape, starts, stops = list(self.shape), self.starts.copy(), self.stops.copy()
+        for axis, own in enumerate(cells):
+            if own is not None:
+                shape[axis] = len(own)
+                starts[axis] = np.searchsorted(own, starts[axis])
+                stops[axis] = np.searchsorted(own, stops[axis])
+        return evolve(self, shape=tuple(shape), starts=starts, stops=stops)
 
     @property
     def reach(self) -> float:

@@ -129,6 +129,8 @@ class Indicators(Factor):
         return None if self.size > 1 and classes[-1] == self.size - 1 else classes
 
     def knots(self) -> Ints | None:
+        if self.rows >= self.size:
+            return None
         # On both sides of each end.
         ends = np.concatenate(self.ranges)
         cells = np.unique(np.concatenate([ends, ends - 1, [0, self.size - 1]]))

@@ -5,8 +5,9 @@ outside the domain, where there is one, has the zero column. Under add-remove ne
 moves the answers by one column; under replace-one by the difference of two; and k rows of one
 person move them k times as far, where all of them are alike. The largest move of one row is
 exact for plain marginals, for a single block of simple structure, and wherever the touched
-attributes span at most 2**20 cells within a public limit of work. Elsewhere, since the problem
-is NP-hard in general, it is a proven upper bound (docs/explanation/proofs/sensitivity.md).
+attributes span at most 2**20 cells, or corners, within a public limit of work. Elsewhere, since
+the problem is NP-hard in general, it is a proven upper bound
+(docs/explanation/proofs/sensitivity.md).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from dpsdk._checks import shown
 from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
@@ -24,8 +27,10 @@ from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
+from dpsdk.forms.ramp import Ramp, Within
 from dpsdk.forms.residuals import Residual, moves
 from dpsdk.forms.search import LOOK_STEPS, WORK_LIMIT, search
+from dpsdk.typing import Ints
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 
@@ -33,6 +38,11 @@ _POWERS = (1, 2)
 
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
+
+WHOLE_LIMIT = SPAN_LIMIT
+"""Of attributes that span more cells, only knots are searched."""
+
+_NO_KNOTS = np.zeros(0, dtype=np.int64)
 
 _FEW = 2**10
 _CELLS_OF_A_BOX = 2**6
@@ -142,9 +152,10 @@ def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: F
     if only is not None and (move := _masked_marginal(only, facts) or only.move(facts)):
         return move
     bound = by_rows(blocks, facts)
-    sizes = {
-        name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
-    }
+    sizes = _sizes(blocks)
+    if math.prod(sizes.values()) > WHOLE_LIMIT or any(map(_rises, blocks)):
+        blocks = _at_knots(blocks)
+        sizes, only = _sizes(blocks), blocks[0] if only is not None else None
     if isinstance(only, Kronecker):
         bound = _product(only, bound.maximum, facts).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
@@ -160,6 +171,46 @@ def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: F
     parts = [_stack(cluster, powers, work // len(clusters), facts) for cluster in clusters]
     l1, l2 = sum(part.l1 for part in parts), sum(part.l2 for part in parts)
     return Move(l1, l2, bound.maximum, exact=False).least(bound)
+
+
+def _sizes(blocks: Sequence[Block]) -> dict[str, int]:
+    return {
+        name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
+    }
+
+
+def _rises(block: Block) -> bool:
+    """True if it has even weights that no form had as long as all cells were searched."""
+    return isinstance(block, Kronecker) and any(
+        isinstance(factor.inner if isinstance(factor, Within) else factor, Ramp)
+        for factor in block.factors
+    )
+
+
+def _at_knots(blocks: Sequence[Block]) -> list[Block]:
+    """The same functions of the cells alone that are knots along every attribute.
+
+    From one knot to the next all functions of all blocks run straight, so that no cell between two
+    moves them farther: proposition 17 of the note.
+    """
+    knots = _knots(blocks)
+    return [block.at([knots[name] for name in block.names]) for block in blocks]
+
+
+def _knots(blocks: Sequence[Block]) -> dict[str, Ints | None]:
+    knots: dict[str, Ints | None] = {}
+    sloped = set[str]()
+    for block in blocks:
+        for axis, name in enumerate(block.names):
+            own, other = block.knots(axis), knots.get(name, _NO_KNOTS)
+            knots[name] = None if own is None or other is None else np.union1d(own, other)
+            if isinstance(block, Kronecker) and not block.factors[axis].counting:
+                sloped.add(name)
+    # Cells from an end of a range to the next all weigh alike, so that the first stands for them.
+    return {
+        name: own if own is None or name in sloped else own[(own == 0) | np.isin(own - 1, own)]
+        for name, own in knots.items()
+    }
 
 
 def _by_names(blocks: Sequence[Block]) -> dict[tuple[str, ...], list[Block]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
-from dpsdk.domain import Attribute, Binned, Boolean, Date, Integer
+from dpsdk.domain import Attribute, Binned, Boolean, Date, Integer, Number
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
 from dpsdk.errors.given import near
@@ -40,6 +40,9 @@ _SHOWN = 8
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
+
+_BY_KIND = (Integer, Number, Binned, Date, Boolean)
+"""Attributes whose labels are no list of names."""
 
 _LONGEST = 80
 """Longer labels and names are cut in a description."""
@@ -202,7 +205,7 @@ def index_of(attribute: Attribute, label: Label) -> int:
     try:
         return attribute.index(label)
     except UnknownLabel as error:
-        if type(label) is int and not isinstance(attribute, Integer | Binned | Date | Boolean):
+        if type(label) is int and not isinstance(attribute, _BY_KIND):
             with suppress(UnknownLabel):
                 return attribute.index(str(label))
         expected = error.expected
@@ -252,7 +255,7 @@ def _meant(attribute: Attribute, label: object) -> str:
             if isinstance(found, date):
                 return f"did you mean {found!r}?"
             return f"did you mean {found}{', without quotes' if isinstance(label, str) else ''}?"
-    if isinstance(attribute, Integer | Binned | Date | Boolean):
+    if isinstance(attribute, _BY_KIND):
         return ""
     nearest = near(label, map(attribute.label, range(attribute.known)))
     return f"did you mean {_text(nearest)}?" if nearest else ""
@@ -261,17 +264,18 @@ def _meant(attribute: Attribute, label: object) -> str:
 def _range(attribute: Attribute, wanted: range) -> Factor:
     if not wanted:
         raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
-    if isinstance(attribute, Integer):
+    if isinstance(attribute, Integer) or (isinstance(attribute, Number) and attribute.step == 1):
+        low, high = int(attribute.low), int(attribute.high)
         rising = wanted if wanted.step > 0 else wanted[::-1]
-        start = max(0, -((rising.start - attribute.low) // rising.step))
-        inside = rising[start : max(start, (attribute.high - rising.start) // rising.step + 1)]
+        start = max(0, -((rising.start - low) // rising.step))
+        inside = rising[start : max(start, (high - rising.start) // rising.step + 1)]
         if inside:
-            first, last = inside[0] - attribute.low, inside[-1] - attribute.low
+            first, last = inside[0] - low, inside[-1] - low
             if inside.step == 1:
                 return Range(attribute.size, first, last + 1)
             _limit(attribute)
             return _chosen(attribute, range(first, last + 1, inside.step))
-    elif not isinstance(attribute, Binned | Boolean | Date):
+    elif not isinstance(attribute, _BY_KIND):
         numbered = enumerate(attribute.labels)
         chosen = [i for i, label in numbered if type(label) is int and label in wanted]
         if chosen:
@@ -282,6 +286,8 @@ def _range(attribute: Attribute, wanted: range) -> Factor:
 def _labels_of(attribute: Attribute) -> str:
     if isinstance(attribute, Integer):
         return f"integers from {attribute.low} to {attribute.high}"
+    if isinstance(attribute, Number):
+        return f"numbers from {attribute.text(0)} on, or Between(low, high) for all between two"
     if isinstance(attribute, Date):
         return f"a date or a set of dates, or Between two of them: {attribute.low}, ..."
     if isinstance(attribute, Binned):

@@ -16,7 +16,7 @@ from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, Codebook, Member, OrNone, Plain, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge, WireError
-from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Range, Weights
+from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Ramp, Range, Weights, Within
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, Not, described, indicator, to_condition
@@ -224,6 +224,13 @@ def _product(name: str, factor: Factor, mask: Factor) -> Factor:
     if own is not None and other is not None:
         start = max(own.start, other.start)
         return Range(factor.size, start, max(start, min(own.stop, other.stop)))
+    inner, first = (factor.inner, factor.first) if isinstance(factor, Within) else (factor, 0)
+    if other is not None and isinstance(inner, Ramp):
+        start, stop = max(first, other.start), min(first + inner.size, other.stop)
+        if start >= stop:
+            return Range(factor.size, 0, 0)
+        part = Ramp(stop - start, inner.start + inner.step * (start - first), inner.step)
+        return Within(part, factor.size, start).simplified()
     needed = factor.rows * factor.size
     if needed > MATRIX_LIMIT:
         what, advice = f"a condition on {name!r} in a query along it", "ask without the condition"

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsdk._checks import shown, to_finite
 from dpsdk._records import field, frozen
-from dpsdk.domain import Attribute, Binned, Date, Integer
+from dpsdk.domain import Attribute, Binned, Date, Integer, Number
 from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Factor, Range, Within
@@ -61,7 +61,7 @@ def up_to(attribute: Attribute, place: Place, query: object, *, after: bool = Tr
     """
     if isinstance(attribute, Date):
         return _of_date(attribute, place, query, after=after)
-    if not isinstance(attribute, Integer | Binned):
+    if not isinstance(attribute, Integer | Binned | Number):
         raise QueryError(str(query), f"attribute {attribute.name!r} has no order")
     if isinstance(place, date):
         raise QueryError(
@@ -69,6 +69,8 @@ def up_to(attribute: Attribute, place: Place, query: object, *, after: bool = Tr
         )
     if isinstance(attribute, Integer):
         return min(max(math.floor(place) - attribute.low + 1, 0), attribute.known)
+    if isinstance(attribute, Number):
+        return attribute.below(place, closed=after)
     if place < attribute.edges[0]:
         return 0
     if place > attribute.edges[-1]:

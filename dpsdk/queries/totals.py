@@ -12,12 +12,12 @@ from typing_extensions import TypeVar
 from dpsdk._checks import shown
 from dpsdk._records import frozen
 from dpsdk.codec import NAME, written
-from dpsdk.domain import Binned, Date, Domain, Integer
-from dpsdk.errors import QueryError, TooLarge
-from dpsdk.forms import Facts, LinearForm, Weights
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
+from dpsdk.errors import QueryError
+from dpsdk.forms import Factor, Facts, LinearForm, Ramp, Weights
 from dpsdk.forms.assumptions import Assumptions, counting
-from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
+from dpsdk.forms.sensitivity import SPAN_LIMIT
 from dpsdk.queries.base import to_attribute, to_normalized
 from dpsdk.queries.coarse import farthest_means, is_coarse
 from dpsdk.queries.conjunction import COUNTED, RESTRICTED, Where, masked, options, to_where
@@ -45,13 +45,19 @@ _ROUNDED = 2.0**-48
 """A bound of the rounding in the few operations from raw numbers to the error of a mean."""
 
 
-def _ends(query: Sum[Any] | Mean[Any], domain: Domain) -> tuple[float, float]:
-    """The bounds of a numeric attribute, small enough to be added up exactly."""
-    attribute = domain[query.attribute]
+def limits_of(query: object, attribute: Attribute) -> tuple[float, float]:
+    """The least and the largest value of a numeric attribute, small enough for exact sums.
+
+    Of a `Number` it is in steps, which are what is added up.
+    """
     low: float
     high: float
+    coarser = ""
     if isinstance(attribute, Integer):
         low, high = attribute.low, attribute.high  # as integers, which may be too large for floats
+    elif isinstance(attribute, Number):
+        low, high = attribute.start, attribute.start + attribute.known - 1
+        coarser = ", or a longer step"
     elif isinstance(attribute, Binned):
         low, high = attribute.edges[0], attribute.edges[-1]
     else:
@@ -62,21 +68,37 @@ def _ends(query: Sum[Any] | Mean[Any], domain: Domain) -> tuple[float, float]:
         raise QueryError(str(query), reason)
     if max(-low, high) >= EXACT:
         reason = (
-            f"attribute {attribute.name!r} reaches to 2**53 or beyond, where sums are no longer "
-            "exact; declare narrower bounds"
+            f"attribute {attribute.name!r} reaches to 2**53{coarser and ' steps'} or beyond, where "
+            f"sums are no longer exact; declare narrower bounds{coarser}"
         )
         raise QueryError(str(query), reason)
     return float(low), float(high)
 
 
-def _values(query: Sum[Any] | Mean[Any], domain: Domain) -> Floats:
-    """The value of each cell: an integer itself, a bin its middle."""
-    low, high = _ends(query, domain)
+def _ends(query: Sum[Any] | Mean[Any], domain: Domain) -> tuple[float, float]:
+    """The bounds of a numeric attribute, small enough to be added up exactly."""
     attribute = domain[query.attribute]
-    if attribute.size > MATRIX_LIMIT:
-        advice = "declare narrower bounds, or bins"
-        raise TooLarge(str(query), attribute.size, MATRIX_LIMIT, "weights", advice)
-    return middles_of(attribute) if isinstance(attribute, Binned) else np.arange(low, high + 1)
+    low, high = limits_of(query, attribute)
+    return attribute.bounds if isinstance(attribute, Number) else (low, high)
+
+
+def _step_of(attribute: Attribute) -> float:
+    """The number that sums are counts of."""
+    return float(attribute.step) if isinstance(attribute, Number) else 1.0
+
+
+def _weights(attribute: Attribute, low: float, high: float, *, centred: bool) -> Factor:
+    """The value of each label, or twice how far it is from the middle; a bin counts as its own.
+
+    In steps, as are `low` and `high`, along a `Number`.
+    """
+    size = attribute.known
+    if isinstance(attribute, Number) or (isinstance(attribute, Integer) and size > SPAN_LIMIT):
+        return Ramp(size, 1 - size, 2) if centred else Ramp(size, int(low), 1)
+    values: Floats = np.arange(low, low + size)
+    if isinstance(attribute, Binned):
+        values = middles_of(attribute)
+    return Weights((2 * values - (low + high) if centred else values)[None, :])
 
 
 def _check_sums(weight: float, query: Sum[Any] | Mean[Any], facts: Facts) -> None:
@@ -143,14 +165,15 @@ class Sum(Grouped[G_co]):
     """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
 
     By default the sum divided by the number of rows, as with every query; `normalized=False` is
-    the sum itself. A bin counts as its middle. Rows outside the domain, those whose value of the
-    attribute is missing or matches nothing, and those that do not meet `where`, add nothing. With
-    `by`, the sum of each group of rows: a `GroupTable`.
+    the sum itself. A bin counts as its middle, and along a `Number` each value as the label next to
+    it. Rows outside the domain, those whose value of the attribute is missing or matches nothing,
+    and those that do not meet `where`, add nothing. With `by`, the sum of each group of rows: a
+    `GroupTable`.
 
     Parameters
     ----------
     attribute
-        An `Integer` or `Binned` attribute.
+        An `Integer`, `Number` or `Binned` attribute.
     by
         One attribute or several, whose labels tell groups apart. Under add-remove neighbours all
         sums cost what one does; under replace-one, as a row may leave one group for another, the
@@ -202,26 +225,30 @@ class Sum(Grouped[G_co]):
         object.__setattr__(self, "normalized", to_normalized(normalized))
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        values = _values(self, domain)
-        if 0 < np.abs(values).max() < _FINEST:
+        attribute = domain[self.attribute]
+        factor = _weights(attribute, *limits_of(self, attribute), centred=False)
+        if 0 < max(map(abs, factor.limits())) < _FINEST:
             reason = (
                 f"no value of attribute {self.attribute!r} reaches 2**-40, so all of them would be "
                 "rounded away; declare it in a smaller unit"
             )
             raise QueryError(str(self), reason)
-        factor = on_labels(domain[self.attribute], Weights(values[None, :]))
-        factors = {**groups_of(self.by, domain), self.attribute: factor}
+        factors = {**groups_of(self.by, domain), self.attribute: on_labels(attribute, factor)}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
     def check(self, facts: Facts, /) -> None:
         super().check(facts)
-        attribute, (low, high) = facts.domain[self.attribute], _ends(self, facts.domain)
+        attribute = facts.domain[self.attribute]
+        low, high = limits_of(self, attribute)
         if isinstance(attribute, Binned):
             low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
         _check_sums(max(-low, high), self, facts)
 
+    def scale(self, facts: Facts, /) -> float:
+        return super().scale(facts) * _step_of(facts.domain[self.attribute])
+
     def span(self, facts: Facts, /) -> float:
-        low, high = _ends(self, facts.domain)
+        low, high = limits_of(self, facts.domain[self.attribute])
         return super().span(facts) * (max(high, 0.0) - min(low, 0.0))
 
     def values_of(self) -> frozenset[str]:
@@ -237,7 +264,8 @@ class Sum(Grouped[G_co]):
             return np.zeros(len(radii))
         numbers = np.full(len(radii), np.nan) if raw is None else raw
         low, high = (numbers - radii) / rows, (numbers + radii) / rows
-        return self._each(farthest_means(attribute, low, high, padded=True) * rows, facts)
+        hidden = farthest_means(attribute, low, high, padded=True) * rows
+        return self._each(hidden / _step_of(attribute), facts)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[G_co, G_co]:
         low, high = self.ends(raw, radii, facts)
@@ -271,7 +299,7 @@ class Mean(Estimated[G_co]):
     Parameters
     ----------
     attribute
-        An `Integer` or `Binned` attribute.
+        An `Integer`, `Number` or `Binned` attribute.
     by
         One attribute or several, whose labels tell groups apart. Under Gaussian noise the means of
         all groups cost what one mean does (docs/explanation/proofs/groups.md). `errors` of a
@@ -300,7 +328,8 @@ class Mean(Estimated[G_co]):
         object.__setattr__(self, "where", to_where(where))
 
     def check(self, facts: Facts, /) -> None:
-        _check_sums(self.span(facts), self, facts)
+        low, high = limits_of(self, facts.domain[self.attribute])
+        _check_sums(high - low, self, facts)
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         # A count that noise alone would reach says nothing, nor does a sum divided by it.
@@ -311,17 +340,23 @@ class Mean(Estimated[G_co]):
         return raw if known.all() else np.where(known, blocks, np.nan).reshape(-1)
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        values, (low, high) = _values(self, domain), _ends(self, domain)
+        attribute = domain[self.attribute]
+        low, high = limits_of(self, attribute)
         width = (high - low) or 1.0
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
         unit, groups = _unit(width), groups_of(self.by, domain)
-        centred = Weights((2 * values - (low + high))[None, :] * unit)
-        attribute = domain[self.attribute]
+        centred = _weights(attribute, low, high, centred=True).times(unit)
         summed = {**groups, self.attribute: on_labels(attribute, centred)}
         count = masked({**groups, **labels_of(attribute)}, self.where, domain)
         total = masked(summed, self.where, domain)
         return LinearForm(domain, (total, count.times(width * unit)))
+
+    def _weight(self, facts: Facts) -> float:
+        """What a row weighs in the count."""
+        low, high = limits_of(self, facts.domain[self.attribute])
+        width = (high - low) or 1.0
+        return width * _unit(width)
 
     def span(self, facts: Facts, /) -> float:
         low, high = _ends(self, facts.domain)
@@ -337,9 +372,8 @@ class Mean(Estimated[G_co]):
     def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         if self.where is not None:
             return ()
-        width = self.span(facts) or 1.0
         groups = math.prod([facts.domain[name].size for name in self.by or ()])
-        return [(slice(groups, 2 * groups), width * _unit(width))]
+        return [(slice(groups, 2 * groups), self._weight(facts))]
 
     def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
         attribute, wide = facts.domain[self.attribute], self._parts(radii, facts)
@@ -389,8 +423,7 @@ class Mean(Estimated[G_co]):
         return self._at(low, facts), self._at(high, facts)
 
     def _counts(self, parts: Floats, facts: Facts) -> Floats:
-        width = self.span(facts) or 1.0
-        counts: Floats = parts[1] / (width * _unit(width))
+        counts: Floats = parts[1] / self._weight(facts)
         return counts
 
     def presumed(
@@ -398,15 +431,14 @@ class Mean(Estimated[G_co]):
     ) -> Floats:
         # docs/explanation/proofs/mean.md
         low, high = _ends(self, facts.domain)
-        width = (high - low) or 1.0
         counted = assumptions.smallest_group or 0
         if self.by is None:
             counted = assumptions.counted(facts, conditional=self._conditional(facts))
         (total, count), (_, alone) = radii.reshape(2, -1), apart().reshape(2, -1)
-        fewest = counted * (width * _unit(width)) - count
+        fewest = counted * self._weight(facts) - count
         known = fewest > np.maximum(total + count, alone)
         rounded = _ROUNDED * (abs(low) + abs(high))
-        radius = (total + count) / np.where(known, fewest - count, 1.0) * width / 2
+        radius = (total + count) / np.where(known, fewest - count, 1.0) * ((high - low) or 1.0) / 2
         bounds = np.minimum(high - low, radius * (1 + _ROUNDED) + rounded)
         return np.where(known, bounds, high - low)
 

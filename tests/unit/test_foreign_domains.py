@@ -201,9 +201,16 @@ def test_names_of_no_column_are_refused(given):
 
 def test_one_of_several_tables_is_named():
     group = {"tables": [csvw(SEX, url="a.csv"), csvw({**SEX, "name": "x"}, url="b.csv")]}
-    package = {"resources": [{"name": "a.csv", "schema": fields({"name": "y", "type": "boolean"})}]}
+    package = {
+        "resources": [
+            {"name": "x"},
+            {"name": "a.csv", "schema": fields({"name": "y", "type": "boolean"})},
+        ]
+    }
     assert Domain.from_metadata(group, table="b.csv").names == ("x",)
     assert Domain.from_metadata(package).names == ("y",)
+    with pytest.raises(InvalidArgument, match="step must be given for a number"):
+        Domain.from_metadata(csvw({"name": "i", "privacyId": True}, SEX), step={"i": 1})
     with pytest.raises(InvalidArgument, match=r"'a.csv', 'b.csv'; got None"):
         Domain.from_metadata(group)
 

@@ -113,6 +113,7 @@ def domain_of(
     for column in columns:
         attribute = own.get(column.name)
         if column.name in left or (attribute is None and column.identifies):
+            require(column.name not in steps, "step", "given for a number", "an identifier")
             continue
         try:
             attribute = attribute or column.make(steps.get(column.name))

@@ -98,9 +98,9 @@ def _tables(root: Node) -> tuple[_Reader, list[_Table]]:
         parts = list(root["tables"]) if root.get("tables") else [root]
         return partial(_csvw, root), [(_names(one, "name", "url"), one) for one in parts]
     if root.get("resources"):
-        parts = list(root["resources"])
-        reader = partial(_package, _is_ours(root))
-        return reader, [(_names(one, "name", "path"), one["schema"]) for one in parts]
+        tabular = [one for one in root["resources"] if one.get("schema")]
+        named = [(_names(one, "name", "path"), one["schema"]) for one in tabular]
+        return partial(_package, _is_ours(root)), named
     if root.get("fields"):
         return partial(_package, False), [((), root)]
     if root.get("format") and root.get("attributes"):
@@ -195,7 +195,9 @@ def _labels(nodes: Sequence[Node], kind: Kind) -> tuple[str | int, ...] | None:
 
 
 def _ends(parts: Sequence[Node], kind: Kind) -> Ends:
-    """Return the bounds that the first of some objects has."""
+    """Return the bounds that the first of some objects has; texts and truth values have none."""
+    if kind in ("text", "boolean"):
+        return None, None
     found: list[Fraction | date | None] = []
     for names, sign in ((_LOW, 1), (_HIGH, -1)):
         node = next((one for part in parts if (one := part.get(*names))), None)
@@ -237,7 +239,7 @@ def _alternatives(pattern: str) -> tuple[str, ...] | None:
     return tuple(found) or None
 
 
-_BIN = re.compile(r"\[(.+), (.+)[\])]")
+_BIN = re.compile(r"\[([^ ,]+), ([^ ,]+)[\])]")
 
 
 def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:

@@ -9,8 +9,6 @@ from fractions import Fraction
 from attrs import evolve
 
 from dpsdk import (
-    MISSING,
-    OTHER,
     Binned,
     Boolean,
     Budget,
@@ -56,6 +54,7 @@ from dpsdk.mechanisms import (
     Corrected,
     ExponentialQuantile,
     Gaussian,
+    HeavyBall,
     Laplace,
     LocalMarginals,
     Matrix,
@@ -103,7 +102,6 @@ from dpsdk.queries import (
     Simplex,
     Sum,
     Threshold,
-    Unmatched,
     Workload,
 )
 from dpsdk.release import AddsUp, Clipped, Cost, InBins, KnownRowsOnly, Rounded
@@ -327,5 +325,5 @@ VALUES: tuple[object, ...] = (
     evolve(_RECORD, notes=_NOTES),
     ExponentialQuantile(epsilon="0.1"),
     Bound(math.inf, 0.05, "words", "none", vacuous=True, ranks=29.5),
-    Unmatched(where={"sex": Not({"Male", MISSING}), "age": OTHER}), Marginal("sex", known=True),
+    HeavyBall(), HeavyBall(clip=0.75),
 )  # fmt: skip

@@ -15,12 +15,30 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.design import Axis, Coordinates, Design, axes_of, block_of, check_cells
-from dpsdk.forms.factors import to_weights
+from dpsdk.forms.design import (
+    CELL_LIMIT,
+    Axis,
+    Coordinates,
+    Design,
+    axes_of,
+    block_of,
+    check_cells,
+)
+from dpsdk.forms.factors import half_up, to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.moments import CoordinatePairs, distinct, moments_of, repeats
 from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, ask_loss
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms.slopes import (
+    AXIS_LIMIT,
+    FARTHEST,
+    FEATURE_BITS,
+    LEVEL_BITS,
+    SLOPE_BITS,
+    THETA_BITS,
+    FeatureAxis,
+    Slopes,
+)
 from dpsdk.forms.solver import minimise
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -67,8 +85,9 @@ class ConvexForm(Form):
     forms that any mechanism may answer. The kernel knows no convex forms. Raises `UnknownAttribute`
     if the domain does not have an attribute that is named. Raises `InvalidArgument` if an argument
     is not as described. Raises `QueryError` if the loss is not convex, not what it declares to be,
-    or not for such labels. Raises `TooLarge` if the attributes have more than 10^6 cells together,
-    or there are too many coordinates.
+    or not for such labels. Raises `TooLarge` if there are too many coordinates, or a single one
+    depends on too many cells. Where all attributes have more than 10^6 cells together the form is
+    `wide`: only `slopes` are asked of it.
 
     Parameters
     ----------
@@ -108,13 +127,24 @@ class ConvexForm(Form):
             raise InvalidArgument("label", expected, shown(self.label))
         if self.targets.shape != (size,):
             raise InvalidArgument("targets", f"{size} numbers", f"shape {self.targets.shape}")
-        check_cells([*sizes, self.label], self.domain)
+        check_cells([self.label], self.domain)
         if self.dimension > COORDINATE_LIMIT:
             advice = "use fewer features, or coarser ones"
             raise TooLarge("a model", self.dimension, COORDINATE_LIMIT, "coordinates", advice)
         self.over.require(self.dimension)
-        Design.require(self._shapes, labels=size)
-        self.loss.check(*self._design.reach(self._set), self.targets.tolist())
+        if self.wide:
+            self._check_wide()
+        else:
+            Design.require(self._shapes, labels=size)
+        self.loss.check(*self._reach, self.targets.tolist())
+
+    @property
+    def wide(self) -> bool:
+        """True if its attributes have more than 10^6 cells together, so that none is written out.
+
+        Then it has no Hessian and is not minimised over tables: gradients are all that is asked.
+        """
+        return self.cells > CELL_LIMIT
 
     @property
     def dimension(self) -> int:
@@ -140,14 +170,12 @@ class ConvexForm(Form):
     @cached_property
     def constants(self) -> Constants:
         """Bounds of the loss of any record and any θ of the set."""
-        low, high = self._design.reach(self._set)
-        return self.loss.constants(low, high, self.targets.tolist())
+        return self.loss.constants(*self._reach, self.targets.tolist())
 
     @cached_property
     def longest(self) -> float:
         """At least the length of every gradient ∇φ(⟨θ, x⟩, y) of one record, for θ of the set."""
-        low, high = self._design.reach(self._set)
-        return self.loss.lipschitz(low, high, self.targets.tolist()) * self._design.norm
+        return self.loss.lipschitz(*self._reach, self.targets.tolist()) * self._norm
 
     def minimise(
         self,
@@ -217,6 +245,40 @@ class ConvexForm(Form):
         slopes = self._evaluated("derivative", self.loss.derivative, theta)
         return LinearForm(self.domain, [self._dense(one * slopes for one in self._spread)])
 
+    def slopes(
+        self, theta: Array | Sequence[float], *, clip: float = math.inf
+    ) -> tuple[LinearForm, float]:
+        """The gradient of the summed loss at θ of any number of attributes, and its unit.
+
+        Its weights are integers: features, coefficients and slopes are rounded half-up to steps of
+        2⁻¹⁴, 2⁻¹⁶ and 2⁻¹², margins to 2¹⁶ levels. Slopes beyond `clip` count as that, on either
+        side. Raises `QueryError` as `gradient` does.
+        """
+        block = self._slopes(self._vector("theta", theta), clip)
+        return LinearForm(self.domain, [block]), 2.0 ** -(SLOPE_BITS + FEATURE_BITS)
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """What rounding does to the gradient of a record in `slopes`, without a clip.
+
+        Its length is at most the first number, and it is off by no more than the second, anywhere
+        in the set; that is infinite for a loss with a kink. docs/explanation/proofs/slopes.md.
+        """
+        constants, (low, high) = self.constants, self._reach
+        pairs = zip(self._integer_axes, self._blocks, strict=True)
+        moved = [axis.numbers * 2.0**-FEATURE_BITS - block for axis, block in pairs]
+        apart = math.sqrt(sum([float(np.square(one).sum(axis=1).max()) for one in moved]))
+        total = sum([float(np.abs(one).sum(axis=1).max()) for one in self._blocks])
+        far = self.over.farthest(np.zeros(self.dimension)) * apart
+        # Half a level of the margins, half a step of each coefficient, and the features.
+        level = (high - low + 2.0 * far) * 2.0**-LEVEL_BITS + 2.0 ** -(FEATURE_BITS + THETA_BITS)
+        margin = level + far + 2.0 ** -(THETA_BITS + 1) * (total + self.dimension * apart)
+        slope = 2.0 ** -(SLOPE_BITS + 1)
+        length = (constants.lipschitz + slope) * (self._norm + apart)
+        bent = constants.smoothness * margin if constants.smoothness else 0.0
+        off = (slope + bent) * (self._norm + apart) + constants.lipschitz * apart
+        return length, off * (1 + 2.0**-30)
+
     def hessian(self, theta: Array | Sequence[float]) -> LinearForm:
         """The Hessian of the summed loss at θ: φ″(⟨θ, x⟩, y)·x_i·x_j, for i ≤ j.
 
@@ -273,9 +335,9 @@ class ConvexForm(Form):
     def nbytes(self) -> int:
         """Roughly how many bytes it takes, with the arrays that it is made of."""
         arrays = [self.targets, *[one.values for one in self.coordinates]]
-        return (
-            _FORM_BYTES + sum([array.nbytes for array in arrays]) + 8 * Design.require(self._shapes)
-        )
+        wide = sum([block.size for block in self._blocks]) if self.wide else 0
+        kept = wide or Design.require(self._shapes)
+        return _FORM_BYTES + sum([array.nbytes for array in arrays]) + 8 * kept
 
     @property
     def pairs(self) -> tuple[Ints, Ints]:
@@ -413,9 +475,65 @@ class ConvexForm(Form):
         ]
 
     @cached_property
+    def _blocks(self) -> tuple[Floats, ...]:
+        """The feature vectors along each axis of the design."""
+        return tuple([block_of(axis, self.coordinates) for axis in self._grouped])
+
+    @cached_property
     def _design(self) -> Design:
-        blocks = [block_of(axis, self.coordinates) for axis in self._grouped]
-        return Design(blocks, labels=len(self.targets))
+        return Design(self._blocks, labels=len(self.targets))
+
+    @cached_property
+    def _reach(self) -> tuple[float, float]:
+        """The smallest and the largest margin of any record and any θ of the set."""
+        return self._set.reach(self._blocks)
+
+    @property
+    def _norm(self) -> float:
+        """The largest length of a feature vector."""
+        return math.sqrt(sum(float(np.square(one).sum(axis=1).max()) for one in self._blocks))
+
+    def _check_wide(self) -> None:
+        for cells, width in self._shapes:
+            if cells > AXIS_LIMIT or cells * width > WEIGHT_LIMIT:
+                advice = "take coarser labels, or fewer attributes in one feature"
+                raise TooLarge("the attributes of a feature", cells, AXIS_LIMIT, "cells", advice)
+        farthest = self.over.farthest(np.zeros(self.dimension))
+        if not farthest * max(self._norm, 1.0) <= FARTHEST:
+            expected = f"a set whose margins are at most {FARTHEST:,.0f}, for so many attributes"
+            raise InvalidArgument("over", expected, shown(self.over))
+
+    @cached_property
+    def _integer_axes(self) -> tuple[FeatureAxis, ...]:
+        return tuple(
+            [
+                FeatureAxis(
+                    axis.names,
+                    [self.domain[name].size for name in axis.names],
+                    [self.domain[name].known for name in axis.names],
+                    half_up(block * 2.0**FEATURE_BITS).astype(np.int64),
+                )
+                for axis, block in zip(self._grouped, self._blocks, strict=True)
+            ]
+        )
+
+    def _slopes(self, theta: Floats, clip: float) -> Slopes:
+        """The gradient at θ by integers, in units of 2 to the minus (slope and feature bits)."""
+
+        def slope(steps: Floats) -> Ints:
+            margins = steps[None, :] * 2.0 ** -(FEATURE_BITS + THETA_BITS)
+            rule = self.loss.derivative
+            (numbers,) = ask_loss(
+                self.loss, "derivative", lambda z, y: (rule(z, y),), margins, self.targets[:, None]
+            )
+            if not np.abs(numbers).max() < FARTHEST:  # nor NaN
+                reason = f"derivative() is NaN, or above {FARTHEST:,.0f}, at {shown(theta)}"
+                raise QueryError(described(self.loss), reason)
+            return half_up(np.clip(numbers, -clip, clip) * 2.0**SLOPE_BITS).astype(np.int64)
+
+        steps = half_up(theta[self._places] * 2.0**THETA_BITS).astype(np.int64)
+        label, order = self.domain[self.label], np.argsort(self._places)
+        return Slopes.of(self._integer_axes, steps, label.name, label.size, slope, order)
 
     @cached_property
     def _order(self) -> list[int]:

@@ -19,6 +19,7 @@ from dpsdk.forms.blocks import Block, Dense, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, Products, worth_boxing
 from dpsdk.forms.canonical import FORM, of_functions
 from dpsdk.forms.factors import is_own
+from dpsdk.forms.slopes import Slopes
 from dpsdk.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def narrowed(form: LinearForm) -> LinearForm:
 
 
 def _narrowed(block: FormBlock) -> Iterator[FormBlock]:
-    if 1 not in block.shape:
+    if 1 not in block.shape or isinstance(block, Slopes):
         yield block
         return
     axes = [axis for axis, size in enumerate(block.shape) if size > 1]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         CoefficientSet,
         ConvexPMW,
         Corrected,
+        HeavyBall,
         Moments,
         NoisyDescent,
         Oracle,
@@ -75,7 +76,7 @@ else:
             ),
             "certificate": "Certificate",
             "convex": (
-                "CertifiedExcess CoefficientSet ConvexPMW Corrected Moments "
+                "CertifiedExcess CoefficientSet ConvexPMW Corrected HeavyBall Moments "
                 "NoisyDescent Oracle PredictedExcess PrivateMinimizer Problem Sketch "
                 "SketchedProblem SufficientStatistics TextbookConvexPMW"
             ),
@@ -113,6 +114,7 @@ __all__ = [
     "CoefficientSet",
     "ConvexPMW",
     "Corrected",
+    "HeavyBall",
     "DistributionMechanism",
     "DistributionStrategy",
     "ExponentialQuantile",

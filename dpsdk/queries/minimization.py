@@ -109,8 +109,9 @@ class ConvexMinimization(Query[Model, ConvexForm]):
     UnknownAttribute, QueryError, TooLarge
         When it is asked, before anything is paid: if the domain lacks an attribute; if two features
         are the same, or one has no finite numbers; if the label does not go with the loss; if the
-        loss is not convex, gives NaN, or is not what it declares to be; or if features and label
-        depend on more than 10^6 cells.
+        loss is not convex, gives NaN, or is not what it declares to be; or if one feature depends
+        on too many cells. Where features and label depend on more than 10^6 cells together,
+        `PrivateMinimizer` still finds a model, and distributions do not.
 
     >>> from dpsdk.losses import LogisticLoss
     >>> from dpsdk.queries import Ball, ConvexMinimization, Cross
@@ -155,8 +156,6 @@ over=Ball(radius=8.0))
         return inputs, Target.of(domain[self.label], self.loss)
 
     def _form(self, domain: Domain, inputs: Inputs, target: Target) -> ConvexForm:
-        names = [attribute.name for attribute in inputs.attributes]
-        check_cells([*names, self.label], domain)
         return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, self.over)
 
     def __repr__(self) -> str:

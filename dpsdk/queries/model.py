@@ -50,7 +50,8 @@ class Inputs:
     def of(cls, features: Sequence[str | Feature], domain: Domain, *, intercept: bool) -> Inputs:
         """Read features over a domain."""
         found = [natural(feature, domain) for feature in features]
-        check_cells([name for feature in found for name in names_of(feature)], domain)
+        for feature in found:
+            check_cells(names_of(feature), domain)
         read = [read_feature(feature, domain) for feature in found]
         touched = {name for names, _, _ in read for name in names}
         labels = tuple([label for _, own, _ in read for label in own])

@@ -5,6 +5,7 @@ from dpsdk.mechanisms.convex.correction import Moments, PredictedExcess
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.excess import CertifiedExcess, batches, certified, shares
+from dpsdk.mechanisms.convex.heavy_ball import HeavyBall
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer, SufficientStatistics
 from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
@@ -16,6 +17,7 @@ __all__ = [
     "CoefficientSet",
     "ConvexPMW",
     "Corrected",
+    "HeavyBall",
     "Moments",
     "NoisyDescent",
     "Oracle",

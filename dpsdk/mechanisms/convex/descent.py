@@ -40,6 +40,7 @@ __all__ = [
     "descend",
     "optional_beta",
     "scale_gradient",
+    "scaled_gradient",
     "noise_within",
 ]
 
@@ -245,7 +246,7 @@ def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
 
 def check_gradient(form: ConvexForm, runs: Runs, terms: Terms) -> None:
     """Refuse what would be refused at a gradient, before anything is paid."""
-    if scaled := scale_gradient(form.gradient(form.over.centre(form.dimension))):
+    if scaled := scaled_gradient(form, form.over.centre(form.dimension)):
         Measure(scaled[0], runs.noise).price(terms)
     if terms.facts.rows is None:
         Measure(_count(form), runs.noise).price(terms)
@@ -268,6 +269,11 @@ def scale_gradient(form: LinearForm) -> tuple[LinearForm, float] | None:
     if any(one is other for one, other in zip(blocks, form.blocks, strict=True)):
         return form, 1.0
     return LinearForm(form.domain, blocks), unit
+
+
+def scaled_gradient(form: ConvexForm, theta: Floats) -> tuple[LinearForm, float] | None:
+    """The gradient of the summed loss at θ, and the unit of its numbers; None for zeros."""
+    return form.slopes(theta) if form.wide else scale_gradient(form.gradient(theta))
 
 
 def descend(
@@ -300,7 +306,7 @@ def descend(
     for number in range(1, descent.steps + 1):
         noisy = np.zeros(form.dimension)
         try:
-            scaled = scale_gradient(form.gradient(theta))
+            scaled = scaled_gradient(form, theta)
         except (DpsdkError, ArithmeticError, ValueError):
             # The loss has no finite gradient, and nothing that was paid for is to be lost by it.
             accuracy = _CUT_SHORT

@@ -95,6 +95,7 @@ def read_numbers(
         "summed": SHARE,
         "largest": SHARE,
         "range": ENDLESS,
+        "rounding": Member(ENDLESS, 0.0, quiet=True),
     },
 )
 @frozen(kw_only=True)
@@ -120,6 +121,9 @@ class Problem:
         The length of the longest θ of the set; `radius` if left out, for a ball around 0.
     range
         By how much the loss of one record varies over the set, infinite where that is not known.
+    rounding
+        How far the gradient of a record is moved by being rounded, where `lipschitz` is of what
+        that gives: in models of too many attributes for a joint table.
     """
 
     dimension: int
@@ -130,12 +134,13 @@ class Problem:
     summed: float | None = None
     largest: float | None = None
     range: float = math.inf
+    rounding: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "dimension", to_count("dimension", self.dimension))
         known = [name for name in ("summed", "largest") if getattr(self, name) is not None]
         read_numbers(self, "lipschitz", "radius", *known)
-        read_numbers(self, "smoothness", "range", endless=True)
+        read_numbers(self, "smoothness", "range", "rounding", endless=True)
 
     @classmethod
     def of(cls, form: ConvexForm, ridge: float = 0.0) -> Problem:
@@ -146,15 +151,17 @@ class Problem:
         radius = math.sqrt(1.0 - 1.0 / dimension)
         if not isinstance(over, Simplex):
             radius = 0.5 * over.diameter(dimension)
+        lipschitz, rounding = form.rounding if form.wide else (constants.lipschitz * norm, 0.0)
         return cls(
             dimension=dimension,
-            lipschitz=constants.lipschitz * norm,
+            lipschitz=lipschitz,
             smoothness=constants.smoothness * norm**2 if norm else 0.0,
             radius=radius,
             ridge=ridge,
-            summed=constants.lipschitz * _summed(form),
+            summed=None if form.wide else constants.lipschitz * _summed(form),
             largest=over.farthest(np.zeros(dimension)),
             range=constants.range,
+            rounding=rounding,
         )
 
     @property
@@ -352,7 +359,7 @@ class Runs:
         root = math.sqrt(problem.dimension)
         # Roundings of two columns differ by a step an entry; and squares and sums are rounded up.
         grown = step * (facts.unit_rows * root + 1.0)
-        bias = 0.5 * step * root * max(facts.row_limit, 1) / count
+        bias = (0.5 * step * root + problem.rounding) * max(facts.row_limit, 1) / count
         if isinstance(self.noise, GaussianNoise):
             moved = differing * problem.lipschitz * _SLACK + grown
             deviation = moved / math.sqrt(2.0 * float(self.noise.rho))

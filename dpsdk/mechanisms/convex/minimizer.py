@@ -18,6 +18,7 @@ from dpsdk.mechanisms.arguments import MAYBE, ZERO, check_convex, to_epsilon, to
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.heavy_ball import HeavyBall
 from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_moments
 from dpsdk.mechanisms.convex.oracle import (
     Measured,
@@ -45,13 +46,12 @@ def _oracle(_: object, __: object, value: Oracle) -> None:
 class Minimizing:
     """Find the model of each form as it comes."""
 
-    oracle: Oracle
+    mechanism: PrivateMinimizer
     total: Budget
 
     def answer(self, form: ConvexForm, kernel: Kernel, /) -> Measurement:
         """The θ that was found, and after it the certified gap of the solver."""
-        check_convex(form, "PrivateMinimizer")
-        return self.oracle.minimise(form, kernel, self.total)
+        return self.mechanism.oracle_for(form).minimise(form, kernel, self.total)
 
 
 @built_in(
@@ -77,7 +77,8 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     epsilon, delta
         What finding the model may cost.
     oracle
-        How it is found: `Corrected`, or `SufficientStatistics` for the squared loss.
+        How it is found: `Corrected`, or `SufficientStatistics` for the squared loss. If left out,
+        `Corrected`, and `HeavyBall` for models whose attributes have more than 10^6 cells together.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss
@@ -107,12 +108,20 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         return f"PrivateMinimizer(epsilon={float(self.epsilon):g}{delta}, oracle={oracle})"
 
     def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
-        check_convex(form, "PrivateMinimizer")
-        return self.oracle.quote(form, terms, self._total)
+        return self.oracle_for(form).quote(form, terms, self._total)
 
     def open(self, kernel: Kernel, /) -> Minimizing:
         del kernel  # nothing is paid to open
-        return Minimizing(self.oracle, self._total)
+        return Minimizing(self, self._total)
+
+    def oracle_for(self, form: ConvexForm, /) -> Oracle:
+        """Return what finds a model: `oracle`, or `HeavyBall` for a wide one that was not planned.
+
+        A model is wide whose attributes have more than 10^6 cells together. Raises `QueryError` for
+        a form of anything but a model.
+        """
+        check_convex(form, "PrivateMinimizer")
+        return HeavyBall() if form.wide and self.oracle == Corrected() else self.oracle
 
     @property
     def _total(self) -> Budget:

@@ -162,7 +162,8 @@ def _noises(parts: Mapping[str, Part], total: Total, terms: Terms) -> dict[str, 
     def largest(*, gaussian: bool) -> dict[str, Noise] | None:
         def runs(scale: Fraction) -> list[Guarantee]:
             noises = at(scale, gaussian=gaussian)
-            return [noises[name].cover for name, part in parts.items() for _ in range(part.runs)]
+            covers = ([noises[name].cover] * part.runs for name, part in parts.items())
+            return [cover for own in covers for cover in own]
 
         if isinstance(total, Budget):
             scale = terms.calibrate(runs, total)

@@ -1,0 +1,285 @@
+"""Gradients of linear models over any number of attributes, as integers of each record.
+
+A record with the feature vector x and the label y weighs T(y, ⟨θ, x⟩) · x: a slope of a loss, times
+its features. All three are integers, so that the sum over a table does not depend on the order of
+its rows, and neither the joint cells of the attributes nor the feature vectors are written out.
+docs/explanation/proofs/slopes.md has what one row can move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from dpsdk._arrays import frozen_copy
+from dpsdk._checks import shown
+from dpsdk._records import evolve, field, frozen
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.blocks import BLOCK_BYTES, Block, numbered, to_names, to_shape
+from dpsdk.forms.facts import Facts
+from dpsdk.forms.move import Move
+from dpsdk.typing import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from dpsdk.forms.boxes import FormBlock
+
+__all__ = ["FeatureAxis", "Slopes"]
+
+FEATURE_BITS = 14
+THETA_BITS = 16
+SLOPE_BITS = 12
+"""Features, coefficients and slopes are whole numbers of steps of 2 to the minus so many."""
+
+AXIS_LIMIT = 2**16
+"""No axis has more cells, nor a slope more levels."""
+
+FARTHEST = 2.0**20
+"""No margin or slope is larger."""
+
+LEVEL_BITS = 16
+"""Margins have at most 2 to so many levels, and more than half as many where that is too few."""
+
+_PAIRED = 2**10
+"""Up to so many cells of an axis, all pairs are compared."""
+
+_EXACT = 2.0**52
+"""Half of what floats hold exactly, since it is compared with a sum that they rounded."""
+
+
+def _to_integers(values: Array) -> Ints:
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu":
+        raise InvalidArgument("features", "arrays of integers", shown(given.dtype))
+    kept: Ints = given.astype(np.int64)
+    kept.flags.writeable = False
+    return kept
+
+
+@frozen(eq=False)
+class FeatureAxis:
+    """Features along attributes that they share: for each cell of these a row of integers.
+
+    Parameters
+    ----------
+    names, shape
+        The attributes, and how many cells each has.
+    known
+        How many of these are labels, at most 2^16 together. A record in any other has no weight.
+    features
+        An array (labels, features), in steps of the form that it belongs to.
+    """
+
+    names: tuple[str, ...] = field(converter=to_names)
+    shape: tuple[int, ...] = field(converter=to_shape)
+    known: tuple[int, ...] = field(converter=to_shape)
+    features: Ints = field(converter=_to_integers, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        cells = math.prod(self.known)
+        if cells > AXIS_LIMIT:
+            advice = "take coarser labels, or fewer attributes in one feature"
+            raise TooLarge("the attributes of a feature", cells, AXIS_LIMIT, "cells", advice)
+        if self.features.ndim != 2 or len(self.features) != cells:
+            expected = f"an array of shape ({cells}, features)"
+            raise InvalidArgument("features", expected, f"shape {self.features.shape}")
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """The features as floats, whose sums of products are exact while they stay below 2^53."""
+        return frozen_copy(self.features.astype(np.float64))
+
+    def margins(self, theta: Ints) -> Ints:
+        """⟨θ, x⟩ of each cell, for the θ of these features."""
+        return (self.numbers @ theta.astype(np.float64)).astype(np.int64)
+
+
+@frozen(eq=False)
+class Slopes(Block):
+    """The gradient of a linear model at a public θ, of one number for each feature.
+
+    It stands alone in a form, and is answered from records. Its weights are integers whatever the
+    loss: `table` holds slopes that were rounded, and the level of a margin, which is a sum of
+    integers, chooses among them.
+
+    Parameters
+    ----------
+    axes
+        The features, which are numbered through the axes.
+    theta
+        A whole number of steps for each feature.
+    label, labels
+        The attribute of the label, and how many cells it has. Its cells beyond the rows of `slopes`
+        have no weight.
+    slopes
+        Of each label and level of the margin, an array of integers.
+    low, shift
+        The level of a margin z is (z - low) >> shift.
+    order
+        For each number of the answer the feature that it belongs to.
+    """
+
+    axes: tuple[FeatureAxis, ...]
+    theta: Ints = field(converter=_to_integers, repr=False)
+    label: str
+    labels: int
+    slopes: Ints = field(converter=_to_integers, repr=False)
+    low: int
+    shift: int
+    order: Ints = field(converter=_to_integers, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        axes: Sequence[FeatureAxis],
+        theta: Ints,
+        label: str,
+        labels: int,
+        slope: Callable[[Floats], Ints],
+        order: Ints,
+    ) -> Slopes:
+        """Tabulate a slope, which is asked of at most 2^16 margins, in steps, of each label."""
+        low = high = 0
+        for part, axis in zip(_cut(theta, axes), axes, strict=True):
+            margins = axis.margins(part)
+            low, high = low + int(margins.min()), high + int(margins.max())
+        shift = max(0, (high - low).bit_length() - LEVEL_BITS)
+        levels = ((high - low) >> shift) + 1
+        middles = low + (np.arange(levels, dtype=np.int64) << shift) + ((1 << shift) >> 1)
+        table = slope(middles.astype(np.float64))
+        return cls(tuple(axes), theta, label, labels, table, low, shift, order)
+
+    def __attrs_post_init__(self) -> None:
+        features = sum([axis.features.shape[1] for axis in self.axes])
+        if self.theta.shape != (features,) or sorted(self.order.tolist()) != [*range(features)]:
+            raise InvalidArgument("theta", f"{features} integers", f"shape {self.theta.shape}")
+        if self.slopes.ndim != 2 or not 0 < len(self.slopes) <= self.labels:
+            expected = f"an array of at most {self.labels} rows"
+            raise InvalidArgument("slopes", expected, f"shape {self.slopes.shape}")
+        parts = zip(_cut(self.theta, self.axes), self.axes, strict=True)
+        reach = sum(
+            [(np.abs(axis.numbers) @ np.abs(part)).max(initial=0.0) for part, axis in parts]
+        )
+        if reach >= _EXACT:
+            expected = "coefficients and features of margins below 2^52 steps"
+            raise InvalidArgument("theta", expected, f"up to {reach:.3g}")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return (*[name for axis in self.axes for name in axis.names], self.label)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return (*[size for axis in self.axes for size in axis.shape], self.labels)
+
+    @property
+    def rows(self) -> int:
+        return len(self.order)
+
+    @property
+    def integral(self) -> bool:
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [self.theta, self.slopes, self.order, *[axis.features for axis in self.axes]]
+        return BLOCK_BYTES + sum([array.nbytes for array in arrays])
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The smallest and the largest slope, and 0."""
+        return min(float(self.slopes.min()), 0.0), max(float(self.slopes.max()), 0.0)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        least = np.concatenate([axis.numbers.min(axis=0) for axis in self.axes])
+        most = np.concatenate([axis.numbers.max(axis=0) for axis in self.axes])
+        corners = np.array([end * slope for end in (least, most) for slope in self._ends])
+        return corners.min(axis=0)[self.order], corners.max(axis=0)[self.order]
+
+    def move(self, facts: Facts) -> Move:
+        """Theorem 1 of docs/explanation/proofs/slopes.md."""
+        below, above = self._ends
+        slope, spread = max(-below, above), above - below
+        square = total = least = top = 0.0
+        for axis in self.axes:
+            square += float(np.square(axis.numbers).sum(axis=1).max())
+            total += float(np.abs(axis.numbers).sum(axis=1).max())
+            least += _least_product(axis.numbers)
+            top = max(top, float(np.abs(axis.numbers).max()))
+        if not facts.replaced:
+            return Move(slope * total, slope**2 * square, slope * top, exact=False)
+        opposite = max(0.0, -least)
+        squared = max(spread**2 * square, 2 * slope**2 * (square + opposite))
+        return Move(2 * slope * total, squared, 2 * slope * top, exact=False)
+
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        slopes, cells = self._weighed(codes)
+        pairs = zip(self.axes, cells, strict=True)
+        parts = [axis.numbers[cell] * slopes[:, None] for axis, cell in pairs]
+        return np.asarray(np.concatenate(parts, axis=1).T[self.order])
+
+    def answer(self, table: Floats) -> Floats:
+        flat = table.reshape(-1)
+        there = np.flatnonzero(flat)
+        codes = np.unravel_index(there, self.shape)
+        return self.answer_records([code.astype(np.int64) for code in codes], flat[there])
+
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        slopes, cells = self._weighed(codes)
+        weights: Floats = slopes * counts
+        # Every partial sum is an integer below 2^53, so that the order does not matter.
+        sums = [
+            np.bincount(cell, weights=weights, minlength=len(axis.numbers)) @ axis.numbers
+            for axis, cell in zip(self.axes, cells, strict=True)
+        ]
+        return np.asarray(np.concatenate(sums)[self.order])
+
+    def _weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
+        """The slope of each record, and its cell along each axis."""
+        labels = codes[-1]
+        inside = labels < len(self.slopes)
+        margins = np.full(len(labels), -self.low, dtype=np.int64)
+        cells: list[Ints] = []
+        start = 0
+        for part, axis in zip(_cut(self.theta, self.axes), self.axes, strict=True):
+            own = list(codes[start : start + len(axis.names)])
+            start += len(axis.names)
+            for place, (known, size) in enumerate(zip(axis.known, axis.shape, strict=True)):
+                if known < size:
+                    there = own[place] < known
+                    inside, own[place] = inside & there, np.where(there, own[place], 0)
+            cell = numbered(own, axis.known, len(labels))
+            cells.append(cell)
+            margins += axis.margins(part)[cell]
+        levels = np.clip(margins >> self.shift, 0, self.slopes.shape[1] - 1)
+        slopes = self.slopes[np.where(inside, labels, 0), levels]
+        return np.where(inside, slopes, 0), cells
+
+    def rounded(self, bits: int) -> tuple[FormBlock, float]:
+        return cast("FormBlock", evolve(self, slopes=self.slopes << bits)), 0.0
+
+    def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
+        whole = sha256(b"dpsdk slopes 1\0")
+        known = [(axis.names, axis.shape, axis.known, axis.features.shape) for axis in self.axes]
+        ends = self.label, self.labels, self.slopes.shape, self.low, self.shift
+        whole.update(repr((list(axes), known, ends)).encode())
+        for array in (self.theta, self.slopes, *[axis.features for axis in self.axes]):
+            whole.update(array.astype("<i8").tobytes())
+        for feature in self.order.tolist():
+            yield b"slopes 1;%b;%x" % (whole.digest(), feature)
+
+
+def _cut(theta: Ints, axes: Sequence[FeatureAxis]) -> list[Ints]:
+    ends = np.cumsum([axis.features.shape[1] for axis in axes])[:-1]
+    return np.split(theta, ends)
+
+
+def _least_product(rows: Floats) -> float:
+    """The least scalar product of two rows, or less."""
+    if len(rows) <= _PAIRED:
+        return float((rows @ rows.T).min())
+    return 0.0 if (rows >= 0).all() else -float(np.square(rows).sum(axis=1).max())

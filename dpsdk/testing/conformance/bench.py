@@ -41,7 +41,9 @@ from dpsdk.queries import (
     ConvexMinimization,
     Count,
     Marginal,
+    Median,
     NumericAbove,
+    Quantile,
     Query,
 )
 from dpsdk.release import Cost, Quote
@@ -324,10 +326,10 @@ class MechanismBench(Bench):
 
     def _fitting(self, domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
         """Questions of each kind; models and a count together for what watches over models."""
-        linear, gaps, models = questions(domain)
+        kinds = questions(domain)
         if isinstance(self.mechanism, ModelsMechanism):
-            return (*models, linear[0]), linear
-        return linear, gaps, models
+            return (*kinds[-1], kinds[0][0]), kinds[0]
+        return kinds
 
     def _taken(self, scene: Scene) -> bool:
         """True if its questions are answered, or fail in a way that a check has to look at."""
@@ -397,6 +399,7 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
         Marginal(last, normalized=False),
     ]
     gaps: list[object] = [Above(part, 2), NumericAbove(part, 2), Above(Count(normalized=False), 9)]
+    places: list[object] = [Median(first), Quantile(last, "0.9")]
     models: list[object] = []
     with suppress(DpsdkError):
         models.append(
@@ -404,7 +407,8 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
                 SquaredLoss(), features=[last], label=first, over=Ball(2), intercept=False
             )
         )
-    return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in (linear, gaps, models))
+    kinds = linear, gaps, places, models
+    return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in kinds)
 
 
 def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:

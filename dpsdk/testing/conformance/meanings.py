@@ -12,6 +12,7 @@ from dpsdk.accounting import Budget
 from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
+from dpsdk.forms.crossing import chosen_place
 from dpsdk.mechanisms import DistributionMechanism, Laplace, OneShot
 from dpsdk.queries import Query
 from dpsdk.release import Accuracy, Cost
@@ -114,12 +115,12 @@ def _covers(bench: MechanismBench, tally: Tally, scene: Scene) -> bool:
         if done == _ENOUGH and not misses:
             return False
         with bench.opened(session) as channel:
-            for number, query in enumerate(scene.queries):
+            for number, query in enumerate(linear):
                 try:
                     release = channel.release(query)
                 except DpsdkError:
                     continue
-                off = np.abs(release.raw - truths[number])
+                off = _off(release.raw, truths[number], query.lower(scene.domain))
                 for who, accuracy in (
                     ("release", release.accuracy),
                     ("quote", quotes[number].accuracy),
@@ -141,6 +142,16 @@ def _covers(bench: MechanismBench, tally: Tally, scene: Scene) -> bool:
                     "State bounds that are proven, or `NoAccuracy`",
                 )
     return bool(misses)
+
+
+def _off(raw: Floats, truth: Floats, form: LinearForm) -> Floats:
+    """How far raw numbers are off, in rows; of a chosen value that is its rank."""
+    crossing = form.crossing
+    place = None if crossing is None else chosen_place(raw, crossing.cells)
+    if crossing is None or place is None:
+        return np.abs(raw - truth)
+    wanted, below = float(crossing.q) * truth[-1], np.append(truth, 0.0)[place - 1]
+    return np.full(len(raw), max(0.0, wanted - truth[place], below - wanted))
 
 
 def _widened(radii: Floats) -> Floats:
@@ -177,7 +188,7 @@ def types_and_shapes(bench: MechanismBench, tally: Tally) -> None:
                 answered += 1
                 tally.ran()
                 measured = fitting(given, form, bench.mechanism.name)
-                length = form.rows if isinstance(form, LinearForm) else None
+                length = len(measured.values) if isinstance(form, LinearForm) else None
                 problem = _bound_problem(measured.accuracy, length)
                 problem = problem or _bound_problem(quote.accuracy, length)
                 if length is not None and not np.isfinite(measured.values).all():

@@ -263,7 +263,7 @@ class Release(Lasting, Generic[A_co]):
         raw, accuracy, facts = self._measurement.values, self._measurement.accuracy, self._facts
         if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
             return []
-        if not facts.rows or not facts.outside:
+        if not facts.rows or not facts.outside or facts.part_of is not None:
             return []
         found: list[AddsUp] = []
         for part, unit in lifting.totals(facts):

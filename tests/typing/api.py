@@ -38,6 +38,7 @@ from dpsdk import (
     queries,
     wire,
 )
+from dpsdk import notes as release_notes
 from dpsdk.accounting import (
     Books,
     Charge,
@@ -185,13 +186,18 @@ from dpsdk.queries import (
 )
 from dpsdk.release import (
     Accuracy,
+    AddsUp,
     Bound,
+    Clipped,
     Cost,
     HalfWidths,
+    InBins,
+    KnownRowsOnly,
     Lifting,
     Measurement,
     NoAccuracy,
     NoiseAccuracy,
+    Note,
     PromisedAccuracy,
     ScalarAccuracy,
     Source,
@@ -390,6 +396,21 @@ def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.bound().error, float)
     assert_type(release.bound().standing, Standing)
     assert_type(release.bound().predicted, float | None)
+    assert_type(release.bound().bins, float)
+    assert_type(release.bound().parts, dict[str, float])
+    assert_type(release.notes, tuple[Note, ...])
+    for note in release.notes:
+        assert_type(str(note), str)
+        if isinstance(note, AddsUp):
+            assert_type((note.total, note.radius), tuple[float, float])
+        elif isinstance(note, InBins):
+            assert_type(note.widest, float)
+        elif isinstance(note, release_notes.Rounded):
+            assert_type(note.step, float)
+        elif isinstance(note, Clipped):
+            assert_type((note.attribute, note.low, note.high), tuple[str, float, float])
+        elif isinstance(note, KnownRowsOnly):
+            assert_type(note.names, tuple[str, ...])
     assert_type(release.cost, Cost)
     assert_type(release.source, Source)
 

@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 
 import dpsdk
 from dpsdk import (
+    MISSING,
+    OTHER,
     Budget,
     Channel,
     DistributionChannel,
@@ -181,6 +183,8 @@ from dpsdk.queries import (
     Simplex,
     Sum,
     Threshold,
+    Unmatched,
+    UnmatchedTable,
     Workload,
     marginals,
 )
@@ -384,6 +388,17 @@ def a_query_by_group_answers_a_table(session: Session, by: list[str]) -> None:
 
 def clients_write_the_answer_only(session: Session, query: Query[float]) -> float:
     return session.answer(query, using=Laplace(epsilon=0.1))
+
+
+def missing_values_are_counted(session: Session, table: MarginalTable) -> None:
+    laplace = Laplace(epsilon=1)
+    unmatched = session.answer(Unmatched(where={"sex": MISSING}), using=laplace)
+    assert_type(unmatched, UnmatchedTable)
+    assert_type(unmatched.missing, dict[str, float])
+    assert_type(unmatched["age", OTHER], float)
+    assert_type(table["Female", MISSING], float)
+    Count({"sex": {"Female", MISSING}, "age": Not(OTHER)})
+    assert_type(session.answer(Marginal("sex", known=True), using=laplace), MarginalTable)
 
 
 def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:

@@ -132,7 +132,7 @@ class KnownRowsOnly(Note):
         attributes = facts.domain.attributes
         if not (facts.part_of or facts).outside or len(attributes) == 1:
             return None
-        names = tuple([one.name for one in attributes if len(one.extras) < 2])
+        names = tuple([one.name for one in attributes if one.open() != one])
         return cls(names) if names else None
 
     def __str__(self) -> str:

@@ -266,7 +266,7 @@ class Release(Lasting, Generic[A_co]):
         if not facts.rows or not facts.outside or facts.part_of is not None:
             return []
         found: list[AddsUp] = []
-        for part, unit in lifting.totals(facts):
+        for part, unit in lifting.totals(raw, facts):
             total = float(raw[part].sum()) / unit / facts.rows
             radius = accuracy.radius_of_sum(0.05, part) / abs(unit) / facts.rows
             if total + radius < _NEARLY_ALL:

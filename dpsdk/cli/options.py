@@ -164,7 +164,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "--decimal": {"default": "."},
     "--method": {"choices": ["auto", "local", "independent"], "default": "auto"},
     "--neighbors": {"choices": [relation.value for relation in Neighbors]},
-    "--outside": {"choices": ["cell", "clip"], "default": "cell"},
+    "--outside": {"choices": ["cell", "clip", "apart"], "default": "cell"},
     "--format": {"choices": ["csv", "parquet"], "default": "csv"},
     "--digits": {"choices": ["noise", "full"], "default": "noise"},
 }
@@ -251,8 +251,9 @@ _GROUPS: dict[str, dict[str, str]] = {
         "--distinct": "with --unit: rows of a person that are alike count once",
     },
     "how the table is read": {
-        "--outside": "values outside the domain: count nowhere (cell, the default), or move to "
-        "the nearest bound (clip)",
+        "--outside": "missing values, and those outside the domain: their rows count nowhere "
+        "(cell, the default); numbers and dates move to the nearest bound (clip); each attribute "
+        "has cells of its own for them, and all rows count (apart)",
         **_TEXT,
         "--no-header": "the first line is a row; the columns are the attributes of the domain, in "
         "order, or what --columns says",

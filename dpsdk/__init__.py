@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpsdk import examples as examples
     from dpsdk.accounting import Budget, SQLiteLedger
-    from dpsdk.data import Neighbors, PrivacyUnit, PrivateData
+    from dpsdk.data import Neighbors, PrivacyUnit, PrivateData, Undeclared
     from dpsdk.domain import (
         MISSING,
         OTHER,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from dpsdk.release import Quote, Release
-    from dpsdk.session import Session
+    from dpsdk.session import Discovery, Session
     from dpsdk.session.channel import (
         Channel,
         DistributionChannel,
@@ -53,7 +53,7 @@ else:
         __name__,
         {
             "accounting": "Budget SQLiteLedger",
-            "data": "Neighbors PrivacyUnit PrivateData",
+            "data": "Neighbors PrivacyUnit PrivateData Undeclared",
             "domain": (
                 "MISSING OTHER Attribute Binned Boolean Categorical Date Domain Integer Number"
             ),
@@ -64,7 +64,7 @@ else:
             "plugins": "mechanism query",
             "queries": "Above Count Interval Marginal Mean Median Quantile Sum Threshold Workload",
             "release": "Quote Release",
-            "session": "Session",
+            "session": "Discovery Session",
             "session.channel": "Channel DistributionChannel HypothesisChannel TablesChannel",
             "session.opening": "Stopped",
         },
@@ -83,6 +83,7 @@ __all__ = [
     "Channel",
     "Count",
     "Date",
+    "Discovery",
     "DistributionChannel",
     "Domain",
     "Gaussian",
@@ -108,6 +109,7 @@ __all__ = [
     "SyntheticData",
     "TablesChannel",
     "Threshold",
+    "Undeclared",
     "Workload",
     "mechanism",
     "query",

@@ -10,6 +10,7 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import BasicComposition
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open
+from dpsdk.accounting.numbers import LEAK_STEPS, from_steps
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 __all__ = ["Balance"]
@@ -88,6 +89,15 @@ class Balance:
             elif fits:
                 largest = max(largest, _taken(state, after))
         return largest if fits and largest <= self._most else None
+
+    @property
+    def leak(self) -> Fraction:
+        """The sum of the leaks of (ε, δ) runs that may still be charged, of what is kept for them.
+
+        It is the last axis of every composition with a share for leaks; 0 where there is none.
+        """
+        left = [state.limit[-1] - state.spent[-1] for _, state in self._all()]
+        return from_steps(max(min(left), 0), LEAK_STEPS)
 
     def _all(self) -> Sequence[tuple[Composition, State]]:
         own = ((self.composition, state) for state in self._states)

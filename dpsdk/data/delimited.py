@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -28,7 +29,7 @@ from dpsdk.data.matcher import Matcher
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Ints
 
-__all__ = ["FileFormat", "lone_field_hint", "read_delimited"]
+__all__ = ["FileFormat", "column_titles", "lone_field_hint", "read_delimited"]
 
 _Split: TypeAlias = Callable[[str], list[str] | None]
 
@@ -90,9 +91,23 @@ def read_delimited(
     tell: Callable[[int], object] = lambda _: None,
 ) -> list[Ints]:
     """Return what each matcher makes of its column, line by line; -1 is outside, or nobody."""
+    with _read(path) as file:
+        return _Table(path, file, wanted, matchers).read(limit, complete, tell)
+
+
+def column_titles(path: str, wanted: FileFormat) -> tuple[str, ...]:
+    """Return the names of all columns of a file."""
+    if wanted.header is not None:
+        return wanted.header
+    with _read(path) as file:
+        return tuple(_Table(path, file, wanted, ()).titles)
+
+
+@contextmanager
+def _read(path: str) -> Generator[BinaryIO]:
     try:
         with _opened(path) as file:
-            return _Table(path, file, wanted, matchers).read(limit, complete, tell)
+            yield file
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise DataError(path, "is not a whole gzip file") from None
     except OSError as error:
@@ -127,11 +142,12 @@ class _Table:
             line = None if block is None else decoded_lines(first, self._encoding)[0]
             titles = self._titles(line)
             where = f" in the first line{lone_field_hint(titles)}"
+        self.titles: list[str] = titles
         self._fields = len(titles)
         names = [matcher.name for matcher in matchers]
         require_columns(path, titles, names, where, ", whose spaces the option strip drops")
         self._places = [titles.index(name) for name in names]
-        # A field that a line does not have is missing, whatever an empty one would be.
+        # A field that a line does not have is outside, whatever an empty one would be.
         self._memos = [matcher.memo() for matcher in matchers]
         self._blocks = chain([] if rest == b"" else [rest], blocks)
 
@@ -167,13 +183,13 @@ class _Table:
     def _columns(self, block: bytes | None) -> list[Ints]:
         """Return the codes of the lines of a block; None is one line too long to be kept."""
         if block is None:
-            return [np.array([matcher.broken]) for matcher in self._matchers]
+            return [np.array([-1]) for _ in self._memos]
         if len(block) >= _LONG and (columns := self._by_arrow(block)) is not None:
             return columns
         records = [
             self._record(line) for line in decoded_lines(block, self._encoding)
         ]  # fmt: skip
-        columns = [
+        return [
             np.fromiter(
                 (memo[record[place] if place < len(record) else None] for record in records),
                 np.int64,
@@ -181,10 +197,6 @@ class _Table:
             )
             for memo, place in zip(self._memos, self._places, strict=True)
         ]
-        if broken := [place for place, record in enumerate(records) if not record]:
-            for matcher, column in zip(self._matchers, columns, strict=True):
-                column[broken] = matcher.broken
-        return columns
 
     def _record(self, line: str | None) -> Sequence[str]:
         """Return the fields of a line; none where nobody knows which columns they belong to."""
@@ -247,7 +259,7 @@ def _codes_of(matcher: Matcher, memo: Mapping[str | None, int], texts: Any) -> I
 
         found = cast("Any", compute).match_substring_regex(texts, r"\A-?[0-9]{1,18}\z")
         digits = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-        codes[digits] = matcher.typed(texts.filter(found).cast("int64").to_numpy())
+        codes[digits] = matcher.integers(texts.filter(found).cast("int64").to_numpy())
         texts = texts.filter(cast("Any", compute).invert(found))
     codes[~digits] = [memo[text] for text in texts.to_pylist()]
     return codes

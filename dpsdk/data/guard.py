@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from dpsdk._checks import cut
-from dpsdk.errors import DataError, DpsdkError, MissingExtra
+from dpsdk.errors import DataError, DpsdkError, MissingExtra, Redacted
 
-__all__ = ["attempt", "explained", "hidden", "outcome"]
+__all__ = ["Hidden", "attempt", "explained", "hidden", "outcome"]
 
 UNREADABLE = "cannot be read; collect and check it before it is handed over"
 """The reason for a table whose library raised, since its text may quote values."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Hidden:
+    """What stands for a private table, and shows nothing of it."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise Redacted("pickling or copying")
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise Redacted("iteration")
+
+    def __len__(self) -> int:
+        raise Redacted("len()")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise Redacted("indexing")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise Redacted("conversion to an array")
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def attempt(

@@ -14,7 +14,7 @@ from dpsdk.errors import DataError, MissingExtra
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["parquet_files", "parquet_frame"]
+__all__ = ["parquet_files", "parquet_frame", "parquet_names"]
 
 _Scan: TypeAlias = Callable[[list[str]], "nw.LazyFrame[Any]"]
 
@@ -34,6 +34,13 @@ def parquet_files(path: str) -> list[str]:
     if not files:
         raise DataError(path, "no such file, and no Parquet files there")
     return files
+
+
+def parquet_names(path: str) -> list[str]:
+    """Return the names of the columns of Parquet files, those of their folders included."""
+    file = parquet_files(path)[0]
+    held = _scanner((), address="://" in path)([file]).collect_schema().names()
+    return list(dict.fromkeys([*held, *({} if file == path else _folders(path, file))]))
 
 
 def parquet_frame(path: str, names: Sequence[str]) -> object:

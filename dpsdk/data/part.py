@@ -55,6 +55,5 @@ class Parts:
         """
         public = public_facts(self.data).replaced
         counts = open_histogram(self.data).only(self.name, cell, keep_rows=public)
-        whole = self.data.facts
-        facts = evolve(whole, outside=public or whole.outside, part_of=whole)
+        facts = evolve(self.data.facts, outside=True) if public else self.data.facts
         return table_of(counts, facts, self.data, f", {self.name} {self.attribute.text(cell)}")

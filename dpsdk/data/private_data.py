@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 from dpsdk._checks import shown
 from dpsdk._html import html_of, page, pairs
@@ -13,7 +13,7 @@ from dpsdk._records import shows_half_made
 from dpsdk.data.counts import Counts
 from dpsdk.data.declaration import Collect, Declaration, Outside
 from dpsdk.data.delimited import FileFormat
-from dpsdk.data.guard import attempt, outcome
+from dpsdk.data.guard import Hidden, attempt, outcome
 from dpsdk.data.readers import (
     Parameters,
     read_columns,
@@ -27,17 +27,17 @@ from dpsdk.data.texts import DateForms, TextFormat
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
-from dpsdk.errors import DataError, InvalidArgument, Redacted
+from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars, working
 from dpsdk.typing import Array
 
-__all__ = ["Collect", "Outside", "PrivateData", "table_of", "display_name"]
+__all__ = ["Collect", "Outside", "PrivateData", "display_name", "table_of", "to_path"]
 
 
 @shows_half_made
 @final
-class PrivateData:
+class PrivateData(Hidden):
     """A private table over a declared universe. Opens to a `Session`, and shows itself to nobody.
 
     Made by `from_columns`, `from_csv`, `from_frame`, `from_parquet`, `from_sql` or `from_counts`.
@@ -53,9 +53,7 @@ class PrivateData:
     k were declared.
 
     Rows outside the domain are kept, in one extra cell where every query is zero: dropping them
-    would change the public row count by a private number. With `outside="apart"`, a missing or
-    unmatched value has a cell in its own attribute instead, and no row is outside. See `Outside`
-    for the choices.
+    would change the public row count by a private number. See `Outside` for the choices.
 
     >>> from dpsdk import Domain, Integer, PrivateData
     >>> domain = Domain(Integer("age", 17, 90))
@@ -185,8 +183,6 @@ class PrivateData:
         a line is one row outside the domain if its quotes do not close, if it has more fields than
         the first line, or if it is longer than 1 MiB. A blank line is a row of missing values, and
         so is what a line with too few fields lacks. Bytes that cannot be decoded match nothing.
-        Where attributes have cells of their own for such values, a line that cannot be cut is in
-        the cells for other values, or in those for missing ones where there is no other.
 
         A path that ends with .gz is read through gzip. A byte order mark is skipped.
 
@@ -216,7 +212,7 @@ class PrivateData:
         InvalidArgument
             If another argument is not as expected.
         """
-        source = _to_path(path)
+        source = to_path(path)
         called = source if name is None else name
         # The file is read inside, so no frame of this call ever holds a value.
         made = cls._made(
@@ -252,7 +248,7 @@ class PrivateData:
 
         A lazy frame, a relation of DuckDB, a table of Ibis or a frame of Spark is counted by its
         engine, in one scan with one group-by, and only the counts of distinct keys come back.
-        Nulls are missing values, and every engine gives the same cells. Texts are told
+        Nulls are outside the domain, and every engine gives the same cells. Texts are told
         apart by all their characters, whatever the collation of a column, by DuckDB, PostgreSQL,
         SQLite and Spark. Needs the extra `frames`.
 
@@ -333,7 +329,7 @@ progress
         MissingExtra
             If narwhals, or all three of the libraries, are not installed.
         """
-        source = _to_path(path)
+        source = to_path(path)
         called = source if name is None else name
         made = cls._made(
             source,
@@ -511,24 +507,6 @@ collect, progress
             f"{count} attribute{'s' if count > 1 else ''})"
         )
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise Redacted("pickling or copying")
-
-    def __iter__(self) -> Iterator[NoReturn]:
-        raise Redacted("iteration")
-
-    def __len__(self) -> int:
-        raise Redacted("len()")
-
-    def __getitem__(self, key: object) -> NoReturn:
-        raise Redacted("indexing")
-
-    def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise Redacted("conversion to an array")
-
-    def __bool__(self) -> bool:
-        return True
-
 
 def display_name(data: PrivateData) -> str:
     """The name of a table as it is shown: without the folder of the file that it is called by."""
@@ -541,7 +519,8 @@ def table_of(counts: Counts, facts: Facts, whole: PrivateData, label: str) -> Pr
     return PrivateData._of_counts(counts, facts, name, title)  # pyright: ignore[reportPrivateUsage]
 
 
-def _to_path(path: str | PathLike[str]) -> str:
+def to_path(path: str | PathLike[str]) -> str:
+    """A path as a text."""
     try:
         text = fspath(path)
     except TypeError:

@@ -36,6 +36,7 @@ from dpsdk.typing import Array, Bools, Floats, Ints
 
 __all__ = [
     "Parameters",
+    "as_column",
     "read_codes",
     "read_columns",
     "read_counts",
@@ -158,9 +159,6 @@ def read_counts(
     others = plain(outside_rows)
     if not isinstance(others, int) or isinstance(others, bool) or others < 0:
         raise DataError(source, "outside_rows is not a whole number, zero or more")
-    if others and not declared.has_outside:
-        reason = "outside_rows, though every value has a cell; count these rows there"
-        raise DataError(source, reason)
     if array.dtype.kind not in "biuf":
         raise DataError(source, "not whole numbers")
     with np.errstate(all="ignore"):
@@ -204,12 +202,13 @@ def _matched(
     except Exception:  # noqa: BLE001  # its text may quote values
         raise DataError(source, "its columns have no names that can be read") from None
     require_columns(source, held, [matcher.name for matcher in matchers])
-    found = [_column(source, columns, matcher.name) for matcher in matchers]
+    found = [as_column(source, columns, matcher.name) for matcher in matchers]
     _check(source, found, matchers)
     return found
 
 
-def _column(source: str, columns: Mapping[str, Array | list[object]], name: str) -> Column:
+def as_column(source: str, columns: Mapping[str, Array | list[object]], name: str) -> Column:
+    """Return one of the columns that were handed in."""
     column: Column | None = None
     needed = False
     try:

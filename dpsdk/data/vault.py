@@ -15,12 +15,22 @@ import os
 
 from dpsdk._identity_map import IdentityMap
 from dpsdk.data.counts import Counts
+from dpsdk.data.keyed import KeyedRows, UndeclaredFacts
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms.facts import Facts
 
-__all__ = ["in_engine", "keep", "open_histogram", "public_facts"]
+__all__ = [
+    "in_engine",
+    "keep",
+    "keep_rows",
+    "open_histogram",
+    "open_rows",
+    "public_facts",
+    "undeclared_facts",
+]
 
 _kept: IdentityMap[tuple[Counts, Facts]] = IdentityMap()
+_rows: IdentityMap[tuple[KeyedRows, UndeclaredFacts]] = IdentityMap()
 
 
 def keep(owner: object, counts: Counts, facts: Facts) -> None:
@@ -51,4 +61,26 @@ def _found(owner: object) -> tuple[Counts, Facts]:
     if kept is None:
         # What says that it equals a table, or was made without one, is none.
         raise InvalidArgument("data", "a PrivateData as it was made", type(owner).__name__)
+    return kept
+
+
+def keep_rows(owner: object, rows: KeyedRows, facts: UndeclaredFacts) -> None:
+    """Keep the rows of a table that nobody has described, as long as their owner lives."""
+    _rows.keep(owner, (rows, facts))
+
+
+def open_rows(owner: object) -> KeyedRows:
+    """The rows of an owner. Charge first, as for counts."""
+    return _found_rows(owner)[0]
+
+
+def undeclared_facts(owner: object) -> UndeclaredFacts:
+    """The public facts about the rows of an owner, as they were when these were stored."""
+    return _found_rows(owner)[1]
+
+
+def _found_rows(owner: object) -> tuple[KeyedRows, UndeclaredFacts]:
+    kept = _rows.get(owner)
+    if kept is None:
+        raise InvalidArgument("undeclared", "an Undeclared as it was made", type(owner).__name__)
     return kept

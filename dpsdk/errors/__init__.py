@@ -27,6 +27,7 @@
     ├── PluginError                       a plugin that was refused, or that failed
     ├── NoMechanism                       nothing was named to answer with, and nothing was found
     ├── NoBound                           nothing is proven or promised of an answer's error
+    ├── NoBounds                          paid for, and no number stood out of the noise
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data
     ├── NotCopyable (TypeError)           an attempt to copy what must exist once
@@ -70,6 +71,7 @@ from dpsdk.errors.spending import (
     LedgerUnavailable,
     MeasurementRefused,
     NoBound,
+    NoBounds,
     NoMechanism,
     NotCopyable,
     Redacted,
@@ -97,6 +99,7 @@ __all__ = [
     "MeasurementRefused",
     "MissingExtra",
     "NoBound",
+    "NoBounds",
     "NoMechanism",
     "NotCopyable",
     "PluginError",

@@ -19,6 +19,7 @@ __all__ = [
     "LedgerUnavailable",
     "MeasurementRefused",
     "NoBound",
+    "NoBounds",
     "NoMechanism",
     "NotCopyable",
     "Redacted",
@@ -204,6 +205,36 @@ class NoMechanism(DpsdkError):
             alike.setdefault((one.why, one.code), {})[one.mechanism] = None
         told = "; ".join(f"{', '.join(of)}: {why} ({code})" for (why, code), of in alike.items())
         return f"{self.query}: no mechanism can be taken. {told}"
+
+
+@define(str=False, eq=False)
+class NoBounds(DpsdkError):
+    """A search for bounds was paid for, and no cell of numbers stood out of the noise.
+
+    Parameters
+    ----------
+    column
+        The column.
+    passing
+        A cell passes with about so many rows, or persons.
+    factor
+        With so many times the epsilon, one in ten of the rows would do; for a rho its square. 0
+        where the counts say nothing.
+    """
+
+    column: str
+    passing: float
+    factor: float = 0.0
+
+    def __str__(self) -> str:
+        text = f"no bounds of {self.column!r}: no cell has {self.passing:.6g} rows or persons"
+        if not self.factor:
+            return f"{text}, and the counts say nothing; more epsilon may help"
+        times, squared = max(self.factor, 1.0), max(self.factor, 1.0) ** 2
+        return (
+            f"{text}; {times:.6g} times the epsilon, or {squared:.6g} times the rho, would do for "
+            "one in ten of the rows"
+        )
 
 
 @define(str=False, eq=False)

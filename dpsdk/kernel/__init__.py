@@ -7,6 +7,7 @@ from dpsdk._lazy import lazy_names
 if TYPE_CHECKING:
     from dpsdk.data.counts import Counts
     from dpsdk.kernel.access import Allowance
+    from dpsdk.kernel.discover import Discover, Discovered, DiscoverPricing, Search
     from dpsdk.kernel.draw_database.bounds import DrawBound
     from dpsdk.kernel.draw_database.choose import Limits
     from dpsdk.kernel.draw_database.request import (
@@ -30,6 +31,7 @@ else:
         {
             "dpsdk.data.counts": "Counts",
             "access": "Allowance",
+            "discover": "Discover DiscoverPricing Discovered Search",
             "draw_database.bounds": "DrawBound",
             "draw_database.choose": "Limits",
             "draw_database.request": "DatabaseAccuracy DrawDatabase DrawPricing SmallDatabase",
@@ -49,6 +51,9 @@ __all__ = [
     "Allowance",
     "Counts",
     "DatabaseAccuracy",
+    "Discover",
+    "DiscoverPricing",
+    "Discovered",
     "DrawBound",
     "DrawDatabase",
     "DrawPricing",
@@ -69,6 +74,7 @@ __all__ = [
     "ResidualAccuracy",
     "ResidualPricing",
     "RunPricing",
+    "Search",
     "Select",
     "SelectPricing",
     "ShortfallAccuracy",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from typing import NoReturn, TypeVar, final
+from typing import Generic, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
@@ -25,7 +26,9 @@ from dpsdk.accounting.prices.covering import covers
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
-from dpsdk.data.vault import open_histogram, public_facts
+from dpsdk.data.keyed import KeyedRows
+from dpsdk.data.undeclared import Undeclared, UndeclaredFacts
+from dpsdk.data.vault import open_histogram, open_rows, public_facts, undeclared_facts
 from dpsdk.errors import (
     AlreadyCharged,
     BudgetExceeded,
@@ -42,35 +45,30 @@ from dpsdk.kernel.trust import NOBODY, Trust, naming
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "Allowance", "access_of", "dataset_of"]
+__all__ = ["Access", "Allowance", "Gate", "UndeclaredAccess", "access_of", "dataset_of"]
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 _FORKED = "a kernel in a forked process"
 
 
-@final
-class Access:
-    """What the primitives of one kernel share. A kernel does not hand it out."""
+class Gate(ABC, Generic[S]):
+    """The gate before one private source: what is behind it is paid for first, and read then."""
 
     question: Question | None = None
     """The question that is worked on, where there is one."""
 
     def __init__(
         self,
-        data: PrivateData,
         odometer: Odometer,
         noise: NoiseSource,
         mechanism: str,
         observer: Observer | None,
         trust: Trust = NOBODY,
     ) -> None:
-        public_facts(data)  # refuses what is no table, or was closed
         self.root: object = object()
         """Shared by all accesses of one channel. Allowances show it, so it must tell nothing."""
-        self.data = data
-        self.facts: Facts = data.facts
-        self.terms: Terms = Terms(data.facts, odometer.composition, trust.names)
         self.mechanism = mechanism
         self.trust = trust
         self.noise = noise
@@ -80,16 +78,15 @@ class Access:
         self._paid = set[int]()
         self._relied = set[str]()
 
-    def on(self, question: Question) -> Access:
-        """The same access, for one question: its charges name it and end with it."""
-        other = object.__new__(Access)
-        other.__dict__.update(self.__dict__, question=question)
-        return other
+    @abstractmethod
+    def _open(self) -> S:
+        """Open the source, behind the wall."""
 
-    def check_same(self, parameter: str, root: object) -> None:
-        """Refuse what was paid for, or opened, on another table or by another payer."""
-        if root is not self.root:
-            raise InvalidArgument(parameter, "of the same channel", "one of another channel")
+    def on(self, question: Question) -> Self:
+        """The same access, for one question: its charges name it and end with it."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), question=question)
+        return other
 
     @property
     def paid(self) -> frozenset[int]:
@@ -102,28 +99,6 @@ class Access:
         if not self._relied:
             return ()
         return tuple([one for one in self.trust.names if one.name in self._relied])
-
-    def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
-        """Charge runs now, all or none, for later runs to use up."""
-        runs = tuple(map(check_guarantee, guarantees))
-        return Allowance(self.root, zip(runs, self.charge_all(runs), strict=True))
-
-    def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
-        """Pay for one run, from an allowance if a run in there covers it; the charge's number."""
-        if allowance is not None:
-            self.check_allowance(allowance)
-            if not guarantee.free:
-                self._ready()
-                paid = allowance.use(guarantee)
-                if paid is not None:
-                    return paid
-        return self.charge_all((guarantee,))[-1]
-
-    def check_allowance(self, allowance: Allowance) -> None:
-        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
-        if not isinstance(allowance, Allowance):
-            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
-        self.check_same("allowance", allowance.root)
 
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole."""
@@ -147,7 +122,8 @@ class Access:
     ) -> tuple[int, ...]:
         """Pay for several runs, all of them or none, for the question that is worked on.
 
-        Their labels have the names of those whose word is taken for them. Raises as `charge` does.
+        Their labels have the names of those whose word is taken for them. Raises what an odometer
+        raises.
         """
         self._ready()
         if not guarantees:
@@ -208,8 +184,8 @@ class Access:
                 with suppress(Exception):  # what was paid for must not be lost
                     self._observer(event)
 
-    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
-        """Do what was paid for. `work` should draw its noise before it opens the histogram."""
+    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], S]], R]) -> R:
+        """Do what was paid for. `work` should draw its noise before it opens the source."""
         result, stop = self._attempt(work)
         # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
         # may be another.
@@ -222,14 +198,14 @@ class Access:
         return result[0]
 
     def _attempt(
-        self, work: Callable[[NoiseSource, Callable[[], Counts]], R]
+        self, work: Callable[[NoiseSource, Callable[[], S]], R]
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
             # Whatever numpy was told to do about errors: that one occurred might depend on data.
             behind_wall.on = True
             with np.errstate(all="ignore"):
-                return (work(self.noise, lambda: open_histogram(self.data)),), None
+                return (work(self.noise, self._open),), None
         except KeyboardInterrupt:
             return None, KeyboardInterrupt()
         except SystemExit:
@@ -243,6 +219,75 @@ class Access:
         raise Redacted("pickling or copying")
 
 
+@final
+class Access(Gate[Counts]):
+    """What the primitives of one kernel share. A kernel does not hand it out."""
+
+    def __init__(
+        self,
+        data: PrivateData,
+        odometer: Odometer,
+        noise: NoiseSource,
+        mechanism: str,
+        observer: Observer | None,
+        trust: Trust = NOBODY,
+    ) -> None:
+        public_facts(data)  # refuses what is no table, or was closed
+        super().__init__(odometer, noise, mechanism, observer, trust)
+        self.data = data
+        self.facts: Facts = data.facts
+        self.terms: Terms = Terms(data.facts, odometer.composition, trust.names)
+
+    def _open(self) -> Counts:
+        return open_histogram(self.data)
+
+    def check_same(self, parameter: str, root: object) -> None:
+        """Refuse what was paid for, or opened, on another table or by another payer."""
+        if root is not self.root:
+            raise InvalidArgument(parameter, "of the same channel", "one of another channel")
+
+    def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
+        """Charge runs now, all or none, for later runs to use up."""
+        runs = tuple(map(check_guarantee, guarantees))
+        return Allowance(self.root, zip(runs, self.charge_all(runs), strict=True))
+
+    def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
+        """Pay for one run, from an allowance if a run in there covers it; the charge's number."""
+        if allowance is not None:
+            self.check_allowance(allowance)
+            if not guarantee.free:
+                self._ready()
+                paid = allowance.use(guarantee)
+                if paid is not None:
+                    return paid
+        return self.charge_all((guarantee,))[-1]
+
+    def check_allowance(self, allowance: Allowance) -> None:
+        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
+        if not isinstance(allowance, Allowance):
+            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
+        self.check_same("allowance", allowance.root)
+
+
+@final
+class UndeclaredAccess(Gate[KeyedRows]):
+    """The gate before a table that nobody has described."""
+
+    def __init__(
+        self,
+        data: Undeclared,
+        odometer: Odometer,
+        noise: NoiseSource,
+        observer: Observer | None,
+    ) -> None:
+        self.facts: UndeclaredFacts = undeclared_facts(data)
+        super().__init__(odometer, noise, "discover", observer)
+        self.data = data
+
+    def _open(self) -> KeyedRows:
+        return open_rows(self.data)
+
+
 def access_of(kernel: object) -> Access:
     """The access under a kernel."""
     access: object = getattr(kernel, "_access", None)
@@ -251,8 +296,11 @@ def access_of(kernel: object) -> Access:
     return access
 
 
-def dataset_of(data: PrivateData) -> Dataset:
+def dataset_of(data: PrivateData | Undeclared) -> Dataset:
     """The name of a table in a ledger, as it was declared."""
+    if isinstance(data, Undeclared):
+        own = undeclared_facts(data)
+        return Dataset(data.name, own.neighbors.value, 1, own.person or "", own.strip)
     setting = public_facts(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
     person = setting.person or ""

@@ -243,11 +243,9 @@ def _universe(domain: Domain, *, outside: bool) -> str:
 
 
 def _spoken(attribute: Attribute) -> str:
-    rest = "".join([f" or {extra.value}" for extra in attribute.extras])
     if attribute.ordered:
-        ends = f"{attribute.text(0)} to {attribute.text(attribute.known - 1)}"
-        return f"{attribute.name} from {ends}{rest}"
-    return f"{attribute.name}, one of {attribute.known:,} labels{rest}"
+        return f"{attribute.name} from {attribute.text(0)} to {attribute.text(attribute.size - 1)}"
+    return f"{attribute.name}, one of {attribute.size:,} labels"
 
 
 def _tier(known: dict[str, Plain]) -> Tier:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpsdk.queries.rectangles import Rectangles
     from dpsdk.queries.threshold import Interval, Threshold
     from dpsdk.queries.totals import Count, Mean, Sum
-    from dpsdk.queries.unmatched import Unmatched, UnmatchedTable
     from dpsdk.queries.workload import Answers, Workload
 else:
     __getattr__, __dir__ = lazy_names(
@@ -45,7 +44,6 @@ else:
             "rectangles": "Rectangles",
             "threshold": "Interval Threshold",
             "totals": "Count Mean Sum",
-            "unmatched": "Unmatched UnmatchedTable",
             "workload": "Answers Workload",
         },
     )
@@ -84,8 +82,6 @@ __all__ = [
     "Simplex",
     "Sum",
     "Threshold",
-    "Unmatched",
-    "UnmatchedTable",
     "Where",
     "Workload",
     "isotonic",

@@ -16,6 +16,7 @@ from dpsdk.accuracy import (
 )
 from dpsdk.notes import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
 from dpsdk.release.cost import Cost
+from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.quote import Quote
 from dpsdk.release.ranking import Ranked, Ranking
@@ -25,6 +26,7 @@ __all__ = [
     "Accuracy",
     "AddsUp",
     "Bound",
+    "Bounds",
     "Clipped",
     "Constrained",
     "ConstrainedAccuracy",
@@ -32,6 +34,7 @@ __all__ = [
     "Cost",
     "HalfWidths",
     "InBins",
+    "Keys",
     "KnownRowsOnly",
     "Lifting",
     "Measurement",
@@ -44,6 +47,7 @@ __all__ = [
     "Ranking",
     "Release",
     "Rounded",
+    "RowsPerPerson",
     "ScalarAccuracy",
     "Source",
     "Standing",

@@ -37,7 +37,7 @@ from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
 
-__all__ = ["Session"]
+__all__ = ["Session", "check_ledger"]
 
 _UNNAMED = "data"
 """The name of a table without a name."""
@@ -145,7 +145,7 @@ class Session(QueryInterface, Closable):
         trusted = Trust.of({} if trust is None else trust, Request)
         bars = Bars.of(progress)
         if ledger is not None:
-            _check_ledger(ledger, data, noise)
+            check_ledger(ledger, data.name, noise)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer, bars), Lifetime("the session")
@@ -299,12 +299,12 @@ class Session(QueryInterface, Closable):
         )
 
 
-def _check_ledger(ledger: Ledger, data: PrivateData, noise: NoiseSource | None) -> None:
+def check_ledger(ledger: Ledger, name: str, noise: NoiseSource | None) -> None:
     """Refuse a durable ledger for what is not meant, or not named, to last."""
     if not to_ledger(ledger).durable:
         return
     if noise is not None and not noise.private:
         raise InvalidArgument("noise", "private, since the ledger is durable", shown(noise))
-    if data.name == _UNNAMED:
+    if name == _UNNAMED:
         expected = "given to a table whose ledger is durable: it is what the ledger knows it by"
         raise InvalidArgument("name", expected, f"the default, {_UNNAMED!r}")

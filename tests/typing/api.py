@@ -19,13 +19,14 @@ from matplotlib.figure import Figure
 
 import dpsdk
 from dpsdk import (
-    MISSING,
-    OTHER,
     Budget,
+    Categorical,
     Channel,
+    Discovery,
     DistributionChannel,
     HypothesisChannel,
     Neighbors,
+    Number,
     PrivacyUnit,
     PrivateData,
     Quote,
@@ -34,13 +35,13 @@ from dpsdk import (
     Stopped,
     SyntheticData,
     TablesChannel,
+    Undeclared,
     examples,
     plots,
     plugins,
     queries,
     wire,
 )
-from dpsdk import notes as release_notes
 from dpsdk.accounting import (
     Books,
     Charge,
@@ -183,30 +184,27 @@ from dpsdk.queries import (
     Simplex,
     Sum,
     Threshold,
-    Unmatched,
-    UnmatchedTable,
     Workload,
     marginals,
 )
 from dpsdk.release import (
     Accuracy,
-    AddsUp,
     Bound,
-    Clipped,
+    Bounds,
     Cost,
     HalfWidths,
-    InBins,
-    KnownRowsOnly,
+    Keys,
     Lifting,
     Measurement,
     NoAccuracy,
     NoiseAccuracy,
-    Note,
     PromisedAccuracy,
+    RowsPerPerson,
     ScalarAccuracy,
     Source,
     Standing,
 )
+from dpsdk.session.discovery import Estimate
 from dpsdk.session.history import Receipt, Receipts
 from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
 from dpsdk.typing import Floats, Ints, Label
@@ -390,17 +388,6 @@ def clients_write_the_answer_only(session: Session, query: Query[float]) -> floa
     return session.answer(query, using=Laplace(epsilon=0.1))
 
 
-def missing_values_are_counted(session: Session, table: MarginalTable) -> None:
-    laplace = Laplace(epsilon=1)
-    unmatched = session.answer(Unmatched(where={"sex": MISSING}), using=laplace)
-    assert_type(unmatched, UnmatchedTable)
-    assert_type(unmatched.missing, dict[str, float])
-    assert_type(unmatched["age", OTHER], float)
-    assert_type(table["Female", MISSING], float)
-    Count({"sex": {"Female", MISSING}, "age": Not(OTHER)})
-    assert_type(session.answer(Marginal("sex", known=True), using=laplace), MarginalTable)
-
-
 def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.value, MarginalTable)
     assert_type(release.value["Female", ">50K"], float)
@@ -411,21 +398,6 @@ def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.bound().error, float)
     assert_type(release.bound().standing, Standing)
     assert_type(release.bound().predicted, float | None)
-    assert_type(release.bound().bins, float)
-    assert_type(release.bound().parts, dict[str, float])
-    assert_type(release.notes, tuple[Note, ...])
-    for note in release.notes:
-        assert_type(str(note), str)
-        if isinstance(note, AddsUp):
-            assert_type((note.total, note.radius), tuple[float, float])
-        elif isinstance(note, InBins):
-            assert_type(note.widest, float)
-        elif isinstance(note, release_notes.Rounded):
-            assert_type(note.step, float)
-        elif isinstance(note, Clipped):
-            assert_type((note.attribute, note.low, note.high), tuple[str, float, float])
-        elif isinstance(note, KnownRowsOnly):
-            assert_type(note.names, tuple[str, ...])
     assert_type(release.cost, Cost)
     assert_type(release.source, Source)
 
@@ -1097,6 +1069,26 @@ def kits_report_on_plugins() -> None:
     check_mechanism(Laplace(epsilon=1), trust={"acme.Peek": "acme.org/peek"})
     check_mechanism(Laplace(epsilon=1), trust=["acme.Peek"])  # type: ignore[arg-type]  # no proof
     check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one
+
+
+def discoveries(raw: Undeclared, budget: Budget, session: Session) -> None:
+    assert_type(Undeclared.from_csv("flights.csv", unit="tailnum", name="flights"), Undeclared)
+    Undeclared.from_csv("flights.csv")  # type: ignore[call-arg]  # whom it protects has no default
+    with Discovery(raw, budget) as discovery:
+        keys = discovery.keys("dest", rho="0.01", width=3)
+        assert_type(keys, Keys)
+        assert_type(keys.labels, tuple[str, ...])
+        assert_type(keys.covered, float | None)
+        assert_type(keys.categorical(other=True), Categorical)
+        bounds = discovery.bounds("delay", epsilon=0.1)
+        assert_type(bounds, Bounds)
+        assert_type(bounds.number(step="0.01"), Number)
+        assert_type(discovery.rows_per_person(epsilon=1), RowsPerPerson)
+        assert_type(discovery.rows_per_person(epsilon=1).unit, PrivacyUnit)
+        assert_type(discovery.quote_keys("dest", rho=1), Estimate)
+        assert_type(discovery.history, Receipts)
+    Session(raw, budget)  # type: ignore[arg-type]  # nobody has described it
+    Discovery(session, budget)  # type: ignore[arg-type]  # a session is no table
 
 
 def examples_are_private_tables() -> None:

@@ -15,7 +15,7 @@ from dpsdk.data.columns import require_columns
 from dpsdk.data.sql import quoted
 from dpsdk.errors import DataError
 
-__all__ = ["Table", "column_of", "columns_read", "open_table", "server_of"]
+__all__ = ["Table", "column_of", "columns_read", "frame_names", "open_table", "server_of"]
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
@@ -133,6 +133,24 @@ def column_of(frame: nw.LazyFrame[Any], name: str) -> nw.Expr:
         # Such a name is a pattern, and would ask for whichever columns it matches.
         return nw.col("^" + _SPECIAL.sub(r"\\\g<0>", name) + "$")
     return nw.col(name)
+
+
+def frame_names(frame: object, source: str) -> list[str]:
+    """Return the names of all columns of a frame. Reads no row."""
+    native: Any = frame
+    # These may repeat a name.
+    if type(frame).__module__.partition(".")[0] in {"pandas", "pyarrow"} and hasattr(
+        native, "columns"
+    ):
+        held = list(getattr(native, "column_names", native.columns))
+    else:
+        made = nw.from_native(cast("nw.DataFrame[Any]", native), pass_through=True)
+        if not isinstance(made, nw.DataFrame | nw.LazyFrame):
+            raise DataError(source, f"expected a data frame, got {type(frame).__name__}")
+        held = made.lazy().collect_schema().names()
+    if not all(isinstance(name, str) for name in held):
+        raise DataError(source, "columns with names that are no texts; rename them")
+    return held
 
 
 def open_table(

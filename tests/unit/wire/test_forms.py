@@ -31,7 +31,7 @@ RESULTS = "what an answer is made of; a release writes it as plain numbers"
 BOUNDS = "on what a bound rests; a release writes the bound"
 WITHOUT = {
     "Answers": RESULTS, "MarginalTable": RESULTS, "GroupTable": RESULTS, "Model": RESULTS,
-    "FittedTable": RESULTS, "UnmatchedTable": RESULTS,
+    "FittedTable": RESULTS,
     "Certificate": BOUNDS, "CertifiedExcess": BOUNDS, "CoefficientSet": BOUNDS,
     "PredictedExcess": BOUNDS, "ProjectionAccuracy": BOUNDS, "Constants": BOUNDS,
     "JointAccuracy": BOUNDS, "RankAccuracy": BOUNDS,
@@ -50,6 +50,7 @@ WITHOUT = {
     "Boolean": "a part of a domain", "Binned": "a part of a domain",
     "Categorical": "a part of a domain", "Integer": "a part of a domain",
     "Date": "a part of a domain", "Number": "a part of a domain",
+    "UndeclaredFacts": "what a table without a domain says of itself",
 }  # fmt: skip
 """Public values without a written form by themselves, and why."""
 

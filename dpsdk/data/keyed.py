@@ -1,0 +1,339 @@
+"""Columns that nobody has described, by their keys: private, and the public facts beside them.
+
+A key is the canonical text of a value: NFC, stripped if asked, and of a number its digits, so that
+39, 39.0 and Decimal("39") are one. It is a function of the value alone. Whatever type the other
+rows gave a column plays no part, and so numbers from 2^53 on, which some types cannot hold, have no
+key unless they are texts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias, cast
+from zlib import crc32
+
+import numpy as np
+
+from dpsdk._records import frozen
+from dpsdk.data.columns import SAFE, Column, Kind
+from dpsdk.data.matcher import MOMENTS, Matcher
+from dpsdk.data.moments import moment_of
+from dpsdk.data.persons import PRIME, PersonMatcher, kept
+from dpsdk.data.texts import MISSING, Number, TextFormat, is_text, plain
+from dpsdk.data.unit import PrivacyUnit
+from dpsdk.domain.attributes import normal
+from dpsdk.forms.facts import Neighbors
+from dpsdk.typing import Array, Bools, Ints
+
+__all__ = [
+    "LONGEST",
+    "KeyColumn",
+    "KeyReader",
+    "KeyedRows",
+    "Persons",
+    "UndeclaredFacts",
+    "identifiers",
+]
+
+LONGEST = 256
+"""Characters of a key; longer texts have none."""
+
+_OTHER, _MISSING = -1, -2
+"""The codes of values without a key."""
+
+_WORTH_A_LOOK = 4 * LONGEST
+"""No text of so many characters has a normal form that is short enough."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MISSING_CLASSES = {"NAType", "NaTType"}
+
+
+@frozen
+class UndeclaredFacts:
+    """The public facts about a table that nobody has described.
+
+    Parameters
+    ----------
+    columns
+        The names of the columns that can be asked about, in order.
+    neighbors
+        The neighbour relation under which it is protected.
+    rows
+        The number of rows where that is public, else None.
+    row_limit
+        No table has more rows or, with a `person`, more persons.
+    person
+        The column that tells persons apart; None where each row is somebody's own.
+    strip
+        Whether the persons' identifiers were read without the white space around them.
+    missing_texts
+        The texts that are missing values, beside the empty one, nan and NaN.
+    """
+
+    columns: tuple[str, ...]
+    neighbors: Neighbors
+    rows: int | None
+    row_limit: int
+    person: str | None = None
+    strip: bool = False
+    missing_texts: tuple[str, ...] = ()
+
+    @property
+    def replaced(self) -> bool:
+        """True if neighbours exchange rows. Otherwise one of them has more."""
+        return self.neighbors is Neighbors.REPLACE_ONE
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy, whose presence no release gives away."""
+        if self.person is None:
+            return "a person, who has one row"
+        return f"a person by {self.person!r}, who may have any number of rows"
+
+
+class _Codes(dict[str | None, int]):
+    """The codes of texts; new keys get the next one."""
+
+    def __init__(self, canonical: Callable[[str], str | int]) -> None:
+        super().__init__({None: _MISSING})
+        self._canonical = canonical
+        self.keys_in_order: list[str] = []
+
+    def __missing__(self, text: str | None) -> int:
+        assert text is not None  # noqa: S101  # it is there from the start
+        key = self._canonical(text)
+        code = key if isinstance(key, int) else self.get(key)
+        if code is None:
+            code = len(self.keys_in_order)
+            self.keys_in_order.append(cast("str", key))
+            self[cast("str", key)] = code
+        if len(text) <= LONGEST:
+            self[text] = code
+        return code
+
+
+class KeyReader(Matcher):
+    """Numbers the keys of one column in the order in which they are met, until `column` sorts them.
+
+    A reader of values that fail nothing: what cannot be read is a value without a key.
+    """
+
+    def __init__(self, name: str, texts: TextFormat, missing: frozenset[str]) -> None:
+        super().__init__(name, 2**62, texts)
+        self._missing = missing
+        self._codes = _Codes(self._canonical)
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        del kind
+        return None
+
+    def memo(self) -> dict[str | None, int]:
+        return self._codes
+
+    def text(self, value: str) -> int:
+        return self._codes[value]
+
+    def boolean(self, *, value: bool) -> int:
+        return self._codes[str(value)]
+
+    def _number(self, value: Number) -> int:
+        if not -SAFE < value < SAFE:  # infinities as well
+            return _OTHER
+        if isinstance(value, Decimal):
+            digits = value.as_tuple()
+            if len(digits.digits) > LONGEST or cast("int", digits.exponent) < -LONGEST:
+                return _OTHER
+            text = f"{value:f}"
+            if "." in text:
+                text = text.rstrip("0").rstrip(".")
+            return self._codes["0" if text in {"-0", ""} else text]
+        return self._codes[str(value)]
+
+    def _canonical(self, text: str) -> str | int:
+        if self.texts.strip:
+            text = text.strip()
+        if len(text) > _WORTH_A_LOOK or not is_text(text):
+            return _OTHER
+        key = normal(text)
+        if key in MISSING or key in self._missing:
+            return _MISSING
+        return key if len(key) <= LONGEST else _OTHER
+
+    def encode(self, column: Column) -> Ints:
+        """Return the codes of a column's values, by each value alone."""
+        with np.errstate(all="ignore"):
+            codes = self._of_values(column.kind, column.values)
+        if column.places is not None:
+            codes = codes[column.places] if len(codes) else np.full(len(column), _MISSING)
+        if column.missing is not None:
+            codes[column.missing] = _MISSING
+        return codes
+
+    def _of_values(self, kind: Kind | str, values: Array) -> Ints:
+        if kind is Kind.NULL:
+            return np.full(len(values), _MISSING)
+        if isinstance(kind, str):  # lists, bytes, durations
+            return np.full(len(values), _OTHER)
+        if kind in MOMENTS or values.dtype.kind in "biuf":
+            distinct, places = np.unique(values, return_inverse=True)
+            if kind in MOMENTS:
+                zoned = kind is Kind.ZONED_TIME
+                codes = [self._moment(int(one), zoned=zoned) for one in distinct]
+            elif distinct.dtype.kind == "f":
+                codes = [self._item(one) for one in distinct]
+            else:
+                codes = [self._item(one) for one in cast("list[object]", distinct.tolist())]
+            return np.array(codes, dtype=np.int64)[places]
+        items, known = cast("list[object]", values.tolist()), self._codes
+        found = (known[item] if type(item) is str else self._item(item) for item in items)
+        return np.fromiter(found, np.int64, len(items))
+
+    def _item(self, item: object) -> int:
+        """Return the code of a value that is no plain text."""
+        value = plain(item)
+        if isinstance(value, str):
+            return self._codes[value]
+        if isinstance(value, bool):
+            return self.boolean(value=value)
+        if value is not None:
+            return self._number(value)
+        moment = moment_of(item)
+        if moment is not None:
+            return self._moment(moment.seconds, zoned=moment.kind is Kind.ZONED_TIME)
+        known = getattr(sys.modules.get("uuid"), "UUID", None)
+        if type(item) is known:
+            return self._codes[str(item)]
+        return _MISSING if _is_missing(item) else _OTHER
+
+    def _moment(self, seconds: int, *, zoned: bool) -> int:
+        try:
+            moment = _EPOCH + timedelta(seconds=seconds)
+        except OverflowError:
+            return _OTHER
+        day, clock = f"{moment:%Y-%m-%d}".zfill(10), f"{moment:%H:%M:%S}"
+        # A day that became a time beside others is still that day.
+        if not zoned and clock == "00:00:00":
+            return self._codes[day]
+        return self._codes[f"{day}T{clock}{'Z' if zoned else ''}"]
+
+    def column(self, codes: Ints) -> KeyColumn:
+        """Return the column of some codes, its keys sorted by their characters."""
+        known = self._codes.keys_in_order
+        order = np.array(sorted(range(len(known)), key=known.__getitem__), dtype=np.int64)
+        places = np.empty(len(known) + 2, dtype=np.int64)
+        places[order] = np.arange(len(known))
+        places[len(known)], places[len(known) + 1] = _MISSING, _OTHER  # of -2 and -1
+        smallest: type[np.signedinteger] = np.int32 if len(known) < 2**31 else np.int64
+        narrow: Ints = places.astype(smallest)[codes]
+        return KeyColumn([known[place] for place in order], narrow)
+
+
+def _is_missing(item: object) -> bool:
+    if item is None or type(item).__name__ in _MISSING_CLASSES:
+        return True
+    if isinstance(item, np.datetime64 | np.timedelta64):
+        return str(cast("object", item)) == "NaT"
+    # Numbers that are none.
+    return isinstance(item, float | Decimal | np.floating)
+
+
+class KeyColumn:
+    """The keys of a column in order, and the code of each row's: its place, -1 other, -2 missing.
+
+    Private: has no repr.
+    """
+
+    __slots__ = ("_hashes", "codes", "keys")
+
+    def __init__(self, keys: list[str], codes: Ints) -> None:
+        self.keys: list[str] = keys
+        self.codes: Ints = codes
+        self._hashes: Ints | None = None
+
+    @property
+    def cells(self) -> Ints:
+        """Numbers by code + 2 that order rows of a person: of the text, and to break ties by it.
+
+        Modulo the prime they are a public hash of the text alone; among themselves they are in the
+        order of texts.
+        """
+        if self._hashes is None:
+            sums = (crc32(key.encode()) % PRIME for key in self.keys)
+            hashes = np.fromiter(sums, np.int64, len(self.keys))
+            self._hashes = np.concatenate([[3, 5], hashes]) + PRIME * np.arange(2 + len(hashes))
+        return self._hashes
+
+
+@frozen(eq=False, repr=False)
+class Persons:
+    """Whose each row is, -1 where nobody's, and what writes identifiers. Private."""
+
+    numbers: Ints
+    written: Callable[[Ints], Sequence[str]]
+
+    def rows_of_each(self) -> Ints:
+        """Return the number of rows of every person, in no order that means anything."""
+        known = self.numbers[self.numbers >= 0]
+        counts = np.bincount(known)
+        return counts[counts > 0]
+
+
+Weights: TypeAlias = Ints
+"""The weight of each of t different cells of a person, by t; that of 0 is not used."""
+
+
+@frozen(eq=False, repr=False)
+class KeyedRows:
+    """The rows of a table by the keys of each column. Private."""
+
+    columns: dict[str, KeyColumn]
+    texts: TextFormat
+    persons: Persons | None = None
+
+    def chosen(self, column: KeyColumn, eligible: Bools, most: int, *, distinct: bool) -> Ints:
+        """Return the places of the rows that are kept of each person, among those eligible by code.
+
+        `eligible` is by code + 2. With a column of persons at most `most` rows of each are kept, by
+        that person's own keys and identifier; without one, every row is somebody's own.
+        """
+        rows = np.flatnonzero(eligible[column.codes + 2])
+        whose = self.persons
+        if whose is None:
+            return rows
+        rows = rows[whose.numbers[rows] >= 0]
+        if not len(rows):
+            return rows
+        unit = PrivacyUnit("person", max_rows=most, distinct=distinct)
+        cells = column.cells[column.codes[rows] + 2]
+        # Whose numbers are close together, since a place is made for each.
+        distinct_persons, persons = np.unique(whose.numbers[rows], return_inverse=True)
+        stays = kept(persons, lambda some: whose.written(distinct_persons[some]), [cells], unit)
+        return rows[stays]
+
+    def weighed(self, rows: Ints, cells: Ints, size: int, weights: Weights) -> Ints:
+        """Return the sum of weights in each cell, for the cells of some rows, -1 where none.
+
+        A person with t different cells among these rows has the weight of t in each.
+        """
+        inside = cells >= 0
+        rows, cells = rows[inside], cells[inside].astype(np.int64)
+        if self.persons is None:
+            alone: Ints = np.bincount(cells, minlength=size) * weights[1]
+            return alone
+        _, persons = np.unique(self.persons.numbers[rows], return_inverse=True)
+        pairs = np.unique(persons.astype(np.int64) * max(size, 1) + cells)
+        whose, cells = np.divmod(pairs, max(size, 1))
+        own = weights[np.bincount(whose)[whose]] if len(pairs) else pairs
+        sums: Ints = np.bincount(cells, weights=own, minlength=size).astype(np.int64)
+        return sums
+
+
+def identifiers(matcher: PersonMatcher, column: Column) -> Ints:
+    """Return whose each row is; of values that tell nobody apart, nobody's."""
+    kind = column.kind
+    if kind is Kind.DECIMAL or matcher.refusal(kind) is None:
+        return matcher.encode(column)
+    return np.full(len(column), -1)

@@ -54,6 +54,9 @@ _WORTH_ROUNDS = Fraction(1, 160)
 _STRAY = 1e-4
 """The probability with which some empty cell of bounds passes; it would only make them wider."""
 
+_UNSEEN = 1e-3
+"""The probability with which some empty cell of numbers of rows counts for persons."""
+
 _NOTABLE = 10
 """Bounds that were not found are found for one number in so many by the factor that is told."""
 
@@ -358,7 +361,8 @@ class Discovery(Closable):
     ) -> RowsPerPerson:
         """Find how many rows of a person to keep so that a share of the persons keep all.
 
-        One person is in one cell of one noisy count, however many rows that person has.
+        One person is in one cell of one noisy count, however many rows that person has. Cells that
+        do not stand out of the noise count for none.
 
         Parameters
         ----------
@@ -369,17 +373,22 @@ class Discovery(Closable):
 
         Raises
         ------
+        NoBounds
+            If no cell stands out of the noise. It was charged.
         InvalidArgument, BudgetExceeded, UnsupportedGuarantee, ReleaseFailed
             As for `keys`; also if no column tells persons apart.
         """
         share = to_share("whole", whole)
         plan = self._rows_plan(_noise(rho, epsilon, delta))
         found, cost = self._run(plan)
-        counts = found[0].cells
-        upto, wanted = np.cumsum(counts), share * float(counts.sum())
-        place = int(np.argmax(upto >= wanted)) if wanted > 0 else 0
-        column = self.facts.person or ""
-        accuracy = plan.rounds[0].accuracy
+        column, pricing, counts = self.facts.person or "", plan.rounds[0], found[0].cells
+        # The noise of the many cells that hold nobody would add up.
+        mark = pricing.pass_mark(_UNSEEN, len(counts))
+        seen = np.where(counts >= mark, counts, 0.0)
+        if not seen.any():
+            raise NoBounds(column, mark)
+        place = int(np.argmax(np.cumsum(seen) >= share * seen.sum()))
+        accuracy = pricing.accuracy
         return RowsPerPerson(column, ROW_TOPS[place], share, ROW_TOPS, counts, cost, accuracy)
 
     def quote_rows_per_person(

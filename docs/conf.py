@@ -183,7 +183,9 @@ def _guide(
 
 ALIASES = {
     "int | float | str | ~decimal.Decimal | ~fractions.Fraction": "~dpsdk.typing.Real",
-    "str | int | float | bool | tuple[float, float] | ~datetime.date": "~dpsdk.typing.Label",
+    "str | int | float | bool | tuple[float, float] | ~datetime.date | ~dpsdk.typing.Extra": (
+        "~dpsdk.typing.Label"
+    ),
     "~collections.abc.Mapping[str, ~dpsdk.typing.Label]": "~dpsdk.typing.Record",
 }
 """What Python has written out of the aliases of dpsdk.typing, in the order to put them back."""

@@ -15,7 +15,8 @@ PAGES: Final[dict[str, str]] = {
     "large-tables": "PrivateData queries.Marginal forms.Counts",
     "spark": "PrivateData",
     "conditions": """queries.Count queries.Linear queries.Sum queries.Mean queries.Interval
-        queries.Conjunction queries.Not queries.Between queries.Condition queries.Where""",
+        queries.Conjunction queries.Not queries.Between queries.Condition queries.Where
+        queries.Unmatched""",
     "dates": "Date queries.DateQuantile queries.Between queries.Interval queries.Threshold",
     "marginal-tables": "queries.Marginal queries.MarginalTable",
     "workloads": """queries.Workload queries.Answers queries.Threshold queries.Rectangles

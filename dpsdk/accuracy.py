@@ -435,9 +435,9 @@ class Lifting(ABC, Generic[A_co]):
         """The attributes whose values the answer is made of; none where it only counts rows."""
         return frozenset()
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         """Which raw numbers add up to that of all rows that count, and how many a row adds."""
-        del facts
+        del raw, facts
         return ()
 
     @property

@@ -130,9 +130,9 @@ class KnownRowsOnly(Note):
     def of(cls, facts: Facts) -> KnownRowsOnly | None:
         """The note on a table; None if no value takes its row out of answers about others."""
         attributes = facts.domain.attributes
-        if not facts.outside or len(attributes) == 1:
+        if not (facts.part_of or facts).outside or len(attributes) == 1:
             return None
-        names = tuple([one.name for one in attributes if len(one.extras) < 2])
+        names = tuple([one.name for one in attributes if one.open() != one])
         return cls(names) if names else None
 
     def __str__(self) -> str:

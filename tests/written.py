@@ -9,6 +9,8 @@ from fractions import Fraction
 from attrs import evolve
 
 from dpsdk import (
+    MISSING,
+    OTHER,
     Binned,
     Boolean,
     Budget,
@@ -102,6 +104,7 @@ from dpsdk.queries import (
     Simplex,
     Sum,
     Threshold,
+    Unmatched,
     Workload,
 )
 from dpsdk.release import AddsUp, Clipped, Cost, InBins, KnownRowsOnly, Rounded
@@ -326,4 +329,5 @@ VALUES: tuple[object, ...] = (
     ExponentialQuantile(epsilon="0.1"),
     Bound(math.inf, 0.05, "words", "none", vacuous=True, ranks=29.5),
     HeavyBall(), HeavyBall(clip=0.75),
+    Unmatched(where={"sex": Not({"Male", MISSING}), "age": OTHER}), Marginal("sex", known=True),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
+from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer, Number
 from dpsdk._checks import read_decimal, read_whole, shown
 from dpsdk._records import frozen
 from dpsdk.cli.files import contents
@@ -23,7 +23,15 @@ from dpsdk.domain.dates import END
 from dpsdk.domain.product import decoded
 from dpsdk.errors import DataError, DomainError, InvalidArgument, WireError
 
-__all__ = ["Declared", "column_names", "declare", "described", "load"]
+__all__ = [
+    "Declared",
+    "column_names",
+    "declare",
+    "described",
+    "domain_of",
+    "foreign_domain",
+    "load",
+]
 
 N = TypeVar("N")
 
@@ -49,8 +57,8 @@ def load(path: Path, option: str = "--domain") -> Domain:
         raise DomainError(message) from None
 
 
-def declare(attributes: Sequence[Declared]) -> Domain:
-    """Return the domain that the command line declares, attribute by attribute."""
+def declare(attributes: Sequence[Declared]) -> list[Attribute]:
+    """Return the attributes that the command line declares, in their order."""
     made: list[Attribute] = []
     for declared in attributes:
         name, *words = declared.words
@@ -58,11 +66,54 @@ def declare(attributes: Sequence[Declared]) -> Domain:
             made[-1:] = [_with_other(made[-1] if made else None, name)]
         else:
             made.append(_attribute(declared.kind, name, words))
-    if not made:
-        kinds = "--boolean, --integer, --binned, --date or --categorical"
-        expected = f"declared by {kinds}, or read by --check"
+    return made
+
+
+def domain_of(attributes: Sequence[Attribute]) -> Domain:
+    """Return the domain of what is declared."""
+    if not attributes:
+        kinds = "--boolean, --integer, --binned, --number, --date or --categorical"
+        expected = f"declared by {kinds}, or read by --check or --from"
         raise InvalidArgument("a domain", expected, "nothing")
-    return Domain(*made)
+    return Domain(*attributes)
+
+
+def foreign_domain(
+    source: Sequence[str],
+    attributes: Sequence[Attribute],
+    steps: Sequence[tuple[str, str]] | None,
+    left: Sequence[str] | None,
+) -> Domain:
+    """Return the domain that metadata of others declare, with what the command line says of it."""
+    path, *table = source
+    if len(table) > 1:
+        raise InvalidArgument("--from", "a file, and a table's name if wanted", shown(table[1:]))
+    try:
+        return Domain.from_metadata(
+            Path(path),
+            table=table[0] if table else None,
+            attributes=attributes,
+            step=dict(steps or ()),
+            # Without a name, all of which the metadata say too little.
+            leave_out=left or left is not None,
+        )
+    except InvalidArgument as error:
+        named = {"attributes": "a declaration", "table": "the table of --from"}
+        name, bracket, column = error.parameter.partition("[")
+        option = named.get(name, f"--{name.replace('_', '-')}")
+        raise InvalidArgument(f"{option}{bracket}{column}", error.expected, error.got) from None
+    except DomainError as error:
+        message = str(error)
+        for parameter, words in _OPTIONS.items():
+            message = message.replace(parameter, words)
+        raise DomainError(message) from None
+
+
+_OPTIONS = {
+    "(step=)": "(--step)",
+    "in attributes=": "by options such as --integer",
+    "in leave_out=": "in --leave-out",
+}
 
 
 def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
@@ -75,6 +126,8 @@ def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
         if kind == "binned":
             edges = [_number("edges", "numbers", read_decimal, word) for word in words]
             return Binned(name, list(map(float, edges)))
+        if kind == "number":
+            return _on_grid(name, words)
         if kind == "date":
             return _date(name, words)
         return Categorical(name, words)
@@ -83,6 +136,13 @@ def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
             raise
         parameter = f"{error.parameter} of {shown(name)}"
         raise InvalidArgument(parameter, error.expected, error.got) from None
+
+
+def _on_grid(name: str, words: Sequence[str]) -> Number:
+    if not 2 <= len(words) <= 3:
+        expected = "the lowest and the highest, then a step if it is not 1"
+        raise InvalidArgument("numbers", expected, shown(list(words)))
+    return Number(name, *[_number("numbers", "numbers", read_decimal, word) for word in words])
 
 
 def _date(name: str, words: Sequence[str]) -> Date:
@@ -113,6 +173,8 @@ def _number(parameter: str, expected: str, read: Callable[[str], N | None], text
 def _with_other(last: Attribute | None, label: str) -> Categorical:
     if not isinstance(last, Categorical):
         raise InvalidArgument("--other", "given right after a --categorical", shown(label))
+    if label not in last.values:
+        raise InvalidArgument("other", "one of the labels", shown(label))
     return Categorical(last.name, last.values, other=label)
 
 
@@ -130,18 +192,26 @@ def described(domain: Domain, table: Path | None, wanted: FileFormat) -> str:
 
 
 def _range(attribute: Attribute) -> str:
+    extras = [extra.value for extra in attribute.extras]
+    return ", and ".join([_known_range(attribute), *extras])
+
+
+def _known_range(attribute: Attribute) -> str:
     if isinstance(attribute, Integer):
         return f"{attribute.low} to {attribute.high}"
+    if isinstance(attribute, Number):
+        ends = f"{attribute.text(0)} to {attribute.text(attribute.known - 1)}"
+        return f"{ends} in steps of {attribute.to_json()['step']}"
     if isinstance(attribute, Date):
         place = "" if attribute.zone is None else f" in {attribute.zone}"
-        units = f"{attribute.size:,} {attribute.unit}{'s' if attribute.size > 1 else ''}"
+        units = f"{attribute.known:,} {attribute.unit}{'s' if attribute.known > 1 else ''}"
         written = attribute.to_json()
         return f"{written['low']} to {written['high']} in {units}{place}"
     if isinstance(attribute, Binned):
-        bins = f"{attribute.size:,} bin{'s' if attribute.size > 1 else ''}"
+        bins = f"{attribute.known:,} bin{'s' if attribute.known > 1 else ''}"
         return f"{attribute.edges[0]:g} to {attribute.edges[-1]:g} in {bins}"
-    labels = [shown(label) for label in attribute.labels[:6]]
-    more = f", ... ({attribute.size:,} labels)" if attribute.size > len(labels) else ""
+    labels = [shown(attribute.label(cell)) for cell in range(min(attribute.known, 6))]
+    more = f", ... ({attribute.known:,} labels)" if attribute.known > len(labels) else ""
     return f"{', '.join(labels)}{more}"
 
 

@@ -16,7 +16,7 @@ from dpsdk.accounting.ledger.binding import Dataset
 from dpsdk.cli.about import said_by
 from dpsdk.cli.declare import column_names, described
 from dpsdk.cli.prices import asked_of, check_left, mechanism_for, one_row, priced
-from dpsdk.cli.report import bounded
+from dpsdk.cli.report import bounded, noted
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.tables import step_of
 from dpsdk.cli.words import printable
@@ -29,6 +29,7 @@ from dpsdk.forms import Facts
 from dpsdk.mechanisms import LocalMarginals
 from dpsdk.planner import Planner
 from dpsdk.publication import About
+from dpsdk.release import KnownRowsOnly
 
 __all__ = ["outlined"]
 
@@ -89,6 +90,7 @@ def outlined(
         f"  {', '.join(beside)}",
         *([] if request.about is None else [said_by(request.about, about)]),
         error,
+        *noted([one for one in [KnownRowsOnly.of(facts)] if one]).splitlines(),
         f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),
     ]

@@ -93,7 +93,9 @@ def parser() -> argparse.ArgumentParser:
         "which names its columns.",
     )
     for words, what in _DECLARATIONS.items():
-        count = "+" if words.startswith(("--binned", "--date", "--categorical")) else None
+        count = (
+            "+" if words.startswith(("--binned", "--number", "--date", "--categorical")) else None
+        )
         _add(domain.add_argument, words, what, action=_Declare, dest="declared", nargs=count)
     _add_all(domain.add_argument, _DOMAIN | _TEXT)
     release = command(
@@ -152,14 +154,17 @@ _PATHS = ("table", "--out", "--domain", "--check", "--table", "--about", "--key"
 
 _MORE: dict[str, dict[str, Any]] = {
     **{name: {"type": _path} for name in _PATHS},
-    **{name: {"nargs": "+"} for name in ("--attributes", "--tables")},
+    **{name: {"nargs": "+"} for name in ("--attributes", "--tables", "--missing-texts")},
+    "--from": {"nargs": "+", "dest": "source"},
+    "--step": {"nargs": 2, "action": "append"},
+    "--leave-out": {"nargs": "*"},
     "--delta": {"default": "0"},
     "--beta": {"default": "0.05"},
     "--unit-rows": {"default": "1"},
     "--decimal": {"default": "."},
     "--method": {"choices": ["auto", "local", "independent"], "default": "auto"},
     "--neighbors": {"choices": [relation.value for relation in Neighbors]},
-    "--outside": {"choices": ["cell", "clip"], "default": "cell"},
+    "--outside": {"choices": ["cell", "clip", "apart"], "default": "cell"},
     "--format": {"choices": ["csv", "parquet"], "default": "csv"},
     "--digits": {"choices": ["noise", "full"], "default": "noise"},
 }
@@ -183,6 +188,7 @@ _DECLARATIONS = {
     "--boolean NAME": "an attribute that is true or false",
     "--integer NAME LOW HIGH": "whole numbers, both ends included",
     "--binned NAME EDGE": "reals, cut into bins at these edges",
+    "--number NAME LOW": "numbers between these bounds: LOW, HIGH, and a step if it is not 1",
     "--date NAME WORD": "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a "
     "zone, if wanted",
     "--categorical NAME LABEL": "one of these labels; one that begins with a dash in double "
@@ -191,6 +197,14 @@ _DECLARATIONS = {
 }  # fmt: skip
 
 _DOMAIN = {
+    "--from FILE": "metadata that others declared: CSV on the Web, CSVW-EO, a data package, "
+    "SmartNoise or Lomas; then the name of a table, where there are several. What is declared here "
+    "takes the place of its columns of the same names",
+    "--step NAME STEP": "with --from: the step of a number",
+    "--leave-out NAME": "with --from: columns that are left out; without a name, all of which the "
+    "metadata say too little",
+    "--missing-texts TEXT": "texts that stand for a missing value, such as ? and NA",
+    "--open": "give all attributes cells for missing and for other values",
     "--out DOMAIN.json": "a new file to write",
     "--check DOMAIN.json": "a file to check",
     "--table TABLE.csv": "a table whose column names to check",
@@ -237,8 +251,9 @@ _GROUPS: dict[str, dict[str, str]] = {
         "--distinct": "with --unit: rows of a person that are alike count once",
     },
     "how the table is read": {
-        "--outside": "values outside the domain: count nowhere (cell, the default), or move to "
-        "the nearest bound (clip)",
+        "--outside": "missing values, and those outside the domain: their rows count nowhere "
+        "(cell, the default); numbers and dates move to the nearest bound (clip); each attribute "
+        "has cells of its own for them, and all rows count (apart)",
         **_TEXT,
         "--no-header": "the first line is a row; the columns are the attributes of the domain, in "
         "order, or what --columns says",

@@ -9,10 +9,10 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from dpsdk import Budget, Neighbors, PrivacyUnit
+from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import read_fraction, read_whole, shown, to_count
 from dpsdk._records import fields
-from dpsdk.cli.declare import declare, described, load
+from dpsdk.cli.declare import declare, described, domain_of, foreign_domain, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.files import write_new
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
@@ -74,12 +74,22 @@ def _option(name: str) -> str:
 
 
 def _domain(arguments: argparse.Namespace) -> None:
-    if arguments.check is not None and arguments.declared:
+    source, texts = arguments.source, arguments.missing_texts
+    if arguments.check is not None and (arguments.declared or source or texts or arguments.open):
         raise InvalidArgument("--check", "given alone, or not at all", "declarations beside it")
-    if arguments.check is None:
-        domain = declare(arguments.declared or [])
-    else:
+    if source is None and (arguments.step or arguments.leave_out is not None):
+        raise InvalidArgument("--step and --leave-out", "given with --from", "no --from")
+    attributes = declare(arguments.declared or [])
+    if arguments.check is not None:
         domain = load(arguments.check, "--check")
+    elif source is not None:
+        domain = foreign_domain(source, attributes, arguments.step, arguments.leave_out)
+    else:
+        domain = domain_of(attributes)
+    if texts:
+        domain = Domain(*domain, missing_texts=dict.fromkeys([*domain.missing_texts, *texts]))
+    if arguments.open:
+        domain = domain.open()
     delimiter = _character("--delimiter", arguments.delimiter or ",")
     wanted = FileFormat(delimiter, arguments.encoding or "utf-8", strip=arguments.strip)
     text = described(domain, arguments.table, wanted)

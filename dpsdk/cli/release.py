@@ -39,6 +39,8 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     """
     check_request(request)
     domain = load(request.domain)
+    if request.outside == "apart":
+        domain = domain.open()
     tables = asked_tables(request, domain)
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))

@@ -23,6 +23,7 @@ __all__ = [
     "description_names",
     "descriptions_of",
     "installed_version",
+    "noted",
     "report_of",
     "summary_of",
 ]
@@ -213,7 +214,7 @@ def report_of(
         f"{printable(request.out)}\n"
         f"{bounded(request, bound, step, more=more)}\n"
         f"{_variation(made)}"
-        f"{_noted(release.notes)}"
+        f"{noted(release.notes)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(request, session, made)}\n"
         f"{session!r}{seeded}\n"
@@ -221,7 +222,7 @@ def report_of(
     )
 
 
-def _noted(notes: Sequence[Note]) -> str:
+def noted(notes: Sequence[Note]) -> str:
     """Tell what the numbers are of; about the option as it is called on the command line."""
     texts = [str(note).replace('outside="apart"', "--outside apart") for note in notes]
     return "".join([f"note: {printable(text)}\n" for text in texts])

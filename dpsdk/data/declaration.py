@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from dpsdk._checks import shown, to_count, to_name
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import make_matcher, require_known
 from dpsdk.data.persons import PersonMatcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.unit import PrivacyUnit
-from dpsdk.domain import Domain
+from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars
+from dpsdk.typing import Extra
 
 __all__ = [
     "DEFAULT_MAX_ROWS",
@@ -34,12 +35,18 @@ Collect: TypeAlias = Literal["histogram", "marginals"]
   engine holds a snapshot: the cell numbers of all rows as they were when the table was taken in.
 """
 
-Outside: TypeAlias = Literal["cell", "clip", "raise"]
+Outside: TypeAlias = Literal["cell", "clip", "apart", "raise"]
 """The fate of a row with a value outside the domain.
 
 - "cell": it falls into one extra public cell where every query is zero.
 - "clip": numbers, dates and times move to the nearest bound; all else still goes to the extra cell.
+- "apart": each attribute gets cells of its own for missing and for other values, as by
+  `Domain.open`, so that such a value takes its row out of no other attribute. No row is outside.
 - "raise": loading fails. For trusted, offline use, since the failure tells that there is one.
+
+A value for which its attribute has a cell, by `missing=True` or `other=True`, is never outside: it
+neither moves its row there nor makes loading fail. Clipping comes first: a number beyond the bounds
+moves to them even where there is a cell for other values.
 """
 
 DEFAULT_MAX_ROWS = 2**24
@@ -53,11 +60,17 @@ def _to_domain(domain: Domain) -> Domain:
         raise InvalidArgument("domain", "a domain", shown(domain))
     for attribute in domain.attributes:
         require_known(attribute)
-        if attribute.size > _ATTRIBUTE_LIMIT:
+        if attribute.known > _ATTRIBUTE_LIMIT:
             advice = "declare narrower bounds, or split it into several attributes"
             what = f"attribute {attribute.name!r}"
-            raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
+            raise TooLarge(what, attribute.known, _ATTRIBUTE_LIMIT, "cells", advice)
     return domain
+
+
+def _has_all(attribute: Attribute) -> bool:
+    """True if whatever stands in a column falls into a cell of the attribute."""
+    other = Extra.OTHER in attribute.extras or getattr(attribute, "other", None) is not None
+    return other and Extra.MISSING in attribute.extras
 
 
 def to_table_name(name: str) -> str:
@@ -66,9 +79,9 @@ def to_table_name(name: str) -> str:
 
 
 def _to_outside(outside: Outside) -> Outside:
-    if isinstance(outside, str) and outside in ("cell", "clip", "raise"):
+    if isinstance(outside, str) and outside in ("cell", "clip", "apart", "raise"):
         return outside
-    raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+    raise InvalidArgument("outside", '"cell", "clip", "apart" or "raise"', shown(outside))
 
 
 def _to_collect(collect: Collect) -> Collect:
@@ -131,6 +144,9 @@ class Declaration:
     bars: Bars | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if self.outside == "apart":
+            object.__setattr__(self, "domain", self.domain.open())
+        self._check_missing_texts()
         if not isinstance(self.neighbors, Neighbors | None):
             raise InvalidArgument("neighbors", "a member of Neighbors", shown(self.neighbors))
         if self.unit is not None:
@@ -166,6 +182,11 @@ class Declaration:
         return self.outside == "raise"
 
     @property
+    def has_outside(self) -> bool:
+        """True if a row may lie outside the domain, as far as is declared."""
+        return not self.complete and not all(map(_has_all, self.domain.attributes))
+
+    @property
     def rows_of_a_person(self) -> int:
         """The most rows that a person has, or keeps."""
         return self.unit_rows if self.unit is None else self.unit.max_rows
@@ -186,7 +207,8 @@ class Declaration:
     def matchers(self) -> list[Matcher]:
         """Return what reads the column of each attribute, in order."""
         clip = self.outside == "clip"
-        return [make_matcher(one, self.texts, clip=clip) for one in self.domain.attributes]
+        texts = evolve(self.texts, missing=self.domain.missing_texts)
+        return [make_matcher(one, texts, clip=clip) for one in self.domain.attributes]
 
     def person(self) -> PersonMatcher | None:
         """Return what reads the column of identifiers, if there is one."""
@@ -213,7 +235,7 @@ class Declaration:
             self.domain,
             self.relation,
             rows if public else None,
-            not self.complete,
+            self.has_outside,
             limit,
             self.rows_of_a_person,
             person,
@@ -221,6 +243,14 @@ class Declaration:
             strip,
             clipped=self.outside == "clip",
         )
+
+    def _check_missing_texts(self) -> None:
+        for attribute in self.domain.attributes if self.domain.missing_texts else ():
+            matcher = make_matcher(attribute, self.texts, clip=False)
+            for text in self.domain.missing_texts:
+                if matcher.reads(text):
+                    expected = f"texts that are no values of {shown(attribute.name)}"
+                    raise InvalidArgument("missing_texts", expected, shown(text))
 
     def _check_rows_of_a_person(self, most: int, what: str) -> None:
         rows = self.rows_of_a_person

@@ -147,7 +147,7 @@ class _Table:
         names = [matcher.name for matcher in matchers]
         require_columns(path, titles, names, where, ", whose spaces the option strip drops")
         self._places = [titles.index(name) for name in names]
-        # A field that a line does not have is outside, whatever an empty one would be.
+        # A field that a line does not have is missing, whatever an empty one would be.
         self._memos = [matcher.memo() for matcher in matchers]
         self._blocks = chain([] if rest == b"" else [rest], blocks)
 
@@ -183,13 +183,13 @@ class _Table:
     def _columns(self, block: bytes | None) -> list[Ints]:
         """Return the codes of the lines of a block; None is one line too long to be kept."""
         if block is None:
-            return [np.array([-1]) for _ in self._memos]
+            return [np.array([matcher.broken]) for matcher in self._matchers]
         if len(block) >= _LONG and (columns := self._by_arrow(block)) is not None:
             return columns
         records = [
             self._record(line) for line in decoded_lines(block, self._encoding)
         ]  # fmt: skip
-        return [
+        columns = [
             np.fromiter(
                 (memo[record[place] if place < len(record) else None] for record in records),
                 np.int64,
@@ -197,6 +197,10 @@ class _Table:
             )
             for memo, place in zip(self._memos, self._places, strict=True)
         ]
+        if broken := [place for place, record in enumerate(records) if not record]:
+            for matcher, column in zip(self._matchers, columns, strict=True):
+                column[broken] = matcher.broken
+        return columns
 
     def _record(self, line: str | None) -> Sequence[str]:
         """Return the fields of a line; none where nobody knows which columns they belong to."""
@@ -259,7 +263,7 @@ def _codes_of(matcher: Matcher, memo: Mapping[str | None, int], texts: Any) -> I
 
         found = cast("Any", compute).match_substring_regex(texts, r"\A-?[0-9]{1,18}\z")
         digits = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-        codes[digits] = matcher.integers(texts.filter(found).cast("int64").to_numpy())
+        codes[digits] = matcher.typed(texts.filter(found).cast("int64").to_numpy())
         texts = texts.filter(cast("Any", compute).invert(found))
     codes[~digits] = [memo[text] for text in texts.to_pylist()]
     return codes

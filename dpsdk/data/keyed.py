@@ -122,7 +122,8 @@ class KeyReader(Matcher):
     """
 
     def __init__(self, name: str, texts: TextFormat, missing: frozenset[str]) -> None:
-        super().__init__(name, 2**62, texts)
+        super().__init__(name, texts)
+        self.size = 2**62
         self._missing = missing
         self._codes = _Codes(self._canonical)
 

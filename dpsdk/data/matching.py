@@ -12,12 +12,10 @@ from dpsdk.data.matcher import ANY, NUMBERS, Matcher
 from dpsdk.data.moments import Moment
 from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher
 from dpsdk.data.texts import (
-    MISSING,
     Number,
     TextFormat,
     is_canonical,
     is_number,
-    is_text,
     nearest_float,
 )
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
@@ -34,8 +32,10 @@ __all__ = ["DateMatcher", "make_matcher", "require_known"]
 class _LabelMatcher(Matcher):
     """Along labels: texts by their spelling, numbers by their value."""
 
-    def __init__(self, name: str, size: int, texts: TextFormat, labels: dict[str, int]) -> None:
-        super().__init__(name, size, texts)
+    def __init__(
+        self, attribute: Boolean | Categorical, texts: TextFormat, labels: dict[str, int]
+    ) -> None:
+        super().__init__(attribute, texts)
         self._labels = {normal(label): cell for label, cell in labels.items()}
         self.numbers: dict[Number, int] = {
             Decimal(label): cell for label, cell in self._labels.items() if is_canonical(label)
@@ -78,7 +78,7 @@ class BooleanMatcher(_LabelMatcher):
 
     def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
         words = {word: int(cell) for word, cell in attribute.readings.items()}
-        super().__init__(attribute.name, attribute.size, texts, words)
+        super().__init__(attribute, texts, words)
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in ANY or kind is Kind.BOOLEAN or (kind in NUMBERS and self.reads_numbers()):
@@ -86,12 +86,12 @@ class BooleanMatcher(_LabelMatcher):
         numbers = ", or list the numbers in true= and false=" if kind in NUMBERS else ""
         return f"booleans, or texts among {self.some()}{numbers}"
 
-    def boolean(self, *, value: bool) -> int:
+    def _boolean(self, *, value: bool) -> int:
         return int(value)
 
-    def text(self, value: str) -> int:
+    def _text(self, value: str) -> int | None:
         found = self.label(value)
-        return super().text(value) if found is None else found
+        return super()._text(value) if found is None else found
 
 
 class CategoricalMatcher(_LabelMatcher):
@@ -99,8 +99,12 @@ class CategoricalMatcher(_LabelMatcher):
 
     def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
         labels = {str(label): cell for cell, label in enumerate(attribute.values)}
-        super().__init__(attribute.name, attribute.size, texts, labels)
-        self.rest: int = -1 if attribute.other is None else attribute.index(attribute.other)
+        super().__init__(attribute, texts, labels)
+        if attribute.other is not None:
+            self.rest: int = attribute.index(attribute.other)
+        if attribute.missing:
+            # Then no row lies outside because of this attribute.
+            self.odd: int = self.rest
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in ANY or (kind in NUMBERS and self.reads_numbers()):
@@ -114,17 +118,14 @@ class CategoricalMatcher(_LabelMatcher):
             return f"{expected}: the label {self._odd!r} is a text that no number prints as"
         return expected
 
-    def boolean(self, *, value: bool) -> int:
+    def _boolean(self, *, value: bool) -> int:
         return self._labels.get(str(value), self.rest)
 
-    def text(self, value: str) -> int:
+    def _text(self, value: str) -> int | None:
         found = self.label(value)
-        if found is not None:
-            return found
-        if not is_text(value) or (value.strip() if self.texts.strip else value) in MISSING:
-            return -1
-        number = self.texts.number(value) if self.numbers else None
-        return self.rest if number is None else self.number(number)
+        if found is None and (self.numbers or self.texts.absent):
+            return super()._text(value)
+        return found
 
 
 _ERA = 2**25
@@ -135,7 +136,7 @@ class DateMatcher(Matcher):
     """Along days, weeks, months or hours: by the calendar and the clock on the wall."""
 
     def __init__(self, attribute: Date, texts: TextFormat, *, clip: bool) -> None:
-        super().__init__(attribute.name, attribute.size, texts)
+        super().__init__(attribute, texts)
         self.clips = clip
         self.unit: str = attribute.unit
         self.zone: str | None = attribute.zone
@@ -156,22 +157,27 @@ class DateMatcher(Matcher):
         return "dates, times, or texts that spell them as 2024-03-31 or 2024-03-31T23:59"
 
     def _number(self, value: Number) -> int:  # noqa: ARG002  # no number is a date
-        return -1
+        return self.rest
 
-    def text(self, value: str) -> int:
+    def _text(self, value: str) -> int | None:
         moment = self._read(value.strip() if self.texts.strip else value)
-        return -1 if moment is None else self.moment(moment)
+        if moment is not None:
+            return self.moment(moment)
+        return super()._text(value) if self.texts.absent else None
+
+    def reads(self, text: str) -> bool:
+        return self._read(text) is not None
 
     def moment(self, value: Moment) -> int:
         if self.refusal(value.kind) is not None:
-            return -1
+            return self.rest
         wall = value.seconds
         if value.kind is Kind.ZONED_TIME:
             wall += self.offsets.at(wall)
         if wall < self.walls[0]:
-            return 0 if self.clips else -1
+            return 0 if self.clips else self.rest
         if wall >= self.walls[1]:
-            return self.size - 1 if self.clips else -1
+            return self.known - 1 if self.clips else self.rest
         return self._calendar.number(wall) - self.first
 
     def moments(self, kind: Kind, seconds: Array) -> Ints:
@@ -182,13 +188,13 @@ class DateMatcher(Matcher):
             wall = seconds + np.array(known.seconds, np.int64)[places]
         inside = np.clip(wall, self.walls[0], self.walls[1] - 1)
         codes = self._calendar.numbers(inside) - self.first
-        codes[wall < self.walls[0]] = 0 if self.clips else -1
-        codes[wall >= self.walls[1]] = self.size - 1 if self.clips else -1
+        codes[wall < self.walls[0]] = 0 if self.clips else self.rest
+        codes[wall >= self.walls[1]] = self.known - 1 if self.clips else self.rest
         return codes
 
     def boundaries(self) -> list[int]:
         """Return when each unit begins, and the last one ends, on the wall."""
-        return [self._calendar.start(self.first + cell) for cell in range(self.size + 1)]
+        return [self._calendar.start(self.first + cell) for cell in range(self.known + 1)]
 
     @property
     def offsets(self) -> Offsets:
@@ -204,8 +210,8 @@ class DateMatcher(Matcher):
 def make_matcher(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matcher:
     """Return what finds the cells of an attribute.
 
-    `clip` moves numbers, dates and times beyond the bounds to the nearest cell; what is neither
-    stays outside.
+    `clip` moves numbers, dates and times beyond the bounds to the nearest label; what is neither
+    stays outside, or in the cells of missing and of other values.
     """
     require_known(attribute)
     match attribute:

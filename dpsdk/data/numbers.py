@@ -20,8 +20,8 @@ __all__ = ["BinnedMatcher", "IntegerMatcher", "first_float_from"]
 class _NumericMatcher(Matcher):
     reads_digits = True
 
-    def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
-        super().__init__(name, size, texts)
+    def __init__(self, attribute: Integer | Binned, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute, texts)
         self.clips = clip
 
     def refusal(self, kind: Kind | str) -> str | None:
@@ -35,19 +35,19 @@ class IntegerMatcher(_NumericMatcher):
     """Along integers: whole numbers, however they are spelt."""
 
     def __init__(self, attribute: Integer, texts: TextFormat, *, clip: bool) -> None:
-        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        super().__init__(attribute, texts, clip=clip)
         self.low: int = attribute.low
         self.high: int = attribute.high
         self.far: bool = not -SAFE < self.low <= self.high < SAFE
 
     def _number(self, value: Number) -> int:
         if value < self.low:
-            return 0 if self.clips else -1
+            return 0 if self.clips else self.rest
         if value > self.high:
-            return self.size - 1 if self.clips else -1
+            return self.known - 1 if self.clips else self.rest
         # Within the bounds, so turning it into an int is no work.
         whole = int(value)
-        return whole - self.low if whole == value else -1
+        return whole - self.low if whole == value else self.rest
 
     def integers(self, values: Array) -> Ints:
         info = np.iinfo(values.dtype)
@@ -59,11 +59,15 @@ class IntegerMatcher(_NumericMatcher):
         # Modulo 2^64, what is below the bounds is farther above the lower one than the upper one.
         steps = wide.view(np.uint64) - np.uint64(low % 2**64)
         codes = steps.view(np.int64)
-        outside = (steps > np.uint64(high - low)).view(np.int8)
+        outside = steps > np.uint64(high - low)
         if low > self.low:
             codes += low - self.low
-        # All bits are set in -1.
-        codes |= np.negative(outside, out=outside)
+        if self.rest < 0:
+            # All bits are set in -1.
+            bits = outside.view(np.int8)
+            codes |= np.negative(bits, out=bits)
+        else:
+            codes[outside] = self.rest
         if self.clips:
             kind = values.dtype.type
             codes[values < kind(low)] = self._number(self.low - 1)
@@ -74,18 +78,20 @@ class IntegerMatcher(_NumericMatcher):
         # Below this size, a whole float prints all its digits; above, as few as tell it apart.
         exact = min(2.0 ** (np.finfo(values.dtype).nmant + 1), 2.0**53)
         plain = np.abs(values) < exact
-        codes = np.full(len(values), -1)
+        codes = np.full(len(values), self.rest)
         whole = plain & (values == np.rint(values))
         codes[whole] = self.integers(values[whole].astype(np.int64))
         if self.clips:
             # A fraction beyond the bounds is moved to them, one between them stays outside.
             rest = plain & ~whole
-            moved = np.full(int(rest.sum()), -1)
+            moved = np.full(int(rest.sum()), self.rest)
             beyond = np.floor(values[rest]).astype(np.int64)
             moved[beyond < self.low] = 0
-            moved[beyond >= self.high] = self.size - 1
+            moved[beyond >= self.high] = self.known - 1
             codes[rest] = moved
-        large = ~plain & ~np.isnan(values)
+        missing = np.isnan(values)
+        codes[missing] = self.gap
+        large = ~plain & ~missing
         codes[large] = self.objects(values[large])
         return codes
 
@@ -94,17 +100,17 @@ class BinnedMatcher(_NumericMatcher):
     """Along bins: numbers of any kind, against edges that are the decimals they print as."""
 
     def __init__(self, attribute: Binned, texts: TextFormat, *, clip: bool) -> None:
-        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        super().__init__(attribute, texts, clip=clip)
         self.exact: tuple[Decimal, ...] = tuple(Decimal(repr(edge)) for edge in attribute.edges)
         self.far: bool = not -SAFE < self.exact[0] <= self.exact[-1] < SAFE
 
     def _number(self, value: Number) -> int:
         cell = bisect_right(self.exact, value) - 1
-        if cell == self.size and value == self.exact[-1]:
+        if cell == self.known and value == self.exact[-1]:
             return cell - 1
         if self.clips:
-            return min(max(cell, 0), self.size - 1)
-        return cell if cell < self.size else -1
+            return min(max(cell, 0), self.known - 1)
+        return cell if 0 <= cell < self.known else self.rest
 
     def integers(self, values: Array) -> Ints:
         info = np.iinfo(values.dtype)
@@ -122,17 +128,19 @@ class BinnedMatcher(_NumericMatcher):
         edges = np.array([first_float_from(edge, kind) for edge in self.exact], dtype=values.dtype)
         end = values == edges[-1] if printed_decimal(edges[-1]) == self.exact[-1] else None
         codes = self._cells(np.searchsorted(edges, values, side="right"), end)
-        codes[np.isnan(values)] = -1
+        codes[np.isnan(values)] = self.gap
         return codes
 
     def _cells(self, reached: Ints, end: Bools | None) -> Ints:
         """Return cells by how many edges each number reaches, and which are the last edge."""
         codes = reached.astype(np.int64) - 1
         if end is not None:
-            codes[end] = self.size - 1
+            codes[end] = self.known - 1
         if self.clips:
-            return np.clip(codes, 0, self.size - 1)
-        codes[codes >= self.size] = -1
+            return np.clip(codes, 0, self.known - 1)
+        if self.rest >= 0:
+            codes[codes < 0] = self.rest
+        codes[codes >= self.known] = self.rest
         return codes
 
 

@@ -55,5 +55,6 @@ class Parts:
         """
         public = public_facts(self.data).replaced
         counts = open_histogram(self.data).only(self.name, cell, keep_rows=public)
-        facts = evolve(self.data.facts, outside=True) if public else self.data.facts
+        whole = self.data.facts
+        facts = evolve(whole, outside=public or whole.outside, part_of=whole)
         return table_of(counts, facts, self.data, f", {self.name} {self.attribute.text(cell)}")

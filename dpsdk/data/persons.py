@@ -98,7 +98,7 @@ class PersonMatcher(Matcher):
     """Numbers persons in the order in which they are met, which no result may depend on."""
 
     def __init__(self, column: str, texts: TextFormat) -> None:
-        super().__init__(column, 2**62, texts)
+        super().__init__(column, texts)
         # None is a field that a line does not have. New texts get the next number.
         nobody: dict[str | None, int] = dict.fromkeys([None, *MISSING], -1)
         self._numbers: defaultdict[str | None, int] = defaultdict(count().__next__, nobody)

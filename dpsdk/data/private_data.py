@@ -53,7 +53,9 @@ class PrivateData(Hidden):
     k were declared.
 
     Rows outside the domain are kept, in one extra cell where every query is zero: dropping them
-    would change the public row count by a private number. See `Outside` for the choices.
+    would change the public row count by a private number. With `outside="apart"`, a missing or
+    unmatched value has a cell in its own attribute instead, and no row is outside. See `Outside`
+    for the choices.
 
     >>> from dpsdk import Domain, Integer, PrivateData
     >>> domain = Domain(Integer("age", 17, 90))
@@ -183,6 +185,8 @@ class PrivateData(Hidden):
         a line is one row outside the domain if its quotes do not close, if it has more fields than
         the first line, or if it is longer than 1 MiB. A blank line is a row of missing values, and
         so is what a line with too few fields lacks. Bytes that cannot be decoded match nothing.
+        Where attributes have cells of their own for such values, a line that cannot be cut is in
+        the cells for other values, or in those for missing ones where there is no other.
 
         A path that ends with .gz is read through gzip. A byte order mark is skipped.
 
@@ -248,7 +252,7 @@ class PrivateData(Hidden):
 
         A lazy frame, a relation of DuckDB, a table of Ibis or a frame of Spark is counted by its
         engine, in one scan with one group-by, and only the counts of distinct keys come back.
-        Nulls are outside the domain, and every engine gives the same cells. Texts are told
+        Nulls are missing values, and every engine gives the same cells. Texts are told
         apart by all their characters, whatever the collation of a column, by DuckDB, PostgreSQL,
         SQLite and Spark. Needs the extra `frames`.
 

@@ -159,6 +159,9 @@ def read_counts(
     others = plain(outside_rows)
     if not isinstance(others, int) or isinstance(others, bool) or others < 0:
         raise DataError(source, "outside_rows is not a whole number, zero or more")
+    if others and not declared.has_outside:
+        reason = "outside_rows, though every value has a cell; count these rows there"
+        raise DataError(source, reason)
     if array.dtype.kind not in "biuf":
         raise DataError(source, "not whole numbers")
     with np.errstate(all="ignore"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import TypeAlias, cast
 
@@ -13,7 +14,9 @@ from dpsdk._checks import shown, to_flag
 from dpsdk._records import field, frozen
 from dpsdk.data.columns import SAFE
 from dpsdk.data.moments import Moment, moment_reader, read_moment
+from dpsdk.domain.attributes import normal
 from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Array, Bools
 
 __all__ = [
     "MISSING",
@@ -22,6 +25,7 @@ __all__ = [
     "TextFormat",
     "is_canonical",
     "is_nan",
+    "is_nothing",
     "is_number",
     "is_text",
     "nearest_float",
@@ -91,6 +95,10 @@ def _to_separator(value: str | None) -> str | None:
     return str(value)
 
 
+def _to_missing(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(texts)
+
+
 def _to_dates(value: DateForms) -> DateForms:
     for form in value.values() if isinstance(value, Mapping) else [value]:
         if form is not None:
@@ -113,12 +121,18 @@ class TextFormat:
     dates
         How days and times are written, as for `strptime`: one form, or one by the name of each
         attribute. Without one, they are read in ISO 8601.
+    missing
+        Texts that stand for a missing value, in normal form and without white space around them.
     """
 
     strip: bool = field(default=False, converter=_to_strip)
     decimal: str = field(default=".", converter=_to_point)
     thousands: str | None = field(default=None, converter=_to_separator)
     dates: DateForms = field(default=None, converter=_to_dates)
+    missing: frozenset[str] = field(default=(), converter=_to_missing, kw_only=True)
+    absent: frozenset[Number] = field(init=False, repr=False, eq=False)
+    """The numbers that these spell, which stand for a missing value, too."""
+    _rounded: frozenset[Number] = field(init=False, repr=False, eq=False)
     _decimals: re.Pattern[str] = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -132,6 +146,36 @@ class TextFormat:
         exponent = "(?:[eE][+-]?[0-9]{1,9})?"
         decimals = re.compile(f"[+-]?(?:{whole}(?:{point}[0-9]*+)?|{point}[0-9]++){exponent}")
         object.__setattr__(self, "_decimals", decimals)
+        spelt = [self.number(text) for text in self.missing]
+        spelt += [Decimal(text) for text in self.missing if is_canonical(text)]
+        numbers = [number for number in spelt if number is not None and not is_nan(number)]
+        object.__setattr__(self, "absent", frozenset(numbers))
+        object.__setattr__(self, "_rounded", frozenset(map(nearest_float, numbers)))
+
+    def lists(self, text: str) -> bool:
+        """Return whether a text is listed as one that stands for a missing value."""
+        return bool(self.missing) and normal(text.strip()) in self.missing
+
+    @property
+    def far(self) -> bool:
+        """True if a number from 2^53 on stands for a missing value."""
+        return any(not -SAFE < number < SAFE for number in self.absent)
+
+    def is_absent(self, number: Number, *, rounded: bool) -> bool:
+        """Return whether a number stands for a missing value; or one that was rounded like it."""
+        return number in (self._rounded if rounded else self.absent)
+
+    def nearly_absent(self, values: Array) -> Bools:
+        """Return which of many numbers may stand for a missing value, all that do among them."""
+        wide = values.astype(np.float64)
+        kind = values.dtype.type if values.dtype.kind == "f" else np.float64
+        slack = 4 * max(float(np.finfo(kind).eps), 2.0**-52)
+        near = np.zeros(len(values), dtype=bool)
+        for number in map(float, map(Decimal, self.absent)):
+            near |= wide == number if np.isinf(number) else (
+                np.abs(wide - number) <= slack * abs(number)
+            )  # fmt: skip
+        return near
 
     def moments(self, name: str) -> Callable[[str], Moment | None]:
         """Return what reads the days and times of an attribute."""
@@ -155,9 +199,6 @@ class TextFormat:
         return Decimal(text.replace(",", "."))
 
 
-_PLAIN = TextFormat()
-
-
 def nearest_float(value: Number) -> Number:
     """Return a number from 2^53 on as the decimal that the nearest float of 64 bits prints as."""
     if -SAFE < value < SAFE:
@@ -169,11 +210,24 @@ def nearest_float(value: Number) -> Number:
     return value if np.isinf(number) else Decimal(repr(number))
 
 
+_PLAIN = TextFormat()
+
+
 def printed_decimal(value: np.floating) -> Decimal:
     """Return a float as the decimal that it prints as in its own width."""
     if np.isfinite(value):
         return Decimal(np.format_float_scientific(value))
     return Decimal("NaN") if np.isnan(value) else Decimal("Infinity" if value > 0 else "-Infinity")
+
+
+def is_nothing(value: object) -> bool:
+    """Return whether a value that is no number, text, truth value or moment is a missing one."""
+    if value is None or issubclass(type(value), float | Decimal | np.floating | np.datetime64):
+        return True  # NaN and NaT
+    if type(value) is np.timedelta64:
+        return bool(np.isnat(value))
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and any(value is one for one in (pandas.NA, pandas.NaT))
 
 
 def plain(value: object) -> Number | bool | str | None:

@@ -15,7 +15,9 @@ __all__ = ["label_columns", "label_kind"]
 
 
 def label_kind(attribute: Attribute) -> ColumnKind:
-    """Whole numbers, truth values and dates as such, all else as text."""
+    """Whole numbers, truth values and dates as such, all else as text: so are extra cells."""
+    if attribute.extras:
+        return "text"
     if attribute.kind == "boolean":
         return "truth"
     if attribute.kind == "date":

@@ -420,12 +420,12 @@ def _html_of_domain(domain: Domain, /) -> str:
 
 
 def _few_labels(attribute: Attribute) -> str:
-    size = attribute.size
+    size = attribute.known
     places = [*range(size)] if size <= _SPELLED else [*range(_SPELLED - 1), size - 1]
     texts = [attribute.text(place)[:_SPELLING] for place in places]
     if size > _SPELLED:
         texts.insert(-1, "...")
-    return ", ".join(texts)
+    return ", ".join([*texts, *(extra.value for extra in attribute.extras)])
 
 
 def _cells(size: int) -> str:

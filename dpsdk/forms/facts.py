@@ -75,6 +75,8 @@ class Facts:
         bound to it, and no price depends on it.
     clipped
         Whether numbers, dates and times beyond the bounds of the domain were moved to the nearest.
+    part_of
+        The facts of the whole table where this is a part of one, whose other rows lie outside.
     """
 
     domain: Domain
@@ -87,6 +89,7 @@ class Facts:
     distinct: bool = False
     strip: bool = field(default=False, eq=False, repr=False)
     clipped: bool = field(default=False, eq=False, repr=False, kw_only=True)
+    part_of: Facts | None = field(default=None, eq=False, repr=False, kw_only=True)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import override
 
 from dpsdk._arrays import frozen_integers
 from dpsdk._checks import require, shown, to_integer
-from dpsdk._frames import ColumnKind
+from dpsdk._frames import Column, ColumnKind, to_frame
 from dpsdk._records import cmp_using, field, frozen
-from dpsdk.data.frames import require_narwhals
-from dpsdk.domain import Domain
+from dpsdk.domain import Attribute, Domain, Number
 from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, MissingExtra, TooLarge
 from dpsdk.forms import LinearForm
@@ -23,10 +22,7 @@ from dpsdk.forms.blocks import numbered, tally
 from dpsdk.hypothesis.distribution import Distribution, check_domain, labels_of, nowhere
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Streams
-from dpsdk.typing import Array, Floats, Ints, Label
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
+from dpsdk.typing import Array, Extra, Floats, Ints, Label
 
 __all__ = ["Backend", "SyntheticData"]
 
@@ -219,9 +215,10 @@ class SyntheticData(Distribution):
 
         A frame of the library `backend`, by default the first of polars, pandas and pyarrow that is
         installed. Truth values and whole numbers of 64 bits are columns of these; all other labels
-        are texts, a bin as "[0, 10)". Raises `InvalidArgument` for another library. Raises
-        `MissingExtra` if narwhals, which the extra `frames` installs, or the library is missing.
-        Raises `TooLarge` as for `to_columns`.
+        are texts, a bin as "[0, 10)". Missing values are null, and values that match no label the
+        text "(other)", in a column of texts: the domain reads both as what they are. Raises
+        `InvalidArgument` for another library. Raises `MissingExtra` if narwhals, which the extra
+        `frames` installs, or the library is missing. Raises `TooLarge` as for `to_columns`.
         """
         return _framed(self.domain, self.to_columns(), backend)
 
@@ -365,25 +362,19 @@ def _framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend
     found: Backend | None = next((name for name in wanted if find_spec(name) is not None), None)
     if found is None:
         raise MissingExtra(wanted[0])
-    require_narwhals()
-    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+    content = {name: _column(domain[name], labels) for name, labels in columns.items()}
+    return to_frame(content, found)
 
-    content: dict[str, list[Label]] = {}
-    schema: dict[str, nw.dtypes.DType] = {}
-    types: dict[ColumnKind, nw.dtypes.DType] = {
-        "truth": nw.Boolean(),
-        "integer": nw.Int64(),
-        "time": nw.Datetime("us"),
-        # pandas has no type of dates, but one of times.
-        "day": nw.Datetime("us") if found == "pandas" else nw.Date(),
-    }
-    for name, labels in columns.items():
-        kind = label_kind(domain[name])
-        schema[name] = types.get(kind, nw.String())
-        if kind == "text":
-            attribute = domain[name]
-            texts = {label: attribute.text(attribute.index(label)) for label in set(labels)}
-            content[name] = [texts[label] for label in labels]
-        else:
-            content[name] = labels
-    return nw.from_dict(content, schema, backend=found).to_native()
+
+def _column(attribute: Attribute, labels: Sequence[Label]) -> Column:
+    """Labels as they stand in a table of records, where missing values are null."""
+    kind: ColumnKind = "text"
+    if isinstance(attribute, Number) and not attribute.other:
+        kind = "number"
+    elif Extra.OTHER not in attribute.extras:
+        kind = label_kind(attribute.closed())
+    entries: dict[Label, object] = {}
+    for label in set(labels):
+        entries[label] = attribute.text(attribute.index(label)) if kind == "text" else label
+    entries[Extra.MISSING] = None
+    return Column([entries[label] for label in labels], kind)

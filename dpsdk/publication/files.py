@@ -164,7 +164,7 @@ def label_cells(attributes: Sequence[Attribute]) -> Iterator[str]:
 
 
 def _own_cells(attribute: Attribute) -> list[str]:
-    if isinstance(attribute, Integer) and attribute.low >= 0:
+    if isinstance(attribute, Integer) and attribute.low >= 0 and not attribute.extras:
         # There may be very many of them, and none begins like a formula.
         return [f'"{label}"' for label in range(attribute.low, attribute.high + 1)]
     return [quoted(guarded(text)) for text in texts_of(attribute)]

@@ -243,9 +243,11 @@ def _universe(domain: Domain, *, outside: bool) -> str:
 
 
 def _spoken(attribute: Attribute) -> str:
+    rest = "".join([f" or {extra.value}" for extra in attribute.extras])
     if attribute.ordered:
-        return f"{attribute.name} from {attribute.text(0)} to {attribute.text(attribute.size - 1)}"
-    return f"{attribute.name}, one of {attribute.size:,} labels"
+        ends = f"{attribute.text(0)} to {attribute.text(attribute.known - 1)}"
+        return f"{attribute.name} from {ends}{rest}"
+    return f"{attribute.name}, one of {attribute.known:,} labels{rest}"
 
 
 def _tier(known: dict[str, Plain]) -> Tier:

@@ -339,10 +339,12 @@ def _of_attribute(attribute: Attribute) -> Column:
         says = "An hour, by the time at which it begins."
     elif isinstance(attribute, Date):
         says = f"A {attribute.unit}, by the day on which it begins."
+    if attribute.extras:
+        says = f"{says[:-1]}; or {' or '.join(one.value for one in attribute.extras)}."
     column = Column(attribute.name, "label", kind, says)
-    if isinstance(attribute, Date | Boolean):
+    if isinstance(attribute, Date | Boolean) and not attribute.extras:
         return column
-    if isinstance(attribute, Integer):
+    if isinstance(attribute, Integer) and not attribute.extras:
         whole = kind == "integer"
         return evolve(column, least=attribute.low, most=attribute.high) if whole else column
     texts = tuple(texts_of(attribute))

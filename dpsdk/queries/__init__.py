@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpsdk.queries.rectangles import Rectangles
     from dpsdk.queries.threshold import Interval, Threshold
     from dpsdk.queries.totals import Count, Mean, Sum
+    from dpsdk.queries.unmatched import Unmatched, UnmatchedTable
     from dpsdk.queries.workload import Answers, Workload
 else:
     __getattr__, __dir__ = lazy_names(
@@ -44,6 +45,7 @@ else:
             "rectangles": "Rectangles",
             "threshold": "Interval Threshold",
             "totals": "Count Mean Sum",
+            "unmatched": "Unmatched UnmatchedTable",
             "workload": "Answers Workload",
         },
     )
@@ -82,6 +84,8 @@ __all__ = [
     "Simplex",
     "Sum",
     "Threshold",
+    "Unmatched",
+    "UnmatchedTable",
     "Where",
     "Workload",
     "isotonic",

@@ -154,8 +154,8 @@ class Marginal(ConditionedCounting[MarginalTable]):
         found = super().constrained(constraint, raw, facts)
         return Constrained(self.lift(raw, facts).nonnegative(), found.raw)
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        del facts
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del raw, facts
         return [(slice(None), 1.0)] if self.where is None else ()
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:

@@ -96,9 +96,10 @@ class _Crossing(Located[A_co]):
     def values_of(self) -> frozenset[str]:
         return frozenset({self.attribute})
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        del facts
-        return [(slice(-1, None), 1.0)] if self.where is None else ()
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        if self.where is not None or self._chosen(raw, facts):
+            return ()
+        return [(slice(-1, None), 1.0)]
 
     def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
         attribute = facts.domain[self.attribute]

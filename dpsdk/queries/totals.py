@@ -151,8 +151,8 @@ class Count(Grouped[G_co]):
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (masked(groups_of(self.by, domain), self.where, domain),))
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        del facts
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del raw, facts
         return [(slice(None), 1.0)] if self.by is not None and self.where is None else ()
 
     def __repr__(self) -> str:
@@ -369,7 +369,8 @@ class Mean(Estimated[G_co]):
     def values_of(self) -> frozenset[str]:
         return frozenset({self.attribute})
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        del raw
         if self.where is not None:
             return ()
         groups = math.prod([facts.domain[name].size for name in self.by or ()])

@@ -355,16 +355,14 @@ class Workload(LinearQuery[Answers[A_co]]):
     def values_of(self) -> frozenset[str]:
         return frozenset[str]().union(*[query.values_of() for query in self._lifted])
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         found: list[tuple[slice, float]] = []
-        if facts.domain not in self._parts:
-            self.lower(facts.domain)
         start = 0
-        for query, rows in zip(self._lifted, self._parts[facts.domain], strict=True):
-            for part, unit in query.totals(facts):
-                inside = range(start, start + rows)[part]
+        for query, numbers in zip(self._lifted, self._split(raw, facts), strict=True):
+            for part, unit in query.totals(numbers, facts):
+                inside = range(start, start + len(numbers))[part]
                 found.append((slice(inside.start, inside.stop), unit))
-            start += rows
+            start += len(numbers)
         return found
 
     def presumed(

@@ -263,10 +263,10 @@ class Release(Lasting, Generic[A_co]):
         raw, accuracy, facts = self._measurement.values, self._measurement.accuracy, self._facts
         if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
             return []
-        if not facts.rows or not facts.outside:
+        if not facts.rows or not facts.outside or facts.part_of is not None:
             return []
         found: list[AddsUp] = []
-        for part, unit in lifting.totals(facts):
+        for part, unit in lifting.totals(raw, facts):
             total = float(raw[part].sum()) / unit / facts.rows
             radius = accuracy.radius_of_sum(0.05, part) / abs(unit) / facts.rows
             if total + radius < _NEARLY_ALL:

@@ -287,8 +287,17 @@ def opened(of: Description) -> Session:
     )
 
 
-def released(record: Record, key: str, make: Callable[[], Any]) -> None:
+def hides(question: Any) -> str:
+    """What is added to keys of errors that bins count in, as those of a mean of values in bins."""
+    inner = getattr(question, "queries", ())
+    own = isinstance(question, asked.Sum | asked.Mean | asked.Quantile)
+    mine = own and question.attribute == "hours"  # the one that is ever in bins
+    return ", bins" if mine or any(map(hides, inner)) else ""
+
+
+def released(record: Record, key: str, question: Any, make: Callable[[], Any]) -> None:
     """Note all that a release says."""
+    bins = hides(question)
     kept: list[Any] = []
     record(key, lambda: kept.append(make()) or kept[0].value)
     if kept:
@@ -296,9 +305,9 @@ def released(record: Record, key: str, make: Callable[[], Any]) -> None:
         record.note(f"{key}, cost", release.cost)
         record.note(f"{key}, source", release.source)
         record.note(f"{key}, reused", release.reused)
-        record(f"{key}, bound", lambda: release.bound(0.1))
-        record(f"{key}, errors", lambda: release.errors(0.1))
-        record(f"{key}, interval", lambda: release.interval(0.1))
+        record(f"{key}, bound{bins}", lambda: release.bound(0.1))
+        record(f"{key}, errors{bins}", lambda: release.errors(0.1))
+        record(f"{key}, interval{bins}", lambda: release.interval(0.1))
 
 
 def quoted(record: Record, session: Session, question: Any, way: Any) -> None:
@@ -306,7 +315,7 @@ def quoted(record: Record, session: Session, question: Any, way: Any) -> None:
     record("quote", lambda: quote.append(session.quote(question, using=way)) or quote[0].at_open)
     if quote:
         record.note("quote, at most", quote[0].at_most)
-        record("quote, error", lambda: quote[0].error(0.1))
+        record(f"quote, error{hides(question)}", lambda: quote[0].error(0.1))
 
 
 def session(of: Description, record: Record) -> None:
@@ -321,12 +330,13 @@ def session(of: Description, record: Record) -> None:
             quoted(record, made, question, using)
         if number == 1:
             record("affords", lambda q=question, u=using: made.affords(q, using=u))
-        released(record, "release", lambda q=question, u=using: made.release(q, using=u))
+        released(record, "release", question, lambda q=question, u=using: made.release(q, using=u))
     record.note("spent", made.spent)
     record.note("remaining", made.remaining)
     released(
         record,
         "in a scope",
+        question,
         lambda: made.scope("another", of["share"]).release(question, using=using),
     )
     record.note("history", [[entry.cost, entry.answered, entry.scope] for entry in made.history])
@@ -444,7 +454,7 @@ def channel(of: Description, record: Record) -> None:
     record.note("after opening", made.spent)
     for question in questions:
         if kept:
-            released(record, name, lambda q=question: kept[0].release(q))
+            released(record, name, question, lambda q=question: kept[0].release(q))
     record.note("spent", made.spent)
     record.note("history", [[entry.cost, entry.answered, entry.scope] for entry in made.history])
 

@@ -57,12 +57,10 @@ MEANT: list[Meant] = [
         key="plan of .*",
     ),
     Meant(
-        name="one possible answer",
-        reason="a bound of nought is not vacuous where no two answers differ, as of one bin",
+        name="what bins hide",
+        reason="an error of an answer made of values includes how far these may be from their bins",
         kind="session|channel",
-        key=".*, bound",
-        old='"error": "0.0".*"vacuous": true',
-        new='"error": "0.0".*"vacuous": false',
+        key=".*, (bound|error|errors|interval), bins",
     ),
     Meant(
         name="what a refusal says",

@@ -22,8 +22,8 @@ COMMANDS = re.findall(r"^dpsdk (.*)$", PAGE, re.MULTILINE)
 def test_the_guide_shows_each_command():
     assert len(SHOWN) == 1
     assert [command.split()[0] for command in COMMANDS] == [
-        "domain", "domain", "release", "release", "release", "release", "release", "ledger",
-        "ledger", "release", "plugins",
+        "domain", "domain", "domain", "release", "release", "release", "release", "release",
+        "ledger", "ledger", "release", "plugins",
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer, Number
 from dpsdk.errors import DomainError
 
 pytestmark = pytest.mark.thorough
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.thorough
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "reference" / "domain.schema.json").read_text("utf-8"))
 PAGE = (DOCS / "reference" / "domain-file.md").read_text("utf-8")
-EXAMPLE = re.search(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+EXAMPLE, LATER = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 TYPES = {
     "object": dict,
@@ -29,7 +29,7 @@ TYPES = {
 KEYWORDS = {
     *("$ref", "const", "type", "required", "properties", "additionalProperties", "items"),
     *("minItems", "minLength", "maxLength", "pattern", "uniqueItems", "oneOf", "$schema", "title"),
-    "$defs",
+    *("maxItems", "$defs"),
 }
 
 
@@ -59,7 +59,7 @@ def holds(schema, value):
     if isinstance(value, list):
         distinct = {json.dumps(item) for item in value}
         return (
-            len(value) >= schema.get("minItems", 0)
+            schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
             and not (schema.get("uniqueItems") and len(distinct) < len(value))
             and all(holds(schema.get("items", {}), item) for item in value)
         )
@@ -82,7 +82,9 @@ DOMAIN = Domain(
 
 
 def test_what_is_written_is_as_the_schema_says():
-    assert holds(SCHEMA, json.loads(DOMAIN.to_json()))
+    wide = Domain(*DOMAIN, Number("paid", "-0.5", 10**9, step="0.25", outside="other"))
+    for domain in (DOMAIN, wide, wide.open(), Domain(*DOMAIN, missing_texts=["?"])):
+        assert holds(SCHEMA, json.loads(domain.to_json()))
     for path in DOCS.rglob("*-domain.json"):
         assert holds(SCHEMA, json.loads(path.read_text("utf-8")))
 
@@ -95,12 +97,42 @@ def test_the_example_of_the_page_is_a_domain():
     ]  # fmt: skip
 
 
+def test_the_later_example_of_the_page_is_a_domain():
+    domain = Domain.from_json(LATER)
+    assert holds(SCHEMA, json.loads(LATER))
+    assert [len(one.extras) for one in domain] == [2, 1, 0, 1]
+    assert json.loads(domain.to_json()) == json.loads(LATER)
+    with pytest.raises(DomainError):
+        Domain.from_json(LATER.replace('"version": 2', '"version": 1'))
+    with pytest.raises(DomainError):
+        Domain.from_json(EXAMPLE.replace('"version": 1', '"version": 2'))
+
+
+def mistakes_of_version_2():
+    """The later example with one thing wrong."""
+    whole = json.loads(LATER)
+    for texts in ("?", [""], ["?", "?"], [3], [str(one) for one in range(1001)], None):
+        yield whole | {"missing_texts": texts}
+    for place, key, values in (
+        (0, "missing", (None, 1, "true")),
+        (1, "low", (0, "01", "--1", ".5", "1/0", "1 ")),
+        (1, "step", (1, "1e9999")),
+        (2, "outside", ("apart", True)),
+        (3, "other", (False, None, 1.5)),
+    ):
+        for value in values:
+            wrong = deepcopy(whole)
+            wrong["attributes"][place][key] = value
+            yield wrong
+
+
 def mistakes():
     """The example with one thing wrong."""
+    yield from mistakes_of_version_2()
     whole = json.loads(EXAMPLE)
     for key in whole:
         yield {name: value for name, value in whole.items() if name != key}
-    for key, value in (("format", "dpsdk"), ("version", 2), ("version", True), ("attributes", [])):
+    for key, value in (("format", "dpsdk"), ("version", 3), ("version", True), ("attributes", [])):
         yield whole | {key: value}
     yield whole | {"attributes": {}}
     yield whole | {"attributes": [3]}

@@ -311,6 +311,39 @@ def test_outside_values_count_nowhere_or_at_the_nearest_bound(folder, domain):
     assert held["clip"][9] == pytest.approx(ROWS, abs=20)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_missing_and_other_values_have_cells_of_their_own_apart(
+    folder, domain, columns, kind, capsys
+):
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    lines = (folder / "table.csv").read_text().splitlines(keepends=True)
+    gone = [line.partition(",") for line in lines[1 : ROWS // 2 + 1]]
+    gaps = [f",{rest}" if place % 2 else f"x,{rest}" for place, (_, _, rest) in enumerate(gone)]
+    (folder / "table.csv").write_text("".join([lines[0], *gaps, *lines[ROWS // 2 + 1 :]]))
+    given = ["--epsilon", "90", "--marginals", "1", "--counts", "--format", kind, "--force"]
+    assert release(folder, *given, "--dry-run", "--rows", str(ROWS)) == 0
+    note = "note: only rows with declared values of all 4 attributes count; --outside apart keeps"
+    assert note in capsys.readouterr().out
+    assert release(folder, *given) == 0
+    assert note in capsys.readouterr().out
+    given += ["--outside", "apart"]
+    assert release(folder, *given, "--dry-run", "--rows", str(ROWS)) == 0
+    assert release(folder, *given) == 0
+    assert "note: only rows" not in capsys.readouterr().out
+    held = {one["attributes"][0]: np.array(one["values"]) for one in summary(folder)["tables"]}
+    assert held["age"][10:] == pytest.approx([ROWS // 4, ROWS // 4], abs=3)
+    assert held["value"].tolist() == pytest.approx(
+        [*truth(domain, columns, ["value"]), 0, 0], abs=3
+    )
+    described = json.loads((folder / "out" / "datapackage.json").read_text(encoding="utf-8"))
+    fields = {
+        one["fields"][0]["name"]: one["fields"][0]
+        for one in (resource["schema"] for resource in described["resources"])
+    }
+    assert fields["age"]["constraints"]["enum"][-2:] == ["(other)", "(missing)"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

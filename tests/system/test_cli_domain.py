@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer, Number
 from dpsdk.__main__ import main
 
 pytestmark = pytest.mark.thorough
@@ -18,6 +18,7 @@ DECLARED = [
     *("--integer", "age", "-5", "90", "--binned", "weight", "0", "1.5", "1e3"),
     *("--boolean", "member", "--categorical", "code", "1", "2"),
     *("--date", "born", "1930-02-05", "2010-12-31", "month", "--date", "day", *["2024-02-29"] * 2),
+    *("--number", "paid", "-0.5", "1e2", "0.25"),
     *("--date", "at", "2024-03-30T00:00", "2024-03-31T23:00", "hour", "Europe/Berlin"),
 ]
 DOMAIN = Domain(
@@ -28,6 +29,7 @@ DOMAIN = Domain(
     Categorical("code", ["1", "2"]),
     Date("born", date(1930, 2, 1), date(2010, 12, 31), unit="month"),
     Date("day", date(2024, 2, 29), date(2024, 2, 29)),
+    Number("paid", "-0.5", 100, step="0.25"),
     Date("at", datetime(2024, 3, 30), datetime(2024, 3, 31, 23), unit="hour", zone="Europe/Berlin"),
 )
 
@@ -43,7 +45,13 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert Domain.load(tmp_path / "domain.json") == DOMAIN
     for words in (
-        *("8 attributes", "'not told'", "-5 to 90", "0 to 1000 in 2 bins"),
+        *(
+            "9 attributes",
+            "'not told'",
+            "-0.5 to 100 in steps of 0.25",
+            "-5 to 90",
+            "0 to 1000 in 2 bins",
+        ),
         *("1930-02-01 to 2010-12-31 in 971 months", "2024-02-29 to 2024-02-29 in 1 day"),
         "2024-03-30T00:00 to 2024-03-31T23:00 in 48 hours in Europe/Berlin",
     ):
@@ -71,6 +79,12 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
         (["--date", "d", *["2024-01-01"] * 2, "days"], "unit of 'd' must be"),
         (["--date", "d", *["2024-01-01"] * 2, "day", "Mars"], "zone of 'd' must be"),
         (["--date", "d", "2024-01-02", "2024-01-01"], "high of 'd' must be at least low"),
+        (["--number", "n", "1"], "numbers of 'n' must be the lowest and the highest"),
+        (["--number", "n", "0", "1", "x"], "numbers of 'n' must be numbers; got 'x'"),
+        (["--number", "n", "0", "1", "0.3"], "high of 'n' must be a multiple of the step"),
+        (["--boolean", "b", "--missing-texts", "1"], "--missing-texts must be texts that are no"),
+        (["--open", "--check", "x.json"], "--check must be given alone"),
+        (["--boolean", "b", "--leave-out", "b"], "must be given with --from"),
         (["--categorical", "sex"], "labels of 'sex' must be"),
         (["--categorical", "sex", "a", "a"], "labels of 'sex' must be"),
         (["--other", "a"], "--other must be given right after a --categorical"),
@@ -93,6 +107,38 @@ def test_a_bad_declaration_is_one_line_and_writes_nothing(tmp_path, capsys, decl
     assert list(tmp_path.iterdir()) == []
 
 
+VISITS = EXAMPLES / "visits-csvw.json"
+
+
+def test_a_domain_is_read_from_metadata_and_opened(capsys):
+    declared = ["--integer", "age", 0, 110, "--step", "paid", "0.01", "--leave-out", "remark"]
+    assert domain("--from", VISITS, *declared, "--missing-texts", "?", "NA", "--open") == 0
+    closed = Domain(
+        Categorical("sex", ["f", "m"]), Number("paid", 0, 500, step="0.01"), Integer("age", 0, 110)
+    )
+    expected = Domain(*closed, missing_texts=["?", "NA"]).open()
+    assert Domain.from_json(capsys.readouterr().out) == expected
+    assert domain("--from", VISITS, "--leave-out") == 0
+    assert Domain.from_json(capsys.readouterr().out) == closed.project(["sex"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "'paid' lacks a step (--step), 'age' lacks two bounds, 'remark' lacks a list"),
+        ([], "by options such as --integer, or name them in --leave-out"),
+        (["visits.csv", "x"], "--from must be a file, and a table's name"),
+        (["x"], "the table of --from must be the name of one of its tables, 'visits.csv'; got 'x'"),
+        (["--boolean", "x"], "a declaration must be names of columns"),
+        (["--step", "paid_", "1"], "--step must be names of columns"),
+        (["--step", "paid", "0"], "--step['paid'] must be a positive"),
+    ],
+)
+def test_what_metadata_do_not_say_is_told_by_the_options(capsys, options, words):
+    assert domain("--from", VISITS, *options) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_file_that_exists_is_not_written_over(tmp_path, capsys):
     (tmp_path / "domain.json").write_text("kept")
     assert domain(*DECLARED, "--out", tmp_path / "domain.json") == 2
@@ -111,7 +157,7 @@ def test_a_given_file_is_described_or_its_mistake_is_told(tmp_path, capsys):
     assert "adult.csv.gz has these columns\n" in printed
     for wrong, words in (
         (path.read_text().replace('"low": 17', '"low": "17"'), "low must be an integer"),
-        (path.read_text().replace('"kind": "integer"', '"kind": "number"'), "one of boolean"),
+        (path.read_text().replace('"kind": "integer"', '"kind": "numbers"'), "one of boolean"),
         (path.read_text().replace('"high": 90', '"height": 90'), "also 'height'"),
         ("[", "must be JSON"),
     ):

@@ -621,3 +621,17 @@ def test_a_table_without_a_header_is_released(folder, capsys):
     assert "no column 'a,b' in --columns" in capsys.readouterr().err
     assert release(folder, "--epsilon", "5", "--columns", "age") == 2
     assert "--columns must be given with --no-header" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stripped", [True, False])
+def test_a_report_says_that_most_rows_are_missing(folder, capsys, stripped):
+    text = (folder / "table.csv").read_text()
+    (folder / "table.csv").write_text(text.replace("True", " True "))
+    options = ["--epsilon", "50", "--marginals", "1", *(["--strip"] if stripped else [])]
+    assert release(folder, *options) == 0
+    report = capsys.readouterr().out
+    # Bins of a table, and not of a mean, hide nothing; a third of the rows has a space.
+    known = "note: only rows with declared values of all 4 attributes count; --outside apart keeps"
+    assert known in report
+    assert ("note: what counts adds up to 0.6" in report) is not stripped
+    assert len(summary(folder)["notes"]) == (1 if stripped else 2)

@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 
 import dpsdk
 from dpsdk import (
+    MISSING,
+    OTHER,
     Budget,
     Categorical,
     Channel,
@@ -42,6 +44,7 @@ from dpsdk import (
     queries,
     wire,
 )
+from dpsdk import notes as release_notes
 from dpsdk.accounting import (
     Books,
     Charge,
@@ -184,20 +187,27 @@ from dpsdk.queries import (
     Simplex,
     Sum,
     Threshold,
+    Unmatched,
+    UnmatchedTable,
     Workload,
     marginals,
 )
 from dpsdk.release import (
     Accuracy,
+    AddsUp,
     Bound,
     Bounds,
+    Clipped,
     Cost,
     HalfWidths,
+    InBins,
     Keys,
+    KnownRowsOnly,
     Lifting,
     Measurement,
     NoAccuracy,
     NoiseAccuracy,
+    Note,
     PromisedAccuracy,
     RowsPerPerson,
     ScalarAccuracy,
@@ -388,6 +398,17 @@ def clients_write_the_answer_only(session: Session, query: Query[float]) -> floa
     return session.answer(query, using=Laplace(epsilon=0.1))
 
 
+def missing_values_are_counted(session: Session, table: MarginalTable) -> None:
+    laplace = Laplace(epsilon=1)
+    unmatched = session.answer(Unmatched(where={"sex": MISSING}), using=laplace)
+    assert_type(unmatched, UnmatchedTable)
+    assert_type(unmatched.missing, dict[str, float])
+    assert_type(unmatched["age", OTHER], float)
+    assert_type(table["Female", MISSING], float)
+    Count({"sex": {"Female", MISSING}, "age": Not(OTHER)})
+    assert_type(session.answer(Marginal("sex", known=True), using=laplace), MarginalTable)
+
+
 def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.value, MarginalTable)
     assert_type(release.value["Female", ">50K"], float)
@@ -398,6 +419,21 @@ def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.bound().error, float)
     assert_type(release.bound().standing, Standing)
     assert_type(release.bound().predicted, float | None)
+    assert_type(release.bound().bins, float)
+    assert_type(release.bound().parts, dict[str, float])
+    assert_type(release.notes, tuple[Note, ...])
+    for note in release.notes:
+        assert_type(str(note), str)
+        if isinstance(note, AddsUp):
+            assert_type((note.total, note.radius), tuple[float, float])
+        elif isinstance(note, InBins):
+            assert_type(note.widest, float)
+        elif isinstance(note, release_notes.Rounded):
+            assert_type(note.step, float)
+        elif isinstance(note, Clipped):
+            assert_type((note.attribute, note.low, note.high), tuple[str, float, float])
+        elif isinstance(note, KnownRowsOnly):
+            assert_type(note.names, tuple[str, ...])
     assert_type(release.cost, Cost)
     assert_type(release.source, Source)
 

@@ -48,12 +48,13 @@ def lomas(**columns):
 @pytest.mark.parametrize("form", ["to_csvw", "to_datapackage"])
 @pytest.mark.parametrize("name", PUBLISHED.names)
 def test_descriptions_of_releases_are_read_back(name, form):
-    rows = {one.name: [one.label(0)] for one in PUBLISHED}
-    data = PrivateData.from_columns(rows, PUBLISHED, neighbors=Neighbors.ADD_REMOVE)
-    session = Session(data, Budget(1), noise=seeded(1))
-    release = session.release(Marginal(name, normalized=False), using=Laplace(1))
-    description = getattr(release.metadata(), form)()
-    assert Domain.from_metadata(description.content) == PUBLISHED.project([name])
+    for domain in (PUBLISHED, PUBLISHED.open()):
+        rows = {one.name: [one.label(0)] for one in domain}
+        data = PrivateData.from_columns(rows, domain, neighbors=Neighbors.ADD_REMOVE)
+        session = Session(data, Budget(1), noise=seeded(1))
+        release = session.release(Marginal(name, normalized=False), using=Laplace(1))
+        description = getattr(release.metadata(), form)()
+        assert Domain.from_metadata(description.content) == domain.project([name])
 
 
 CASES = {

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.data.columns import Column, Kind, array_column, kind_of_array
 from dpsdk.data.engine.table import Table
 from dpsdk.data.engine.times import Moments, chosen, of_moments, steps
@@ -55,6 +55,10 @@ class Key:
     """True if the expression is the cell number already, and -1 outside."""
     rest: int = -1
     """The cell of a value that is neither missing nor one of those that were listed."""
+    gap: int = -1
+    """The cell of what is missing."""
+    listed: bool = True
+    """True if the values of each cell can be listed in an expression; else all rows are read."""
 
 
 def group_keys(table: Table, matchers: Sequence[Matcher]) -> list[Key]:
@@ -68,7 +72,7 @@ def group_keys(table: Table, matchers: Sequence[Matcher]) -> list[Key]:
         if kind is Kind.UNTYPED and table.in_engine:
             problem = f"column {matcher.name!r} holds {kind.value}, which no engine groups by"
             raise DataError(table.source, problem)
-        if kind is Kind.FLOAT and table.is_loose and matcher.clips:
+        if kind is Kind.FLOAT and table.is_loose and matcher.clips and not _reads_all(matcher):
             problem = 'outside="clip" where a column of floats may hold texts; choose another'
             raise DataError(table.source, problem)
     return [_key(table, matcher) for matcher in matchers]
@@ -81,7 +85,10 @@ def _key(table: Table, matcher: Matcher) -> Key:
     if isinstance(dtype, nw.Boolean):
         yes, no = matcher.boolean(value=True), matcher.boolean(value=False)
         # SQLite's may be two.
-        rest = chosen(column == nw.lit(value=False), no, nw.lit(-1))
+        rest = nw.lit(matcher.odd)
+        if matcher.gap != matcher.odd:
+            rest = chosen(column.is_null(), matcher.gap, rest)
+        rest = chosen(column == nw.lit(value=False), no, rest)
         return _direct(matcher, chosen(column == nw.lit(value=True), yes, rest))
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # As numbered as it is.
@@ -94,23 +101,54 @@ def _key(table: Table, matcher: Matcher) -> Key:
     kind = kind_of_dtype(dtype)
     if table.is_loose and kind in {Kind.DECIMAL, Kind.INTEGER}:
         return _own(table, matcher, column)
+    if table.is_loose and kind is Kind.FLOAT and _reads_all(matcher):
+        return evolve(_own(table, matcher, column), listed=False)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)
+    there = table.is_number(column) if kind is Kind.FLOAT else ~column.is_null()
     expression: nw.Expr | None = None
     if kind is Kind.INTEGER:
         limits = _LIMITS.get(type(dtype))
         expression = None if limits is None else _of_integers(matcher, column, *limits)
+        expression = _without_absent(matcher, column, expression, dtype)
         if expression is None:
             return _spelt(matcher, column)
-    elif isinstance(dtype, nw.Float64):
-        expression = _of_floats(matcher, column, np.float64, table.is_number(column))
-    elif isinstance(dtype, nw.Float32):
-        expression = _of_floats(matcher, column, np.float32, table.is_number(column))
+    elif isinstance(dtype, nw.Float32 | nw.Float64):
+        float_kind = np.float32 if isinstance(dtype, nw.Float32) else np.float64
+        expression = _of_floats(matcher, column, float_kind, there)
+        expression = _without_absent(matcher, column, expression, dtype)
     if expression is not None:
+        if matcher.gap != matcher.rest or matcher.numbers:
+            expression = chosen(there, expression, nw.lit(matcher.gap))
         return _direct(matcher, expression)
     if kind is Kind.FLOAT:
-        column = nw.when(table.is_number(column)).then(column)
+        column = nw.when(there).then(column)
     return _own(table, matcher, column)
+
+
+def _reads_all(matcher: Matcher) -> bool:
+    """True if also texts that stand among floats of a column have cells."""
+    return matcher.size > matcher.known
+
+
+def _without_absent(
+    matcher: Matcher, column: nw.Expr, cell: nw.Expr | None, dtype: nw.dtypes.DType
+) -> nw.Expr | None:
+    """The cell of a number, unless it stands for a missing value."""
+    least, most = _LIMITS.get(type(dtype), (0, 0))
+    kind = np.float32 if isinstance(dtype, nw.Float32) else np.float64
+    for number in map(Decimal, matcher.texts.absent):
+        if cell is None:
+            return None
+        if dtype.is_float():
+            with np.errstate(all="ignore"):
+                near = kind(number) if number.is_infinite() else first_float_from(number, kind)
+            if printed_decimal(near) == number:
+                cell = chosen(column == float(near), matcher.gap, cell)
+        elif least <= number <= most and number == int(number):
+            large = abs(number) > _LITERAL
+            cell = None if large else chosen(column == int(number), matcher.gap, cell)
+    return cell
 
 
 _LIMITS: dict[type[nw.dtypes.DType], tuple[int, int]] = {
@@ -153,7 +191,12 @@ def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
             raise DataError(table.source, problem)
         return matcher.encode(held)
 
-    return Key(matcher.name, matcher.size, column, codes, direct=False, rest=matcher.rest)
+    return _indirect(matcher, column, codes)
+
+
+def _indirect(matcher: Matcher, expression: nw.Expr, codes: Callable[[Values], Ints]) -> Key:
+    rest, gap = matcher.rest, matcher.gap
+    return Key(matcher.name, matcher.size, expression, codes, direct=False, rest=rest, gap=gap)
 
 
 def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
@@ -165,10 +208,10 @@ def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
         parts = values.to_list() if isinstance(values, nw.Series) else list(values)
         missing = np.array([part is None for part in parts], dtype=bool)
         cells = cells_of(np.array([part or 0 for part in parts], dtype=np.int64))
-        cells[missing] = -1
+        cells[missing] = matcher.gap
         return cells
 
-    return Key(matcher.name, matcher.size, moments.expression, codes, direct=False)
+    return _indirect(matcher, moments.expression, codes)
 
 
 def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
@@ -178,9 +221,7 @@ def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
         texts = values.to_list() if isinstance(values, nw.Series) else values
         return matcher.encode(column_of_values([_number(text) for text in texts]))
 
-    return Key(
-        matcher.name, matcher.size, column.cast(nw.String), codes, direct=False, rest=matcher.rest
-    )
+    return _indirect(matcher, column.cast(nw.String), codes)
 
 
 _SPELLING = TextFormat()
@@ -206,7 +247,7 @@ def _of_integers(matcher: Matcher, column: nw.Expr, least: int, most: int) -> nw
     }
     if len(numbers) > _FEW or any(abs(number) > _LITERAL for number in numbers):
         return None
-    return chosen(~column.is_null(), _equals(column, numbers, matcher.rest), nw.lit(-1))
+    return _equals(column, numbers, matcher.rest)
 
 
 def _of_ordered(
@@ -217,11 +258,12 @@ def _of_ordered(
     else:
         low, *starts, last = [ceil(edge) for edge in matcher.exact]
         high = last if last == matcher.exact[-1] else last - 1
-    inner, outer = max(low, least), min(high, most)
+    inner, outer, rest = max(low, least), min(high, most), matcher.rest
     if inner > outer:
         # No number of the type is inside, and most often all are on one side.
         sides = {matcher.number(number) for number in (least, most)}
-        return None if len(sides) > 1 else chosen(~column.is_null(), sides.pop(), nw.lit(-1))
+        many = len(sides) > 1 or matcher.texts.absent
+        return None if many else chosen(~column.is_null(), sides.pop(), nw.lit(rest))
     starts = [start for start in starts if inner < start <= outer]
     literals = [*starts, *({inner, outer} - {least, most})]
     if isinstance(matcher, IntegerMatcher):
@@ -230,14 +272,14 @@ def _of_ordered(
         return None
     inside = _between(column, inner, outer, least, most)
     if isinstance(matcher, IntegerMatcher):
-        cell: nw.Expr = (nw.when(inside).then(column).cast(nw.Int64) - nw.lit(low)).fill_null(-1)
+        cell: nw.Expr = (nw.when(inside).then(column).cast(nw.Int64) - nw.lit(low)).fill_null(rest)
     else:
         # Bins between the same two whole numbers hold none, and are passed over.
         cells = [matcher.number(number) for number in (inner, *starts)]
-        cell = chosen(inside, steps(column, starts, cells), nw.lit(-1))
+        cell = chosen(inside, steps(column, starts, cells), nw.lit(rest))
     if not matcher.clips:
         return cell
-    above = cell if outer == most else chosen(column > outer, matcher.size - 1, cell)
+    above = cell if outer == most else chosen(column > outer, matcher.known - 1, cell)
     return above if inner == least else chosen(column < inner, 0, above)
 
 
@@ -260,10 +302,10 @@ def _of_floats(
         whole = within.cast(nw.Int64)
         # Whichever way an engine rounds, the result is the same number only where it was whole.
         kept = nw.when(whole.cast(nw.Float64) == within).then(whole)
-        cell: nw.Expr = (kept - nw.lit(matcher.low)).fill_null(-1)
+        cell: nw.Expr = (kept - nw.lit(matcher.low)).fill_null(matcher.rest)
         if not matcher.clips:
             return cell
-        above = chosen((column > high) & there, matcher.size - 1, cell)
+        above = chosen((column > high) & there, matcher.known - 1, cell)
         return chosen(column < low, 0, above)
     if isinstance(matcher, BinnedMatcher):
         with np.errstate(all="ignore"):
@@ -271,14 +313,14 @@ def _of_floats(
         if not np.isfinite(reached).all():
             return None
         starts = [float(number) for number in reached[1:-1]]
-        cell = steps(column, starts, range(matcher.size))
+        cell = steps(column, starts, range(matcher.known))
         if matcher.clips:
-            return chosen(there, cell, nw.lit(-1))
+            return chosen(there, cell, nw.lit(matcher.gap))
         end = reached[-1]
         upper = column <= float(end) if printed_decimal(end) == matcher.exact[-1] else (
             column < float(end)
         )  # fmt: skip
-        return chosen(there & (column >= float(reached[0])) & upper, cell, nw.lit(-1))
+        return chosen(there & (column >= float(reached[0])) & upper, cell, nw.lit(matcher.rest))
     with np.errstate(all="ignore"):
         floats = [(first_float_from(Decimal(n), kind), n) for n in matcher.numbers]
     found = {
@@ -288,7 +330,7 @@ def _of_floats(
     }
     if len(found) > _FEW:
         return None
-    return chosen(there, _equals(column, found, matcher.rest), nw.lit(-1))
+    return _equals(column, found, matcher.rest)
 
 
 def _equals(column: nw.Expr, cells: dict[int, int] | dict[float, int], rest: int) -> nw.Expr:

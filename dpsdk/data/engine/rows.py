@@ -113,7 +113,10 @@ class _AllRows(Rows):
         }, counts
 
     def table(self) -> nw.LazyFrame[Any]:
-        return coded(self.source, self.keys)
+        if all(key.listed for key in self.keys):
+            return coded(self.source, self.keys)
+        read = columns_read(_valued(self.source, self.keys))
+        return Rows(self.names, _codes(self.keys, read), _backend(self.source)).table()
 
 
 def all_rows(table: Table, keys: Sequence[Key]) -> Rows:
@@ -133,11 +136,33 @@ def coded(table: Table, keys: Sequence[Key], keep: Sequence[str] = ()) -> nw.Laz
     table is scanned twice. What a table that changes meanwhile holds in the second scan only
     is taken for a value that no attribute lists.
     """
+    return _selected(table, [_cell(table, key) for key in keys], keep)
+
+
+def _valued(table: Table, keys: Sequence[Key], keep: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    """Return the values of each key, which become cell numbers once they have come back."""
+    return _selected(table, [key.expression for key in keys], keep)
+
+
+def _selected(
+    table: Table, expressions: Sequence[nw.Expr], keep: Sequence[str]
+) -> nw.LazyFrame[Any]:
     for name in keep:
-        if name.casefold() in {code_name(place) for place in range(len(keys))}:
+        if name.casefold() in {code_name(place) for place in range(len(expressions))}:
             raise DataError(table.source, f"a column {name!r}, which is a name kept for cells")
-    cells = [_cell(table, key).alias(code_name(place)) for place, key in enumerate(keys)]
-    return table.frame.select(*cells, *(table.column(name).alias(name) for name in keep))
+    made = [one.alias(code_name(place)) for place, one in enumerate(expressions)]
+    return table.frame.select(*made, *(table.column(name).alias(name) for name in keep))
+
+
+def _codes(keys: Sequence[Key], read: Mapping[str, Values]) -> dict[str, Ints]:
+    return {key.name: key.codes(read[code_name(place)]) for place, key in enumerate(keys)}
+
+
+def _backend(table: Table) -> nw.Implementation:
+    """Return the library of the frames that rows come in when they are read."""
+    known = table.frame.implementation
+    eager = known.is_polars() or known.is_pandas_like() or known.is_pyarrow()
+    return known if eager else nw.Implementation.PYARROW
 
 
 def _cell(table: Table, key: Key) -> nw.Expr:
@@ -156,7 +181,7 @@ def _cell(table: Table, key: Key) -> nw.Expr:
         among = [value for some in listed.values() for value in some]
         within = _among(key.expression, listed, sorted(listed))
         expression = chosen(key.expression.is_in(among), within, expression)
-    return chosen(~key.expression.is_null(), expression, nw.lit(-1))
+    return chosen(~key.expression.is_null(), expression, nw.lit(key.gap))
 
 
 def _among(column: nw.Expr, listed: Mapping[int, list[object]], cells: Sequence[int]) -> nw.Expr:
@@ -179,9 +204,7 @@ def kept_rows(
     table: Table, keys: Sequence[Key], person: PersonMatcher, unit: PrivacyUnit, *, complete: bool
 ) -> Rows:
     """Return the rows that are kept of persons."""
-    known = table.frame.implementation
-    # What Ibis has read comes as tables of pyarrow.
-    backend = nw.Implementation.PYARROW if known.is_ibis() else known
+    known, backend = table.frame.implementation, _backend(table)
     names = [key.name for key in keys]
     if not table.in_engine:
         frame = table.frame.collect()
@@ -199,11 +222,12 @@ def kept_rows(
         held = "floats" if dtype.is_float() else "values of an unknown type"
         raise DataError(table.source, person.mismatch(held) or "")
     columns, sizes = [code_name(place) for place in range(len(keys))], [key.size for key in keys]
-    cells = coded(table, keys, [person.name])
-    if complete:
+    listed = all(key.listed for key in keys)
+    cells = (coded if listed else _valued)(table, keys, [person.name])
+    if complete and listed:
         lowest = cells.select(*(nw.col(name).min() for name in columns)).collect()
         _check_inside(table, dict(zip(names, lowest.row(0), strict=True)))
-    if table.compares_exactly:
+    if table.compares_exactly and listed:
         kept = bounded(cells, columns, sizes, person.name, unit, strip=person.texts.strip)
         return Rows(names, kept, backend)
     if known.is_ibis() and dtype.is_integer() and not table.is_loose:
@@ -211,9 +235,12 @@ def kept_rows(
         cells = cells.with_columns(nw.col(person.name).cast(nw.String))
     read = columns_read(cells)
     persons = person.encode(column_of_values(read[person.name]))
-    found = {
-        name: codes_of(read[column]) for name, column in zip(names, columns, strict=True)
-    }  # fmt: skip
+    if listed:
+        found = {name: codes_of(read[column]) for name, column in zip(names, columns, strict=True)}
+    else:
+        found = _codes(keys, read)
+    if complete and not listed:
+        _check_inside(table, {name: int(code.min(initial=0)) for name, code in found.items()})
     return Rows(names, kept_codes(found, person, persons, unit), backend)
 
 

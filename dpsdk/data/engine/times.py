@@ -110,17 +110,25 @@ def _compared(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> Moments | No
     if starts and not wall_of(date.min) <= starts[0] <= starts[-1] <= wall_of(_LAST):
         return None
     cell = steps(column, [nw.lit(_literal(start, kind)) for start in starts], cells)
-    return Moments(chosen(~column.is_null(), cell, nw.lit(-1)), None)
+    return Moments(chosen(~column.is_null(), cell, nw.lit(matcher.gap)), None)
 
 
 def _near(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> nw.Expr:
-    """A column without the times that are far from all cells: these have moved, or are null."""
+    """A column without the times that are far from all cells: these have moved, or are null.
+
+    They are null where that is the same, or where a domain of all years leaves no time for them.
+    """
     # Nowhere is a clock farther from UTC than two days.
     around = 2 * DAY if kind is Kind.ZONED_TIME else 0
     start, stop = matcher.walls
     low, high = nw.lit(_literal(start - around, kind)), nw.lit(_literal(stop + around, kind))
     if not matcher.clips:
-        return nw.when((column >= low) & (column <= high)).then(column)
+        near = nw.when((column >= low) & (column <= high)).then(column)
+        beyond = [start - around - DAY, stop + around + DAY]
+        known = [one for one in beyond if wall_of(date.min) <= one <= wall_of(_LAST)]
+        if matcher.gap == matcher.rest or not known:
+            return near
+        return near.otherwise(nw.when(~column.is_null()).then(nw.lit(_literal(known[0], kind))))
     return (
         nw.when(column < low).then(low)
         .otherwise(nw.when(column > high).then(high).otherwise(column))
@@ -142,7 +150,7 @@ def _of_ticks(matcher: DateMatcher, ticks: nw.Expr, per: int, kind: Kind) -> Mom
     if matcher.size + len(changes) <= _PIECES:
         starts, cells = _pieces(matcher, changes, ahead, kind)
         cell = steps(ticks, *_within(starts, cells, per))
-        return Moments(chosen(~ticks.is_null(), cell, nw.lit(-1)), None)
+        return Moments(chosen(~ticks.is_null(), cell, nw.lit(matcher.gap)), None)
     step = gcd(HOUR if matcher.unit == "hour" else DAY, *changes, *ahead)
 
     def codes(parts: Ints) -> Ints:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from dpsdk._checks import read_whole, shown
 from dpsdk.codec import JSON, Plain, check, check_spread, parsed
-from dpsdk.domain.attributes import Attribute, Binned, Categorical
+from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.domain.foreign.columns import Described, Ends, Kind, Lacking, Words, attribute_of
 from dpsdk.domain.foreign.nodes import Node
 from dpsdk.domain.foreign.yaml import from_yaml
@@ -244,8 +244,7 @@ _BIN = re.compile(r"\[([^ ,]+), ([^ ,]+)[\])]")
 
 def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:
     """The attribute of a column of labels of a published table, where these tell it."""
-    extras = {extra: extra.value in labels for extra in Extra}
-    missing, other = extras[Extra.MISSING], extras[Extra.OTHER]
+    missing, other = Extra.MISSING.value in labels, Extra.OTHER.value in labels
     known = [str(one) for one in labels if one not in {extra.value for extra in Extra}]
     matched = [one for one in map(_BIN.fullmatch, known) if one is not None]
     if matched and len(matched) == len(known):
@@ -254,8 +253,13 @@ def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:
             bins = Binned(name, edges, missing=missing, other=other)
             if [bins.text(cell) for cell in range(bins.known)] == known:
                 return bins
-    if not any(extras.values()):
+    if not (missing or other):
         return None
+    if known == ["False", "True"]:
+        return Boolean(name, missing=missing, other=other)
+    ends = [read_whole(one) for one in known[:1] + known[-1:]]
+    if ends and known == [str(one) for one in range(ends[0] or 0, (ends[-1] or 0) + 1)]:
+        return Integer(name, int(known[0]), int(known[-1]), missing=missing, other=other)
     return Categorical(name, known, missing=missing, other=other)
 
 

@@ -149,6 +149,16 @@ def _check_lengths(query: LinearQuery[object], raw: Floats, facts: Facts, tally:
         "spread": np.size(query.spread(raw, ones, facts)),
         "ends": np.size(query.ends(raw, ones, facts)[0]),
     }
+    for known in (None, raw):
+        hidden = query.coarseness(known, ones, facts)
+        if hidden is None:
+            continue
+        lengths["coarseness"] = np.size(hidden)
+        if np.isnan(hidden).any() or (hidden < 0).any():
+            tally.fail(
+                f"`coarseness` gave {shown(hidden.tolist())}",
+                "Give a distance for each number of the answer, none negative or NaN",
+            )
     if isinstance(answer, int | float):
         lengths["the answer"] = 1
     elif isinstance(answer, np.ndarray):

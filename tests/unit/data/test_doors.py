@@ -25,7 +25,16 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from tables_loaded import cells, from_bytes
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer, PrivateData
+from dpsdk import (
+    MISSING,
+    OTHER,
+    Binned,
+    Boolean,
+    Categorical,
+    Domain,
+    Integer,
+    PrivateData,
+)
 from dpsdk.errors import DataError
 from worlds import crossed, repeatable, thinned
 
@@ -52,6 +61,15 @@ ATTRIBUTES = {
     "texts of numbers": Categorical("c", ["0", "1", "17.5", "0.7", "-3", "rest"], other="rest"),
     "large numbers": Categorical("c", [2**53, 2**53 + 1, 2**64 - 1]),
     "codes": Categorical("c", ["01", "02", "17", "18"]),
+    "open integers": Integer("c", -3, 20).open(),
+    "open large integers": Integer("c", 2**53 - 2, 2**53 + 5).open(),
+    "bins and missing": Binned("c", [0, 0.3, 0.7, 17, 20], missing=True),
+    "open bins": Binned("c", [-0.1, 0.1, 17.5]).open(),
+    "open booleans": Boolean("c").open(),
+    "open texts": Categorical("c", ["F", "M", "é"]).open(),
+    "open texts and the rest": Categorical("c", ["F", "M", "rest"], other="rest").open(),
+    "open numbers": Categorical("c", [0, 1, 17]).open(),
+    "numbers and others": Categorical("c", ["0", "17.5", "True"], other=True),
 }  # fmt: skip
 
 
@@ -81,11 +99,15 @@ def nearest(number):
 
 def expected_cell(attribute, value, *, guessed=False):
     """Where a value belongs, by the rules; -1 is outside."""
-    read = nearest if guessed else lambda number: number
+    if value is None or str(value) in {"", "nan", "NaN"}:
+        return attribute.index(MISSING) if MISSING in attribute.extras else -1
+    cell = label_of(attribute, value, nearest if guessed else lambda number: number)
+    return attribute.index(OTHER) if cell < 0 and OTHER in attribute.extras else cell
+
+
+def label_of(attribute, value, read):
+    """The cell of the label that a value is, or -1."""
     number = read(number_of(value))
-    missing = value is None or str(value) in {"", "nan", "NaN"}
-    if missing:
-        return -1
     if isinstance(attribute, Integer):
         whole = number is not None and abs(number) != INF and number == int(number)
         return (
@@ -97,10 +119,10 @@ def expected_cell(attribute, value, *, guessed=False):
         if number is None:
             return -1
         edges = [Fraction(repr(edge)) for edge in attribute.edges]
-        for cell in range(attribute.size):
+        for cell in range(attribute.known):
             if edges[cell] <= number < edges[cell + 1]:
                 return cell
-        return attribute.size - 1 if number == edges[-1] else -1
+        return attribute.known - 1 if number == edges[-1] else -1
     if isinstance(attribute, Boolean):
         if isinstance(value, bool):
             return int(value)

@@ -20,7 +20,7 @@ from dpsdk import (
     Session,
     wire,
 )
-from dpsdk.errors import InvalidArgument, UnknownLabel, WireError
+from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel, WireError
 from dpsdk.forms import sensitivity
 from dpsdk.mechanisms import NumericSparse
 from dpsdk.queries import (
@@ -38,6 +38,7 @@ from dpsdk.queries import (
     Rectangles,
     Sum,
     Threshold,
+    Unmatched,
     Workload,
 )
 from dpsdk.testing import seeded
@@ -171,6 +172,24 @@ MEANINGS = {
             share(lambda r: known(r, "age") and r["sex"] is MISSING),
         ],
     ),
+    "unmatched": (
+        Unmatched(),
+        lambda: [
+            share(lambda r: r["age"] is OTHER),
+            share(lambda r: r["age"] is MISSING),
+            share(lambda r: r["sex"] is MISSING),
+            share(lambda r: r["hours"] is OTHER),
+        ],
+    ),
+    "unmatched where": (
+        Unmatched(where={"age": Not(MISSING), "b": True}),
+        lambda: [
+            share(lambda r: r["b"] and r["age"] is OTHER),
+            0.0,
+            share(lambda r: r["b"] and r["age"] is not MISSING and r["sex"] is MISSING),
+            share(lambda r: r["b"] and r["age"] is not MISSING and r["hours"] is OTHER),
+        ],
+    ),
     "workload": (
         Workload([Threshold("age", t) for t in range(6)]),
         lambda: [share(lambda r, t=t: known(r, "age") and r["age"] <= t) for t in range(6)],
@@ -284,3 +303,28 @@ def test_above_asks_of_extras_too():
     with session.open(NumericSparse(epsilon=10**6, tops=2)) as channel:
         assert channel.answer(Above(Count({"sex": MISSING}), true - 0.01))
         assert not channel.answer(Above(Count({"sex": MISSING}), true + 0.01))
+
+
+def test_unmatched_values_are_told_by_attribute():
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    release = session.release(Unmatched(normalized=False), using=QUIET)
+    table = release.value
+    missing = sum(r["age"] is MISSING for r in ROWS)
+    assert table["age", MISSING] == table["age (missing)"] == table.missing["age"] == missing
+    assert table.other.keys() == {"age", "hours"}
+    assert table.missing.keys() == {"age", "sex"}
+    assert release.error(0.05) == 0.0
+    assert release.to_frame()["unmatched"].to_list()[2] == "sex (missing)"
+    for cell in [("sex", OTHER), ("b", MISSING), "age", ("age", 1)]:
+        with pytest.raises((UnknownLabel, InvalidArgument)):
+            table[cell]
+    with pytest.raises(QueryError, match='outside="apart"'):
+        Unmatched().lower(WORLD.closed())
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_a_row_may_lack_all_its_values_at_once(neighbors):
+    domain = Domain(*[Integer(f"a{n}", 0, 99) for n in range(9)]).open()
+    moved = 18 if neighbors is Neighbors.REPLACE_ONE else 9
+    found = sensitivity(Unmatched().lower(domain), facts(domain, neighbors, outside=False))
+    assert (found.l1, found.l2_squared, found.maximum) == (moved, moved, 1)

@@ -564,7 +564,7 @@ class Bound:
         at = f"at {confidence(self.beta)}"
         if self.predicted is not None:
             return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
-        if self.ranks is not None and self.vacuous:
+        if self.ranks is not None and self.standing == "none":
             return f"off by at most {as_bound(self.ranks)} rows in rank {at}"
         if not self.proven and self.standing != "assumed":
             return f"no bound {at} ({self.kind})"
@@ -610,10 +610,11 @@ def bound_of(
                 bins = error - float(noise[int(errors.argmax())])
     elif isinstance(accuracy, ScalarAccuracy):
         error, span = accuracy.error(checked), min(span, accuracy.span)
-    standing = accuracy.standing
+    standing, vacuous = accuracy.standing, error >= span > 0
+    if ranks is not None and vacuous:
+        error = math.inf
     if standing in _BOUNDING and error < math.inf:
         kind = f"{accuracy.kind}, and what bins may hide" if bins else accuracy.kind
-        vacuous = error >= span > 0
         return Bound(error, checked, kind, standing, vacuous, bins=bins, ranks=ranks)
     if standing == "predicted" and error < math.inf:
         return Bound(math.inf, checked, accuracy.kind, standing, vacuous=True, predicted=error)

@@ -166,12 +166,20 @@ def _missing(task: Task[Any, F], trial: Trial[F]) -> Reason | None:
     """Return which assumptions a bound needs, where it says nothing without them."""
     if trial.bound is None or not trial.bound.vacuous or not task.missing:
         return None
-    return reason("needs-assumption", keys=", ".join(f'"{key}": ...' for key in task.missing))
+    return reason("needs-assumption", keys=_assumed(task.missing))
+
+
+def _assumed(keys: Iterable[str]) -> str:
+    return ", ".join([f'"{key}": ...' for key in keys])
 
 
 def _no_bound(trials: Trials[F], trial: Trial[F]) -> Reason:
-    why = "no bound" if trial.quote is None else trials.task.bound(trial.quote).kind
-    return reason("no-bound", why=why)
+    if trial.quote is None:
+        return reason("no-bound", why="no bound")
+    bound, keys = trials.task.bound(trial.quote), trials.task.missing
+    if bound.ranks is None or not keys:
+        return reason("no-bound", why=bound.kind)
+    return reason("only-ranks", rows=number(bound.ranks), keys=_assumed(keys))
 
 
 def _refused(trials: Trials[F], given: Reason | None = None) -> RankedPlan | None:

@@ -24,6 +24,8 @@ SENTENCES = MappingProxyType({
     " than {span}",
     "needs-assumption": "a bound beforehand depends on the table: say what you believe of it by"
     " assume={{{keys}}}",
+    "only-ranks": "off by at most {rows} rows in rank; a bound of the value itself depends on the"
+    " table: say what you believe of it by assume={{{keys}}}",
     "ask-otherwise": "{advice}",
     "loose-alpha": "no two answers differ by more than {span}, so that a guess would do",
     "no-bound": "{why}",

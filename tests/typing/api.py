@@ -67,6 +67,7 @@ from dpsdk.data import Collect
 from dpsdk.domain import Attribute, Domain
 from dpsdk.forms import (
     ConvexForm,
+    Crossing,
     Design,
     Facts,
     Form,
@@ -99,6 +100,7 @@ from dpsdk.kernel import (
     LookPricing,
     Measure,
     MeasureResiduals,
+    PointPricing,
     Pricing,
     Primitive,
     Reference,
@@ -106,6 +108,7 @@ from dpsdk.kernel import (
     ResidualAccuracy,
     ResidualPricing,
     Select,
+    SelectPricing,
     SmallDatabase,
     Terms,
     Top,
@@ -130,6 +133,7 @@ from dpsdk.mechanisms import (
     ConvexPMW,
     Corrected,
     DistributionMechanism,
+    ExponentialQuantile,
     FittedTable,
     Gaussian,
     Laplace,
@@ -678,9 +682,23 @@ def local_marginals_list_their_tables(session: Session) -> None:
     assert_type(session.answer(Count(), using=LocalMarginals(workload, rho=1)), float)
 
 
-def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
+def a_choice_is_the_number_of_an_option(
+    kernel: Kernel, gaps: GapForm, crossing: Crossing, terms: Terms
+) -> None:
     assert_type(kernel.select(gaps, 1, groups=[slice(0, 2)]), int)
     assert_type(kernel.run(Select(gaps, 1)), int)
+    assert_type(kernel.select(crossing, 1), int)
+    assert_type(Select(crossing, 1).price(terms), SelectPricing | PointPricing)
+
+
+def a_quantile_is_chosen_for_an_epsilon(session: Session) -> None:
+    using = ExponentialQuantile(epsilon="0.1")
+    release = session.release(Quantile("income", 0.5), using=using)
+    assert_type(release, Release[float])
+    assert_type(release.bound().ranks, float | None)
+    assert_type(session.answer(DateQuantile("day", 0.5), using=using), date | None)
+    assert_type(Quantile("income", 0.5).lower(session.domain).crossing, Crossing | None)
+    ExponentialQuantile(rho=1)  # type: ignore[call-arg]  # of bounded range, which a rho is not
 
 
 def a_watch_compares_proximal_gaps(

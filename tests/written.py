@@ -330,4 +330,5 @@ VALUES: tuple[object, ...] = (
     Bound(math.inf, 0.05, "words", "none", vacuous=True, ranks=29.5),
     HeavyBall(), HeavyBall(clip=0.75),
     Unmatched(where={"sex": Not({"Male", MISSING}), "age": OTHER}), Marginal("sex", known=True),
+    Threshold("age", 40, known=True), Interval("age", 20, 30, where={"sex": MISSING}, known=True),
 )  # fmt: skip

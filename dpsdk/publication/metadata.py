@@ -212,7 +212,8 @@ def _unit_of(asked: object) -> str:
         if isinstance(one, Workload):
             left += cast("Workload[object]", one).queries
         elif isinstance(one, _COUNTING):
-            found.add("shares of the rows" if one.normalized else "numbers of rows")
+            among = " with a value" if isinstance(one, Interval | Threshold) and one.known else ""
+            found.add(f"shares of the rows{among}" if one.normalized else "numbers of rows")
         else:
             found.add("")
     return found.pop() if len(found) == 1 else ""

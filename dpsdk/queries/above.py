@@ -25,8 +25,9 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 def _to_query(query: ScalarQuery[float]) -> ScalarQuery[float]:
-    # Of groups there are as many numbers.
-    if not isinstance(query, ScalarQuery) or getattr(query, "by", None) is not None:
+    # Of groups there are as many numbers, and a share of the known is of two.
+    several = getattr(query, "by", None) is not None or getattr(query, "known", False)
+    if not isinstance(query, ScalarQuery) or several:
         raise InvalidArgument(
             "query", "a query with one share or count for an answer", shown(query)
         )

@@ -76,6 +76,8 @@ def ranked(queries: Sequence[object], domain: Domain) -> tuple[Ints, Ints] | Non
         # A subclass may ask anything, or say of itself that it equals another.
         if type(query) is not Threshold or type(query.where) not in (Conjunction, type(None)):
             return None
+        if query.known:  # of which each has a denominator of its own
+            return None
         key = query.attribute, query.where
         found[0, place] = chains.setdefault(key, len(chains))
         found[1, place] = up_to(domain[query.attribute], query.threshold, query)

@@ -411,6 +411,7 @@ def missing_values_are_counted(session: Session, table: MarginalTable) -> None:
     assert_type(table["Female", MISSING], float)
     Count({"sex": {"Female", MISSING}, "age": Not(OTHER)})
     assert_type(session.answer(Marginal("sex", known=True), using=laplace), MarginalTable)
+    assert_type(session.answer(Threshold("age", 40, known=True), using=laplace), float)
 
 
 def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from dpsdk import (
 )
 from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel, WireError
 from dpsdk.forms import sensitivity
-from dpsdk.mechanisms import NumericSparse
+from dpsdk.forms.assumptions import Assumptions
+from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import (
     Above,
     Between,
@@ -34,6 +36,7 @@ from dpsdk.queries import (
     Mean,
     Median,
     Not,
+    NumericAbove,
     Quantile,
     Rectangles,
     Sum,
@@ -120,6 +123,28 @@ MEANINGS = {
     "threshold where": (
         Threshold("age", 3, where={"age": Not(1), "sex": Not(MISSING)}),
         lambda: share(lambda r: r["age"] in (2, 3) and r["sex"] is not MISSING),
+    ),
+    "threshold of the known": (
+        Threshold("age", 2, known=True),
+        lambda: mean_of(r["age"] <= 2 for r in ROWS if known(r, "age")),
+    ),
+    "threshold of the known where": (
+        Threshold("age", 3, known=True, where={"age": Not(1), "sex": {"M", MISSING}}),
+        lambda: mean_of(
+            r["age"] <= 3 for r in ROWS if r["age"] in (2, 3, 4) and r["sex"] in ("M", MISSING)
+        ),
+    ),
+    "threshold beyond of the known": (Threshold("age", 9, known=True), lambda: 1.0),
+    "threshold below of the known": (Threshold("age", 0, known=True), lambda: 0.0),
+    "interval of the known": (
+        Interval("age", 2, 3, known=True),
+        lambda: mean_of(r["age"] in (2, 3) for r in ROWS if known(r, "age")),
+    ),
+    "interval of known bins": (
+        Interval("hours", 2, 6, known=True, where={"age": OTHER}),
+        lambda: mean_of(
+            r["hours"] == (2.0, 6.0) for r in ROWS if known(r, "hours") and r["age"] is OTHER
+        ),
     ),
     "interval": (Interval("age", 2, 99), lambda: share(lambda r: r["age"] in (2, 3, 4))),
     "marginal": (
@@ -328,3 +353,60 @@ def test_a_row_may_lack_all_its_values_at_once(neighbors):
     moved = 18 if neighbors is Neighbors.REPLACE_ONE else 9
     found = sensitivity(Unmatched().lower(domain), facts(domain, neighbors, outside=False))
     assert (found.l1, found.l2_squared, found.maximum) == (moved, moved, 1)
+
+
+KNOWN = [
+    Threshold("age", 2, known=True),
+    Interval("age", 2, 3, known=True),
+    Threshold("age", 9, known=True),
+]
+
+
+@pytest.mark.parametrize("query", KNOWN, ids=repr)
+def test_the_interval_of_a_share_of_the_known_holds_the_truth(query):
+    rng = np.random.default_rng(8)
+    of = data().facts
+    rows = len(query.lower(WORLD).blocks[0].factors[0].ranges[0])
+    for _ in range(300):
+        true = rng.integers(0, 60, rows).astype(float)
+        radii = rng.integers(0, 9, rows).astype(float)
+        raw = true + rng.uniform(-1, 1, rows) * radii
+        truth = query.lift(true, of)
+        if not true.sum() > 2 * radii.sum():
+            continue
+        low, high = query.bracket(raw, radii, of)
+        assert low - 1e-12 <= truth <= high + 1e-12
+        error = query.spread(raw, radii, of)[0]
+        assert abs(query.lift(raw, of) - truth) <= error + 1e-12
+        believed = Assumptions(inside=Fraction(int(true.sum()), of.rows))
+        assert error <= query.presumed(radii, lambda: np.zeros(rows), of, believed)[0] + 1e-12
+
+
+def test_a_share_of_nothing_known_is_not_a_number():
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    release = session.release(Threshold("age", 2, known=True), using=Laplace(epsilon="0.001"))
+    assert math.isnan(release.value)
+    assert release.bound().vacuous
+    assert release.interval() == (0.0, 1.0)
+
+
+def test_a_share_of_the_known_needs_no_public_size_and_has_no_count():
+    session = Session(data(Neighbors.ADD_REMOVE), Budget(epsilon=10**12), noise=seeded(1))
+    share_of_all = mean_of(r["age"] <= 2 for r in ROWS if known(r, "age"))
+    assert session.answer(Threshold("age", 2, known=True), using=QUIET) == share_of_all
+    for wrong in ({"normalized": False, "known": True}, {"known": 1}):
+        with pytest.raises(InvalidArgument, match="known"):
+            Threshold("age", 2, **wrong)
+    for made in (Above, NumericAbove):
+        with pytest.raises(InvalidArgument, match="query"):
+            made(Threshold("age", 2, known=True), 0.5)
+    shares = Workload([Threshold("age", t, known=True) for t in (1, 2)])
+    release = session.release(shares, using=Laplace(epsilon=1))
+    with pytest.raises((QueryError, InvalidArgument)):
+        release.monotone()
+
+
+def test_a_share_of_the_known_costs_as_two_counts_that_share_no_row():
+    form = Interval("age", 2, 3, known=True).lower(WORLD)
+    for neighbors, moved in ((Neighbors.ADD_REMOVE, 1), (Neighbors.REPLACE_ONE, 2)):
+        assert sensitivity(form, facts(WORLD, neighbors, outside=False)).l1 == moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import date
+from datetime import MAXYEAR, date, timedelta
 from importlib.resources import as_file, files
 from pathlib import Path
 from random import Random
@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 from dpsdk._checks import to_count, to_integer
 from dpsdk.data import Neighbors, Outside, PrivateData
-from dpsdk.domain import Attribute, Binned, Domain, Integer, Number
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
 from dpsdk.typing import Extra
 
 __all__ = ["adult", "random"]
@@ -78,8 +78,8 @@ def random(domain: Domain, rows: int, *, seed: int = 0) -> dict[str, list[Value]
 
     All values are drawn evenly and independently, so no table is like it. An attribute that has
     cells for missing or for other values has them in one row of twenty each. The same arguments
-    give the same table. It goes into `PrivateData.from_columns`, into the frames of all libraries,
-    and into files.
+    give the same table. It goes into `PrivateData.from_columns`, files, and the frames of all
+    libraries: into those of polars with strict=False, if texts are among the other values.
 
     Parameters
     ----------
@@ -130,6 +130,8 @@ def _value_of_extra(attribute: Attribute, extra: Extra) -> Value:
     if isinstance(attribute, Number) and attribute.outside == "other":
         beyond = attribute.high + attribute.step
         return int(beyond) if attribute.whole else float(beyond)
+    if isinstance(attribute, Date) and attribute.high.year < MAXYEAR:
+        return attribute.high + timedelta(days=1)
     if isinstance(attribute, Binned):
         return 2 * attribute.edges[-1] - attribute.edges[0]
     return str(extra.value)

@@ -20,6 +20,7 @@ from dpsdk import (
     examples,
 )
 from dpsdk.data import PrivateData
+from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError, InvalidArgument
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -78,6 +79,18 @@ def test_a_made_up_table_is_of_its_domain_and_of_its_seed():
         assert labels < set(values)
         others = [value for value in values if value not in labels]
         assert {values.count(None), len(others) - values.count(None)} <= set(range(5, 50))
+
+
+def test_extra_values_of_a_made_up_table_fall_into_their_cells():
+    domain = EVERYTHING.project(EVERYTHING.names[:5]).open()
+    table = examples.random(domain, 400, seed=1)
+    histogram = open_histogram(PrivateData.from_columns(table, domain))
+    for name, values in table.items():
+        other, missing = (
+            histogram.table((name,)).ravel()[domain[name].known :][:2].astype(int).tolist()
+        )
+        assert missing == values.count(None)
+        assert other in range(5, 50)
 
 
 def test_a_made_up_table_of_a_closed_domain_has_a_cell_for_every_row():

@@ -57,7 +57,42 @@ def test_descriptions_of_releases_are_read_back(name, form):
         assert Domain.from_metadata(description.content) == domain.project([name])
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [["0", str(10**18), "(other)"], ["[" + ", " * 30_000, "(other)"], ["1e2000", "(other)"]],
+)
+def test_labels_that_claim_to_be_published_take_no_time(labels):
+    schema = fields({"name": "a", "constraints": {"enum": labels, "required": True}})
+    ours = {"resources": [{"schema": schema}], "privacy": {"domain_digest": "0"}}
+    (attribute,) = Domain.from_metadata(ours)
+    assert attribute == Categorical("a", labels[:-1], other=True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "labels"),
+    [
+        ("^(?:a|b)$", ["a", "b"]),
+        ("a\\\\|\\||c", ["a\\", "|", "c"]),
+        ("a|", ["a", ""]),
+        ("a.c|b", None),
+        ("a\\d", None),
+        ("(a)|b", None),
+    ],
+)
+def test_a_pattern_that_lists_texts_lists_labels(pattern, labels):
+    column = {"name": "a", "datatype": {"base": "string", "format": pattern}, "null": []}
+    if labels is None:
+        with pytest.raises(DomainError, match="'a' lacks a list of labels"):
+            Domain.from_metadata(csvw(column))
+    else:
+        assert Domain.from_metadata(csvw(column)) == Domain(Categorical("a", labels))
+
+
 CASES = {
+    "a column called as an open end": (
+        lomas(exclusive={"type": "int", "lower": 0, "upper": 2, "nullable": False}),
+        Integer("exclusive", 0, 2),
+    ),
     "integer": (
         csvw({"name": "a", "datatype": {"base": "int", "minimum": "1", "maxExclusive": 9}}),
         Integer("a", 1, 8, missing=True),

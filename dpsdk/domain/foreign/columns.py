@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
 
-from dpsdk._checks import require, shown, to_positive
+from dpsdk._checks import cut, require, shown, to_positive
 from dpsdk._records import frozen
 from dpsdk.domain.attributes import Attribute, Boolean, Categorical, Integer
 from dpsdk.domain.dates import Date
@@ -122,7 +122,7 @@ def domain_of(
         except Lacking as error:
             lacking.append(f"{shown(column.name)} lacks {error}")
         except (WireError, InvalidArgument) as error:
-            message = f"{source}: column {shown(column.name)}: {error}"
+            message = f"{source}: column {shown(column.name)}: {cut(str(error), 500)}"
             raise DomainError(message) from None
         else:
             made.append(attribute)

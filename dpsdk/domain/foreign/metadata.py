@@ -37,15 +37,17 @@ _Table: TypeAlias = tuple[tuple[str, ...], Node]
 
 _Reader: TypeAlias = Callable[[Node], list[Described]]
 
+_WHOLE = (
+    "integer int long short byte unsignedLong unsignedInt unsignedShort unsignedByte year gYear "
+)
+_SIGNED = "nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger"
+
 _KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("string", "normalizedString", "token"), "text"),
-    **dict.fromkeys(("integer", "int", "long", "short", "byte", "gYear", "year"), "integer"),
-    **dict.fromkeys(("unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"), "integer"),
-    **dict.fromkeys(("nonNegativeInteger", "positiveInteger"), "integer"),
-    **dict.fromkeys(("nonPositiveInteger", "negativeInteger"), "integer"),
-    **dict.fromkeys(("number", "decimal", "double", "float"), "number"),
+    **dict.fromkeys(["string", "normalizedString", "token"], "text"),
+    **dict.fromkeys(f"{_WHOLE}{_SIGNED}".split(), "integer"),
+    **dict.fromkeys(["number", "decimal", "double", "float"], "number"),
+    **dict.fromkeys(["date", "datetime", "dateTime", "dateTimeStamp"], "day"),
     "boolean": "boolean",
-    **dict.fromkeys(("date", "datetime", "dateTime", "dateTimeStamp"), "day"),
 }
 """Types by their names, which mean the same wherever two formats have them."""
 
@@ -57,17 +59,7 @@ _HIGH = ("maximum", "maxInclusive", "upper", "maxExclusive", "exclusiveMaximum")
 def described_in(
     source: str | PathLike[str] | Mapping[str, object], table: str | None
 ) -> tuple[str, list[Described]]:
-    """Return what to call some metadata, and the columns of the one table, or of that named.
-
-    Raises
-    ------
-    DomainError
-        If it is no metadata that is known, or malformed.
-    InvalidArgument
-        If there are several tables and none is named, or none of this name.
-    MissingExtra
-        If it is YAML, and PyYAML is not installed.
-    """
+    """Return what to call some metadata, and the columns of the one table, or of that named."""
     called = "the metadata" if isinstance(source, Mapping) else shown(fspath(source))
     try:
         content = _content(source)
@@ -202,8 +194,8 @@ def _ends(parts: Sequence[Node], kind: Kind) -> Ends:
     for names, sign in ((_LOW, 1), (_HIGH, -1)):
         node = next((one for part in parts if (one := part.get(*names))), None)
         end = None if node is None else node.end(kind)
-        if node is not None and "xclusive" in node.path and isinstance(end, Fraction):
-            end = Fraction(end * sign // 1 + 1) * sign if kind == "integer" else end
+        if node and kind == "integer" and "xclusive" in node.path.rpartition(".")[2]:
+            end = Fraction(cast("Fraction", end) * sign // 1 + 1) * sign
         found.append(end)
     return found[0], found[1]
 
@@ -257,9 +249,9 @@ def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:
         return None
     if known == ["False", "True"]:
         return Boolean(name, missing=missing, other=other)
-    ends = [read_whole(one) for one in known[:1] + known[-1:]]
-    if ends and known == [str(one) for one in range(ends[0] or 0, (ends[-1] or 0) + 1)]:
-        return Integer(name, int(known[0]), int(known[-1]), missing=missing, other=other)
+    low = read_whole(known[0]) if known else None
+    if low is not None and known == [str(low + place) for place in range(len(known))]:
+        return Integer(name, low, low + len(known) - 1, missing=missing, other=other)
     return Categorical(name, known, missing=missing, other=other)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpsdk.data.columns import SAFE, Kind
 from dpsdk.data.matcher import ANY, NUMBERS, Matcher
 from dpsdk.data.moments import Moment
-from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher
+from dpsdk.data.numbers import BinnedMatcher, GridMatcher, IntegerMatcher
 from dpsdk.data.texts import (
     Number,
     TextFormat,
@@ -19,6 +19,7 @@ from dpsdk.data.texts import (
     nearest_float,
 )
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
+from dpsdk.domain import Number as Grid
 from dpsdk.domain.attributes import normal
 from dpsdk.domain.calendar import DAY, UNITS
 from dpsdk.domain.zones import Offsets
@@ -211,7 +212,7 @@ def make_matcher(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matc
     """Return what finds the cells of an attribute.
 
     `clip` moves numbers, dates and times beyond the bounds to the nearest label; what is neither
-    stays outside, or in the cells of missing and of other values.
+    stays outside, or in the cells of missing and of other values. A `Number` says that of itself.
     """
     require_known(attribute)
     match attribute:
@@ -219,6 +220,8 @@ def make_matcher(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matc
             return IntegerMatcher(attribute, texts, clip=clip)
         case Binned():
             return BinnedMatcher(attribute, texts, clip=clip)
+        case Grid():
+            return GridMatcher(attribute, texts)
         case Date():
             return DateMatcher(attribute, texts, clip=clip)
         case Boolean():
@@ -230,6 +233,6 @@ def make_matcher(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matc
 def require_known(attribute: Attribute) -> None:
     """Check that an attribute is of a class of this package."""
     kind = type(attribute)
-    if kind not in (Boolean, Categorical, Integer, Binned, Date):
-        expected = "made of Boolean, Categorical, Integer, Binned and Date"
+    if kind not in (Boolean, Categorical, Integer, Binned, Date, Grid):
+        expected = "made of Boolean, Categorical, Integer, Binned, Number and Date"
         raise InvalidArgument("domain", expected, f"an attribute of class {kind.__name__}")

@@ -1,26 +1,30 @@
-"""Matchers of attributes whose cells are numbers: integers, and bins between edges."""
+"""Matchers of attributes whose cells are numbers: integers, bins between edges, and grids."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from decimal import Decimal
-from math import ceil
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 
 from dpsdk.data.columns import SAFE, Kind
 from dpsdk.data.matcher import ANY, NUMBERS, Matcher
-from dpsdk.data.texts import Number, TextFormat, printed_decimal
+from dpsdk.data.texts import Number, TextFormat, is_nan, printed_decimal
 from dpsdk.domain import Binned, Integer
-from dpsdk.typing import Array, Bools, Ints
+from dpsdk.domain import Number as Grid
+from dpsdk.typing import Array, Bools, Floats, Ints
 
-__all__ = ["BinnedMatcher", "IntegerMatcher", "first_float_from"]
+__all__ = ["BinnedMatcher", "GridMatcher", "IntegerMatcher", "first_float_from"]
 
 
 class _NumericMatcher(Matcher):
     reads_digits = True
 
-    def __init__(self, attribute: Integer | Binned, texts: TextFormat, *, clip: bool) -> None:
+    def __init__(
+        self, attribute: Integer | Binned | Grid, texts: TextFormat, *, clip: bool
+    ) -> None:
         super().__init__(attribute, texts)
         self.clips = clip
 
@@ -142,6 +146,135 @@ class BinnedMatcher(_NumericMatcher):
             codes[codes < 0] = self.rest
         codes[codes >= self.known] = self.rest
         return codes
+
+
+_EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""No product of two decimals is rounded."""
+_WORDS = 2**62
+"""Whole numbers up to this stay below 2^63 when a little is added."""
+_SLACK = 2.0**-49
+"""Places are wrong by less than this share: three roundings of the value, and three of sums."""
+_FAR = 2.0**900
+_CHUNK = 2**16
+
+
+class GridMatcher(_NumericMatcher):
+    """Along numbers on a grid: the nearest one, halves upwards, by the exact value.
+
+    With the step p / q in lowest terms, q times a value lies at p times its place on the grid, and
+    is a whole number for every integer.
+    """
+
+    def __init__(self, attribute: Grid, texts: TextFormat) -> None:
+        # Its bounds are its own matter, whatever is moved to those of other attributes.
+        super().__init__(attribute, texts, clip=attribute.outside == "clip")
+        low, high = attribute.low, attribute.high
+        self.far: bool = not -SAFE < low <= high < SAFE
+        self._step: tuple[int, int] = attribute.step.as_integer_ratio()
+        self._start: int = attribute.start
+        self._around: tuple[int, int] = floor(low), ceil(high)
+        self.within: tuple[int, int] = ceil(low), floor(high)
+        """The first and the last integer within the bounds, if there are any."""
+        self.below: int = 0 if self.clips else self.rest
+        """The cell of numbers below the bounds."""
+        self.above: int = self.known - 1 if self.clips else self.rest
+        """The cell of numbers above the bounds."""
+        extents = [low, high, 1 / attribute.step, Fraction(self._start)]
+        plain = all(abs(extent) < _FAR for extent in extents)
+        self._floats: tuple[float, float, float] | None = (
+            (float(low), float(high), float(1 / attribute.step)) if plain else None
+        )
+
+    @property
+    def terms(self) -> tuple[int, int, int] | None:
+        """Whole numbers a, b, c: the cell of the n-th integer within the bounds is (a n + b) // c.
+
+        None where there is no such integer, or a number on the way may need more than 64 bits.
+        """
+        p, q = self._step
+        first, last = self.within
+        if first > last or max(self.known * p, q) > _WORDS:
+            return None
+        return q, first * q - self._start * p + p // 2, p
+
+    def reads(self, text: str) -> bool:
+        number = self.texts.number(text)
+        return number is not None and not is_nan(number) and 0 <= self._place(number) < self.known
+
+    def _place(self, value: Number) -> int:
+        """Return the cell of a number; -1 below the bounds, and one more than the last above."""
+        p, q = self._step
+        first, last = self._around
+        # Before anything is made of its digits, which may be many.
+        if not first <= value <= last:
+            return -1 if value < first else self.known
+        ends = self._start * p, (self._start + self.known - 1) * p
+        scaled = value * q if isinstance(value, int) else _EXACT.multiply(value, Decimal(q))
+        if not ends[0] <= scaled <= ends[1]:
+            return -1 if scaled < ends[0] else self.known
+        if isinstance(scaled, Decimal):
+            # Half of a whole number is reached by the value where its whole part reaches it.
+            twice = int(_EXACT.multiply(scaled, Decimal(2)).to_integral_value(ROUND_FLOOR))
+        else:
+            twice = 2 * scaled
+        return (twice + p) // (2 * p) - self._start
+
+    def _number(self, value: Number) -> int:
+        place = self._place(value)
+        return self.below if place < 0 else self.above if place >= self.known else place
+
+    def integers(self, values: Array) -> Ints:
+        info, terms = np.iinfo(values.dtype), self.terms
+        first, last = self.within
+        low, high = max(first, info.min), min(last, info.max)
+        if terms is None or low > high:
+            return self.distinct(values)
+        kind, (times, plus, parts) = values.dtype.type, terms
+        wide = np.clip(values, kind(low), kind(high))
+        wide = wide.astype(np.uint64 if info.min == 0 else np.int64, copy=False)
+        # Modulo 2^64, as the bounds may lie apart by more than 63 bits tell.
+        codes: Ints = (wide.view(np.uint64) - np.uint64(low % 2**64)).view(np.int64)
+        codes *= times
+        codes += plus + (low - first) * times
+        if parts > 1:
+            codes //= parts
+        if first > info.min:
+            codes[values < kind(low)] = self.below
+        if last < info.max:
+            codes[values > kind(high)] = self.above
+        return codes
+
+    def floats(self, values: Array) -> Ints:
+        if self._floats is None or values.dtype.itemsize > np.dtype(np.float64).itemsize:
+            return self.distinct(values)
+        if values.dtype.itemsize < np.dtype(np.float64).itemsize:
+            distinct, places = np.unique(values, return_inverse=True)
+            return self.floats(_doubles(distinct))[places]
+        low, high, scale = self._floats
+        place = np.clip(values, low, high)
+        place *= scale
+        place += 0.5 - self._start
+        cells = np.floor(place)
+        place -= cells
+        # Where the place may be that of the next cell, the decimal decides that is printed.
+        slack = (np.abs(cells) + (abs(self._start) + 1)) * _SLACK
+        near = (place < slack) | (place > 1 - slack)
+        codes: Ints = cells.astype(np.int64)
+        np.clip(codes, 0, self.known - 1, out=codes)
+        if not self.clips:
+            codes[(values < low) | (values > high)] = self.rest
+            edge = max(abs(low), abs(high)) * _SLACK
+            near |= (np.abs(values - low) <= edge) | (np.abs(values - high) <= edge)
+        codes[np.isnan(values)] = self.gap
+        codes[near] = self.distinct(values[near])
+        return codes
+
+
+def _doubles(values: Array) -> Floats:
+    """Return the float of 64 bits next to the decimal that each narrower float prints as."""
+    parts = [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]
+    doubles = [part.astype(np.str_).astype(np.float64) for part in parts]
+    return np.concatenate([np.zeros(0), *doubles])
 
 
 def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:

@@ -129,7 +129,7 @@ class TextFormat:
     decimal: str = field(default=".", converter=_to_point)
     thousands: str | None = field(default=None, converter=_to_separator)
     dates: DateForms = field(default=None, converter=_to_dates)
-    missing: frozenset[str] = field(default=(), converter=_to_missing, kw_only=True)
+    missing: frozenset[str] = field(default=frozenset(), converter=_to_missing, kw_only=True)
     absent: frozenset[Number] = field(init=False, repr=False, eq=False)
     """The numbers that these spell, which stand for a missing value, too."""
     _rounded: frozenset[Number] = field(init=False, repr=False, eq=False)

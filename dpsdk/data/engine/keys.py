@@ -30,7 +30,7 @@ from dpsdk.data.engine.times import Moments, chosen, of_moments, steps
 from dpsdk.data.frames import kind_of_dtype, series_as_column
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import DateMatcher
-from dpsdk.data.numbers import BinnedMatcher, IntegerMatcher, first_float_from
+from dpsdk.data.numbers import BinnedMatcher, GridMatcher, IntegerMatcher, first_float_from
 from dpsdk.data.texts import Number, TextFormat, printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
@@ -127,8 +127,8 @@ def _key(table: Table, matcher: Matcher) -> Key:
 
 
 def _reads_all(matcher: Matcher) -> bool:
-    """True if also texts that stand among floats of a column have cells."""
-    return matcher.size > matcher.known
+    """True if values that stand among floats of a column are told apart here, texts among them."""
+    return matcher.size > matcher.known or isinstance(matcher, GridMatcher)
 
 
 def _without_absent(
@@ -196,7 +196,9 @@ def _own(table: Table, matcher: Matcher, column: nw.Expr) -> Key:
 
 def _indirect(matcher: Matcher, expression: nw.Expr, codes: Callable[[Values], Ints]) -> Key:
     rest, gap = matcher.rest, matcher.gap
-    return Key(matcher.name, matcher.size, expression, codes, direct=False, rest=rest, gap=gap)
+    # Of a grid, each row may have a cell of its own.
+    listed = not isinstance(matcher, GridMatcher)
+    return Key(matcher.name, matcher.size, expression, codes, False, rest, gap, listed)
 
 
 def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
@@ -240,6 +242,8 @@ def _number(text: object) -> Number | str | None:
 def _of_integers(matcher: Matcher, column: nw.Expr, least: int, most: int) -> nw.Expr | None:
     if isinstance(matcher, IntegerMatcher | BinnedMatcher):
         return _of_ordered(matcher, column, least, most)
+    if isinstance(matcher, GridMatcher):
+        return _on_grid(matcher, column, least, most)
     numbers = {
         int(number): cell
         for number, cell in matcher.numbers.items()
@@ -283,6 +287,19 @@ def _of_ordered(
     return above if inner == least else chosen(column < inner, 0, above)
 
 
+def _on_grid(matcher: GridMatcher, column: nw.Expr, least: int, most: int) -> nw.Expr | None:
+    (first, last), terms = matcher.within, matcher.terms
+    low, high = max(first, least), min(last, most)
+    if terms is None or low > high or max(abs(low), abs(high)) > _LITERAL:
+        return None
+    times, plus, parts = terms
+    inside = nw.when(_between(column, low, high, least, most)).then(column).cast(nw.Int64)
+    cell = (inside - nw.lit(low)) * times + (plus + (low - first) * times)
+    cell = (cell // parts if parts > 1 else cell).fill_null(matcher.gap)
+    above = chosen(column > high, matcher.above, cell) if last < most else cell
+    return chosen(column < low, matcher.below, above) if first > least else above
+
+
 def _between(column: nw.Expr, low: int, high: int, least: int, most: int) -> nw.Expr:
     """True if an integer is between two bounds; a bound of its type needs no test."""
     if low == least:
@@ -321,6 +338,8 @@ def _of_floats(
             column < float(end)
         )  # fmt: skip
         return chosen(there & (column >= float(reached[0])) & upper, cell, nw.lit(matcher.rest))
+    if isinstance(matcher, GridMatcher):
+        return None
     with np.errstate(all="ignore"):
         floats = [(first_float_from(Decimal(n), kind), n) for n in matcher.numbers]
     found = {

@@ -53,7 +53,7 @@ def test_an_attribute_of_another_class_never_sees_a_value():
 
     for attribute in (Curious("age", 17, 20), New()):
         with pytest.raises(
-            InvalidArgument, match="made of Boolean, Categorical, Integer, Binned and Date"
+            InvalidArgument, match="made of Boolean, Categorical, Integer, Binned, Number and Date"
         ):
             PrivateData.from_columns(ROWS, Domain(attribute))
 

@@ -28,9 +28,10 @@ from dpsdk import (
     wire,
 )
 from dpsdk.mechanisms import NoisyHistogram
+from dpsdk.noise import DiscreteLaplace
 from dpsdk.notes import value_notes
 from dpsdk.plots import marginal as draw_marginal
-from dpsdk.release import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
+from dpsdk.release import AddsUp, Clipped, InBins, KnownRowsOnly, NoiseAccuracy, Note, Rounded
 from dpsdk.testing import seeded
 
 rng = np.random.default_rng(5)
@@ -223,3 +224,12 @@ def test_a_picture_tells_them():
         text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text"))
     )
     assert "look for gaps" in " ".join(shown.split())
+
+
+def test_a_sum_of_many_noises_is_within_chebyshevs_bound_and_one_within_its_tail():
+    law = DiscreteLaplace(10)
+    accuracy = NoiseAccuracy(law, 400, 0.5, 0.25)
+    far = np.sqrt(400 / 0.05) * law.standard_deviation() * 0.5 + 400 * 0.25
+    assert accuracy.radius_of_sum(0.05, slice(None)) == pytest.approx(far)
+    alone = NoiseAccuracy(law, 1, 0.5, 0.25)
+    assert alone.radius_of_sum(0.05, slice(None)) == alone.radius(0.05, joint=True) < far

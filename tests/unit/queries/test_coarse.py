@@ -10,12 +10,14 @@ from dpsdk import (
     Above,
     Binned,
     Budget,
+    Categorical,
     Domain,
     Integer,
     Laplace,
     Mean,
     Median,
     Neighbors,
+    Number,
     PrivateData,
     Quantile,
     Session,
@@ -23,6 +25,7 @@ from dpsdk import (
     Threshold,
     Workload,
 )
+from dpsdk.forms import Facts
 from dpsdk.mechanisms import NoisyHistogram
 from dpsdk.queries.coarse import _highest, farthest, farthest_mean
 from dpsdk.testing import seeded
@@ -173,3 +176,27 @@ def test_a_comparison_of_a_sum_has_them_too():
     hidden = query.coarseness(np.zeros(1), np.zeros(1), scores.facts)
     assert hidden == pytest.approx([0.25])
     assert query.values_of() == {"score"}
+
+
+def test_of_a_number_half_a_step_is_hidden_whatever_the_unit_of_its_sums():
+    domain = Domain(Number("amount", 0, 500, step="0.5"))
+    facts = Facts(domain, Neighbors.REPLACE_ONE, 100, outside=True, row_limit=100)
+    wide = np.ones(2)
+    for raw in (None, np.array([10.0, 90_000.0])):
+        assert Mean("amount").coarseness(raw, wide, facts) == pytest.approx([0.25])
+        first = None if raw is None else raw[:1]
+        assert Sum("amount").coarseness(first, wide[:1], facts) == pytest.approx([0.25])
+        whole = Sum("amount", normalized=False)
+        assert whole.coarseness(first, wide[:1], facts) == pytest.approx([25])
+    assert Median("amount").coarseness(None, wide, facts) == pytest.approx([0.25])
+
+
+def test_rows_that_do_not_count_are_no_reason_to_think_of_low_bins():
+    # A third of the rows counts, at the top of a wide bin: their sum is that of all in a narrow.
+    columns = {"amount": [499.9] * 1000, "kind": ["a", "b", "b", "b"] * 250}
+    domain = Domain(Binned("amount", [100, 101, 500]), Categorical("kind", ["a", "b"]))
+    asked = session(PrivateData.from_columns(columns, domain))
+    release = asked.release(Sum("amount", where={"kind": "a"}), using=Laplace(50))
+    assert abs(release.value - 499.9 / 4) <= release.error()
+    low, high = release.interval()
+    assert low <= 499.9 / 4 <= high

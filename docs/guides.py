@@ -11,7 +11,7 @@ PAGES: Final[dict[str, str]] = {
     "declare-a-domain": "Domain Attribute Boolean Categorical Integer Binned Date",
     "load-data": """PrivateData Neighbors Domain Boolean Categorical Integer Binned data.Outside
         data.Collect""",
-    "people": "PrivacyUnit PrivateData Neighbors",
+    "people": "PrivacyUnit PrivateData Neighbors queries.CountPersons",
     "large-tables": "PrivateData queries.Marginal forms.Counts",
     "spark": "PrivateData",
     "conditions": """queries.Count queries.Linear queries.Sum queries.Mean queries.Interval
@@ -93,6 +93,7 @@ PAGES: Final[dict[str, str]] = {
     "repeated": "Session",
     "scopes": "Session session.scopes.Scope",
     "groups": """queries.Mean queries.Sum queries.Count queries.GroupTable queries.Workload
+        queries.CountPersons queries.CountDistinct
         release.Ranking release.Ranked""",
     "partitions": "Session session.scopes.Partition session.scopes.Part",
     "all-tables": "queries.marginals",

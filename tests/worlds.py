@@ -240,7 +240,7 @@ def grouped(table, keys):
     """The cells inside a domain that are not empty, how many rows each has, and those outside."""
     from dpsdk.data.engine.rows import all_rows
 
-    codes, counts = all_rows(table, keys).groups()
+    codes, counts, _ = all_rows(table, keys).groups()
     inside = np.ones(len(counts), dtype=bool)
     for code in codes.values():
         inside &= code >= 0

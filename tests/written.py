@@ -88,6 +88,8 @@ from dpsdk.queries import (
     Conjunction,
     ConvexMinimization,
     Count,
+    CountDistinct,
+    CountPersons,
     Cross,
     DateQuantile,
     Interval,
@@ -331,4 +333,7 @@ VALUES: tuple[object, ...] = (
     HeavyBall(), HeavyBall(clip=0.75),
     Unmatched(where={"sex": Not({"Male", MISSING}), "age": OTHER}), Marginal("sex", known=True),
     Threshold("age", 40, known=True), Interval("age", 20, 30, where={"sex": MISSING}, known=True),
+    Mean("hours", by="sex"), Mean("hours", by=["sex", "member"], where={"age": range(17, 30)}),
+    Sum("hours", by="sex", normalized=False), Count(by=["sex"]), CountPersons(),
+    CountDistinct("age", "sex"), Assumptions(smallest_group=100),
 )  # fmt: skip

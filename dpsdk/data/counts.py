@@ -62,6 +62,11 @@ class Counts(Protocol):
         """The number of rows, outside ones included. Private unless the relation says otherwise."""
         ...
 
+    @property
+    def persons(self) -> int | None:
+        """The number of persons, where they were told apart; not known of a part of the rows."""
+        ...
+
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Return cell numbers along each named attribute, and the count of each such record."""
         ...

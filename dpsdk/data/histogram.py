@@ -52,7 +52,7 @@ class Histogram(CachedCounts):
     Its arrays are read-only.
     """
 
-    __slots__ = ("_codes", "_counts", "_outside", "_sizes")
+    __slots__ = ("_codes", "_counts", "_outside", "_persons", "_sizes")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Histogram(CachedCounts):
         codes: Mapping[str, Ints],
         counts: Floats,
         outside: int,
+        persons: int | None = None,
     ) -> None:
         super().__init__()
         if isinstance(sizes, Domain):
@@ -68,6 +69,7 @@ class Histogram(CachedCounts):
         self._codes = {name: _frozen(narrow(code, sizes[name])) for name, code in codes.items()}
         self._counts = _frozen(counts)
         self._outside = outside
+        self._persons = persons
 
     @property
     def process(self) -> None:
@@ -77,6 +79,11 @@ class Histogram(CachedCounts):
     def rows(self) -> int:
         """The number of rows, outside ones included. Private unless the relation says otherwise."""
         return int(self._counts.sum()) + self._outside
+
+    @property
+    def persons(self) -> int | None:
+        """The number of persons, where they were told apart; not known of a part of the rows."""
+        return self._persons
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Histogram:
         chosen = self._codes[name] == cell

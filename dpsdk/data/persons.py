@@ -44,6 +44,7 @@ __all__ = [
     "REPEAT_FACTOR",
     "WHITE_SPACE",
     "PersonMatcher",
+    "count_persons",
     "kept",
     "kept_codes",
     "salts_of",
@@ -196,6 +197,12 @@ class PersonMatcher(Matcher):
         if isinstance(item, float | np.floating) or (guessed and isinstance(value, int)):
             return self.number(value) if -SAFE < value < SAFE else -1
         return self.number(value)
+
+
+def count_persons(persons: Ints) -> int:
+    """Return how many persons there are. Of each of them, some row is kept."""
+    # One place more, for nobody.
+    return int(np.count_nonzero(np.bincount(persons + 1, minlength=1)[1:]))
 
 
 def kept_codes(

@@ -28,7 +28,7 @@ from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import make_matcher
 from dpsdk.data.moments import moment_column
 from dpsdk.data.parquet import parquet_frame
-from dpsdk.data.persons import kept_codes
+from dpsdk.data.persons import count_persons, kept_codes
 from dpsdk.data.texts import TextFormat, plain
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError
@@ -62,7 +62,8 @@ def read_columns(
     if person is None or declared.unit is None:
         return _histogram(declared, codes)
     whose = person.encode(found[-1])
-    return _histogram(declared, kept_codes(dict(codes), person, whose, declared.unit).items())
+    kept = kept_codes(dict(codes), person, whose, declared.unit)
+    return _histogram(declared, kept.items(), persons=count_persons(whose))
 
 
 def _required(declared: Declaration, source: str, matcher: Matcher, column: Column) -> Ints:
@@ -85,9 +86,11 @@ def read_file(declared: Declaration, source: str) -> Counts:
         tell=declared.tell,
     )
     named = {matcher.name: code for matcher, code in zip(matchers, codes, strict=False)}
-    if person is not None and declared.unit is not None:
-        named = kept_codes(named, person, codes[-1], declared.unit)
-    return _histogram(declared, named.items())
+    if person is None or declared.unit is None:
+        return _histogram(declared, named.items())
+    persons = count_persons(codes[-1])
+    named = kept_codes(named, person, codes[-1], declared.unit)
+    return _histogram(declared, named.items(), persons=persons)
 
 
 def read_parquet(declared: Declaration, source: str) -> Counts:
@@ -133,15 +136,15 @@ def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
         else:
             rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
         if declared.collect == "marginals":
-            pushed = count_in_engine(rows.table(), matchers)
+            pushed = count_in_engine(rows, matchers)
             if declared.complete and pushed.outside:
                 raise DataError(source, "a row is outside the domain")
             return pushed
-        codes, counts = rows.groups()
+        codes, counts, persons = rows.groups()
     for name, code in codes.items():
         if declared.complete and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
-    return _histogram(declared, codes.items(), counts)
+    return _histogram(declared, codes.items(), counts, persons)
 
 
 def read_counts(
@@ -254,7 +257,10 @@ def _check(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) 
 
 
 def _histogram(
-    declared: Declaration, codes: Iterable[tuple[str, Ints]], counts: Floats | None = None
+    declared: Declaration,
+    codes: Iterable[tuple[str, Ints]],
+    counts: Floats | None = None,
+    persons: int | None = None,
 ) -> Histogram:
     domain = declared.domain
     outside: list[Bools] = []
@@ -268,5 +274,5 @@ def _histogram(
     places = np.flatnonzero(~out)
     inside = {name: code.take(places) for name, code in inside.items()}
     if counts is None:
-        return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places))
-    return Histogram(domain, inside, counts[places], int(counts[out].sum()))
+        return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places), persons)
+    return Histogram(domain, inside, counts[places], int(counts[out].sum()), persons)

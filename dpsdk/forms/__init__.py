@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
     from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
     from dpsdk.forms.solver import Minimum, minimise
+    from dpsdk.forms.tally import TallyForm
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -45,6 +46,7 @@ else:
             "sensitivity": "Sensitivity",
             "sets": "Ball Box ConvexSet Simplex",
             "solver": "Minimum minimise",
+            "tally": "TallyForm",
         },
     )
 
@@ -87,6 +89,7 @@ __all__ = [
     "Residual",
     "Sensitivity",
     "Simplex",
+    "TallyForm",
     "Tables",
     "Toeplitz",
     "UnwrittenForm",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsdk.kernel.primitive import Primitive, Request
     from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
     from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
+    from dpsdk.kernel.tally import Tally, TallyPricing
     from dpsdk.kernel.terms import Terms
     from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 else:
@@ -42,6 +43,7 @@ else:
             "primitive": "Primitive Request",
             "residuals": "MeasureResiduals ResidualAccuracy ResidualPricing",
             "select": "Select SelectPricing ShortfallAccuracy",
+            "tally": "Tally TallyPricing",
             "terms": "Terms",
             "watch": "RunPricing Top Watch Watching",
         },
@@ -79,6 +81,8 @@ __all__ = [
     "SelectPricing",
     "ShortfallAccuracy",
     "SmallDatabase",
+    "Tally",
+    "TallyPricing",
     "Terms",
     "Top",
     "Watch",

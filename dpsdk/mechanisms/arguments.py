@@ -87,6 +87,9 @@ def check_linear(form: object, mechanism: str) -> None:
         reason = "asks for a model, which PrivateMinimizer answers, and channels with a"
         distribution = "distribution, as those of MWEM and SmallDB"
         raise QueryError("", f"{reason} {distribution}; {mechanism} itself answers linear queries")
+    if isinstance(form, forms.TallyForm):
+        reason = "counts persons or different combinations, which Laplace and Gaussian answer"
+        raise QueryError("", f"{reason}; {mechanism} answers linear queries only")
     raise QueryError("", f"{mechanism} answers linear queries only")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from dpsdk._checks import to_delta
 from dpsdk._records import Factory, field, frozen, shows_half_made
 from dpsdk.codec import AMOUNT
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import LinearForm
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.forms import LinearForm, TallyForm
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Tally, Terms
 from dpsdk.mechanisms.arguments import (
     MAYBE,
     check_linear,
@@ -29,13 +29,16 @@ __all__ = ["Gaussian", "Laplace"]
 
 N = TypeVar("N", bound=Noise)
 
+Measurable: TypeAlias = LinearForm | TallyForm
+"""The forms that noise alone answers."""
+
 
 def _delta_if_given(value: Real | None) -> Fraction | None:
     return None if value is None else to_delta(value)
 
 
 @shows_half_made
-class _Independent(OneShot[LinearForm], Generic[N]):
+class _Independent(OneShot[Measurable], Generic[N]):
     """A mechanism that measures each form as it comes; it is its own strategy."""
 
     __slots__ = ()
@@ -48,7 +51,7 @@ class _Independent(OneShot[LinearForm], Generic[N]):
     def _given(self) -> dict[str, Fraction | None]:
         """The arguments, by name."""
 
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+    def quote(self, form: Measurable, terms: Terms, /) -> Quote:
         request = self._request(form)
         try:
             pricing = request.price(terms)
@@ -60,7 +63,7 @@ class _Independent(OneShot[LinearForm], Generic[N]):
         del kernel  # nothing is paid to open
         return self
 
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement[NoiseAccuracy]:
+    def answer(self, form: Measurable, kernel: Kernel, /) -> Measurement[NoiseAccuracy]:
         """Noisy answers to the form, in counts of rows."""
         request = self._request(form)
         try:
@@ -68,12 +71,14 @@ class _Independent(OneShot[LinearForm], Generic[N]):
         except InvalidArgument as error:
             raise in_words(error, **self._given) from None
 
-    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
+    def single(self, form: Measurable, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
         """The one run that an answer takes."""
         del terms
         return Single(self._request(form), lambda measured: measured)
 
-    def _request(self, form: LinearForm) -> Measure:
+    def _request(self, form: Measurable) -> Measure | Tally:
+        if isinstance(form, TallyForm):
+            return Tally(form, self.noise)
         if not isinstance(form, LinearForm):
             check_linear(form, type(self).__name__)  # which raises
         return Measure(form, self.noise)

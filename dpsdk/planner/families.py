@@ -42,6 +42,8 @@ def families(task: Task[Any, Any], parts: int = 1) -> Sequence[Family]:
     if isinstance(form, LinearForm):
         shape = Shape(form)
         return tuple(affordable(_linear(shape, task), shape, task.limits, parts))
+    if isinstance(form, forms.TallyForm):
+        return tuple(_alone(task, slow=False))
     if isinstance(form, forms.ConvexForm):
         return tuple(_models(form, task))
     if isinstance(form, forms.GapForm):
@@ -89,12 +91,17 @@ def _noise(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     """Noise on every answer, and the same moved to the nearest possible answers."""
     # The sensitivity of many weights that are no integers is searched for anew on each lattice.
     slow = shape.weights > 2**16 and not shape.form.integral
-    yield Family("laplace", "epsilon", mechanisms.Laplace, slow=slow)
-    if task.delta:
-        yield Family("gaussian", "rho", mechanisms.Gaussian, slow=slow)
+    yield from _alone(task, slow=slow)
     # A few answers have little to tell of each other.
     if shape.form.rows >= 32 and shape.weights <= 2**20:
         yield Family("projection", "rho" if task.delta else "epsilon", mechanisms.Projection)
+
+
+def _alone(task: Task[Any, Any], *, slow: bool) -> Iterator[Family]:
+    """Noise on every answer."""
+    yield Family("laplace", "epsilon", mechanisms.Laplace, slow=slow)
+    if task.delta:
+        yield Family("gaussian", "rho", mechanisms.Gaussian, slow=slow)
 
 
 def _line(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpsdk.queries.order import Between
     from dpsdk.queries.quantile import DateQuantile, Median, Quantile
     from dpsdk.queries.rectangles import Rectangles
+    from dpsdk.queries.tally import CountDistinct, CountPersons
     from dpsdk.queries.threshold import Interval, Threshold
     from dpsdk.queries.totals import Count, Mean, Sum
     from dpsdk.queries.unmatched import Unmatched, UnmatchedTable
@@ -43,6 +44,7 @@ else:
             "order": "Between",
             "quantile": "DateQuantile Median Quantile",
             "rectangles": "Rectangles",
+            "tally": "CountDistinct CountPersons",
             "threshold": "Interval Threshold",
             "totals": "Count Mean Sum",
             "unmatched": "Unmatched UnmatchedTable",
@@ -60,6 +62,8 @@ __all__ = [
     "Conjunction",
     "ConvexMinimization",
     "Count",
+    "CountDistinct",
+    "CountPersons",
     "CountingQuery",
     "Cross",
     "DateQuantile",

@@ -152,6 +152,8 @@ def _numbers(form: Form, tell: _Tell) -> Plain:
     """The numbers that a form asks for; raises `DpsdkError` or `TypeError` if it does not say."""
     if type(form) is LinearForm or isinstance(form, forms.UnwrittenForm):
         return ["linear", form.identity.hex()]
+    if isinstance(form, forms.TallyForm):
+        return ["tally", form.identity.hex()]
     if isinstance(form, forms.ConvexForm):
         blocks = form.coordinates
         coordinates: list[Plain] = [[list(one.names), _array(one.values)] for one in blocks]

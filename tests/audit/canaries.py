@@ -13,16 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Guarantee, Odometer, default_composition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import BudgetExceeded
-from dpsdk.forms import Identity, Kronecker
+from dpsdk.forms import Identity, Kronecker, TallyForm
 from dpsdk.hypothesis import Hypothesis, Pairs
-from dpsdk.kernel import Kernel, LaplaceNoise
+from dpsdk.kernel import Kernel, LaplaceNoise, Tally, Terms
 from dpsdk.learning import EntropicFit
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
 from dpsdk.testing.audit import Program, audit, neighbours, program, replay
@@ -134,6 +134,17 @@ def vouched(request: type[CountDistinct]) -> Program:
 
 
 # One count with Laplace noise, 1-DP.
+
+
+def differing(factor: Fraction | int) -> Program:
+    """How many records differ, at an ε of 1, with so much of its noise."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> int:
+        pricing = Tally(TallyForm(BIT, ("bit",)), LaplaceNoise(1)).price(Terms(data.facts))
+        law = DiscreteLaplace(pricing.law.scale * factor)
+        return int(evolve(pricing, law=law).run(noise, lambda: open_histogram(data)).values[0])
+
+    return run
 
 
 def scaled_count(factor: Fraction | int) -> Program:
@@ -455,6 +466,16 @@ TWINS = (
         vouched(CountDistinct),
         ONE,
         {"half the noise": vouched(Halved), "noise for one row of two": vouched(ForOneRow)},
+        unit_rows=2,
+    ),
+    Twin(
+        "how many records differ",
+        differing(1),
+        ONE,
+        {
+            "noise for one row of two": differing(Fraction(1, 2)),
+            "noise times 0.9": differing(Fraction(9, 10)),
+        },
         unit_rows=2,
     ),
     Twin(

@@ -85,6 +85,7 @@ from dpsdk.queries import (
     Conjunction,
     ConvexMinimization,
     Count,
+    CountDistinct,
     DateQuantile,
     Linear,
     Marginal,
@@ -539,6 +540,15 @@ CASES = (
         "Laplace, a quantile of dates", laplace(MIDDLE), pure, MONTHS, 1, (Fraction(12),), slow=True
     ),
     Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2),
+    Case("Laplace, how many differ", laplace(CountDistinct("level")), pure, THREE, 2),
+    Case(
+        "Gaussian, how many differ",
+        gaussian(CountDistinct("level")),
+        concentrated,
+        THREE,
+        2,
+        (SOME,),
+    ),
     Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(12),)),
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
     Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
@@ -670,6 +680,7 @@ OF_TWO_ROWS = tuple(
         Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
         Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
         Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
+        Case("Laplace, how many differ", laplace(CountDistinct("level")), pure, THREE, 2, WIDE),
         Case("trusted, how many differ", different("level"), pure, THREE, 2, (Fraction(6),)),
     )
 )

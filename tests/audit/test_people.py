@@ -22,7 +22,7 @@ from dpsdk.data.persons import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Conjunction
+from dpsdk.queries import Conjunction, Count, CountPersons
 from dpsdk.testing.audit import audit
 
 BITS = Domain(Boolean("a"), Boolean("b"))
@@ -282,6 +282,53 @@ def unprotected(rows, unit):
         neighbors=Neighbors.ADD_REMOVE,
         unit_rows=unit.max_rows,
     )
+
+
+def persons_in(rows, unit):
+    return open_histogram(protected(rows, unit)).persons
+
+
+def rows_kept(rows, unit):
+    return open_histogram(protected(rows, unit)).rows
+
+
+def identifiers_and_none(rows, unit):
+    del unit
+    return len({who for who, _ in rows})
+
+
+def most_persons_moved(count, unit):
+    """How far one person moves a number, over all tables of two."""
+    lots, moves = universe(BIT, 2), set()
+    for one, other in itertools.islice(itertools.product(lots, lots), 0, None, 5):
+        rows = [("ann" if named else None, cell) for named, cell in one]
+        more = [*rows, *(("bob" if named else None, cell) for named, cell in other)]
+        moves.add(count(more, unit) - count(rows, unit))
+    return min(moves), max(moves)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_one_person_moves_the_number_of_persons_by_one(most):
+    unit = PrivacyUnit("who", max_rows=most)
+    assert most_persons_moved(persons_in, unit) == (0, 1)
+    # Broken twins: one that counts rows, and one to whom nobody is somebody.
+    assert (most_persons_moved(rows_kept, unit)[1] > 1) == (most > 1)
+    assert most_persons_moved(identifiers_and_none, unit)[1] > 1
+
+
+@pytest.mark.thorough(quick=1)
+@pytest.mark.parametrize("most", [2, 1])
+def test_a_count_of_persons_protects_a_person_at_its_price_and_no_better(most):
+    unit, claim = PrivacyUnit("who", max_rows=most), PureGuarantee(Fraction(1))
+    run = pure_program(Laplace(1), CountPersons())
+    pairs = list(tables_of_people(unit, protected))[::3]
+    report = audit(run, pairs, claim, tail=1e-7)
+    assert report.passed, report
+    assert report.figure == pytest.approx(1, rel=1e-6)
+    # A count of rows with the noise of one person is caught.
+    if most > 1:
+        broken = pure_program(Laplace(2), Count(normalized=False))
+        assert not audit(broken, pairs, claim, tail=1e-7).passed
 
 
 @pytest.mark.thorough

@@ -46,7 +46,8 @@ def table():
 
 def held(data):
     histogram = open_histogram(data)
-    return histogram.table(DOMAIN.names).ravel().tolist(), histogram.rows
+    cells = histogram.table(DOMAIN.names).ravel().tolist()
+    return cells, histogram.rows, histogram.persons
 
 
 def expected(unit, strip):

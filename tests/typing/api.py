@@ -76,6 +76,7 @@ from dpsdk.forms import (
     Minimum,
     ProximalGapForm,
     Residual,
+    TallyForm,
     Weights,
     minimise,
 )
@@ -173,6 +174,8 @@ from dpsdk.queries import (
     Conjunction,
     ConvexMinimization,
     Count,
+    CountDistinct,
+    CountPersons,
     DateQuantile,
     GroupTable,
     Interval,
@@ -213,6 +216,8 @@ from dpsdk.release import (
     NoiseAccuracy,
     Note,
     PromisedAccuracy,
+    Ranked,
+    Ranking,
     RowsPerPerson,
     ScalarAccuracy,
     Source,
@@ -345,7 +350,7 @@ def scopes_and_parts_answer_like_sessions(session: Session) -> None:
     laplace = Laplace(epsilon=0.1)
     with session.scope("weekly", "0.2", reserve=True) as scope:
         assert_type(scope.answer(Marginal("sex"), using=laplace), MarginalTable)
-        assert_type(scope.open(laplace), Channel[LinearForm])
+        assert_type(scope.open(laplace), Channel[LinearForm | TallyForm])
         assert_type(scope.remaining, Remaining)
     with session.partition("sex") as parts:
         assert_type(parts["Female"].release(Count(), using=laplace), Release[float])
@@ -393,9 +398,23 @@ def a_query_by_group_answers_a_table(session: Session, by: list[str]) -> None:
     assert_type(release, Release[GroupTable])
     assert_type(release.value.counts, MarginalTable | None)
     assert_type(release.value["Masters"], float)
+    assert_type(release.top(3), Ranking)
+    assert_type(release.top(3)[0], Ranked)
+    assert_type(release.top(3).certain, tuple[tuple[Label, ...], ...])
     several = Workload([Mean("hours", by="sex"), Count(by="sex")])
     assert_type(session.answer(several, using=laplace), Answers[GroupTable])
     Above(Count(by="sex"), 0.5)  # type: ignore[arg-type]  # not one number
+
+
+def persons_and_combinations_are_counted(session: Session) -> None:
+    assert_type(session.answer(CountPersons(), using=Laplace(epsilon=1)), float)
+    assert_type(session.release(CountDistinct("sex"), using=Gaussian(rho=1)), Release[float])
+    assert_type(session.plan(CountPersons(), error=5).best, Plan[TallyForm])
+    assert_type(session.answer(CountPersons()), float)
+    session.answer(CountPersons(), using=Tree("age", epsilon=1))  # type: ignore[misc]  # no rows
+    with session.open(Laplace(epsilon=1)) as channel:
+        assert_type(channel.answer(CountPersons()), float)
+        assert_type(channel.answer(Count()), float)
 
 
 def clients_write_the_answer_only(session: Session, query: Query[float]) -> float:
@@ -505,7 +524,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
 
 def channels_answer_like_sessions(session: Session) -> None:
     with session.open(Laplace(epsilon=0.1)) as channel:
-        assert_type(channel, Channel[LinearForm])
+        assert_type(channel, Channel[LinearForm | TallyForm])
         assert_type(channel.answer(Threshold("age", 40)), float)
         assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
         assert_type(session.answer(Threshold("age", 40), using=channel), float)
@@ -666,7 +685,7 @@ def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
     assert_type(session.open(OfflinePMW(workload, rho=1)), DistributionChannel)
     assert_type(MWEM.averaged(Marginal("sex"), rho=1), MWEM)
     assert_type(session.open(OnlinePMW(1, updates=9), stop=late), HypothesisChannel)
-    assert_type(session.open(Laplace(1), stop=late), Channel[LinearForm])
+    assert_type(session.open(Laplace(1), stop=late), Channel[LinearForm | TallyForm])
 
 
 def local_marginals_list_their_tables(session: Session) -> None:

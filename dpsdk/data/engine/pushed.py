@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from dpsdk.data.counts import CachedCounts
-from dpsdk.data.engine.rows import code_name, packed, packed_runs
+from dpsdk.data.engine.rows import FIRST_ROW, Rows, code_name, packed, packed_runs
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
 from dpsdk.data.matcher import Matcher
 from dpsdk.errors import Closed, InvalidArgument
@@ -37,6 +37,7 @@ class EngineCounts(CachedCounts):
     __slots__ = (
         "_cells",
         "_inside",
+        "_persons",
         "_places",
         "_process",
         "_rows",
@@ -50,6 +51,7 @@ class EngineCounts(CachedCounts):
         snapshot: Snapshot,
         counted: tuple[int | None, int | None] | None = None,
         cells: tuple[tuple[str, int], ...] = (),
+        persons: int | None = None,
     ) -> None:
         super().__init__()
         self._sizes = dict(sizes)
@@ -58,6 +60,7 @@ class EngineCounts(CachedCounts):
         self._cells = cells
         self._process = os.getpid()
         self._rows, self._inside = _whole(snapshot) if counted is None else counted
+        self._persons = persons
 
     @property
     def process(self) -> int:
@@ -67,6 +70,11 @@ class EngineCounts(CachedCounts):
     @property
     def rows(self) -> int:
         return self._counted_inside() if self._rows is None else self._rows
+
+    @property
+    def persons(self) -> int | None:
+        """The number of persons, where they were told apart; not known of a part of the rows."""
+        return self._persons
 
     @property
     def outside(self) -> int:
@@ -144,22 +152,27 @@ class EngineCounts(CachedCounts):
         return self._snapshot.ask(plan)
 
 
-def count_in_engine(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> EngineCounts:
-    """The counts of a frame of cell numbers, from one snapshot of it."""
-    sizes = {matcher.name: matcher.size for matcher in matchers}
-    snapshot = snapshot_of(table, list(sizes.values()))
+def count_in_engine(rows: Rows, matchers: Sequence[Matcher]) -> EngineCounts:
+    """The counts of rows, from one snapshot of their cell numbers."""
+    sizes, table = {matcher.name: matcher.size for matcher in matchers}, rows.table()
+    first = FIRST_ROW in table.collect_schema().names()
+    snapshot = snapshot_of(table, list(sizes.values()), [FIRST_ROW] if first else [])
     if snapshot is None:
         engine = table.implementation.value
         expected = f'"histogram" for a frame of {engine}, of which no snapshot is taken'
         raise InvalidArgument("collect", expected, '"marginals"')
-    return EngineCounts(sizes, snapshot)
+    persons = _total(snapshot, nw.col(FIRST_ROW) > 0)[1] if first else rows.persons
+    return EngineCounts(sizes, snapshot, persons=persons)
 
 
 def _whole(snapshot: Snapshot) -> tuple[int, int]:
     """The number of rows, and of those inside the domain."""
-    inside = (nw.col(code_name(0)) >= 0).alias(_KEY)
-    found = snapshot.ask(
-        lambda table: table.select(inside).group_by(_KEY).agg(nw.len().alias(_COUNT))
-    )
+    return _total(snapshot, nw.col(code_name(0)) >= 0)
+
+
+def _total(snapshot: Snapshot, among: nw.Expr) -> tuple[int, int]:
+    """The number of rows, and of those of which something is so."""
+    key = among.alias(_KEY)
+    found = snapshot.ask(lambda table: table.select(key).group_by(_KEY).agg(nw.len().alias(_COUNT)))
     counts = found[_COUNT].astype(np.int64)
     return int(counts.sum()), int(counts[found[_KEY].astype(bool)].sum())

@@ -32,6 +32,7 @@ from dpsdk.data.persons import (
     REPEAT_FACTOR,
     WHITE_SPACE,
     PersonMatcher,
+    count_persons,
     kept_codes,
 )
 from dpsdk.data.texts import MISSING
@@ -40,6 +41,7 @@ from dpsdk.errors import DataError
 from dpsdk.typing import Floats, Ints
 
 __all__ = [
+    "FIRST_ROW",
     "Rows",
     "all_rows",
     "bounded",
@@ -54,6 +56,8 @@ _PERSON, _WHO, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
     f"dpsdk_{name}"
     for name in ("person", "who", "salt", "repeat", "key", "square", "place", "rows")
 )
+FIRST_ROW = "dpsdk_first"
+"""The column that is 1 in one row of each person whose rows are kept, and 0 in all others."""
 _PACK_LIMIT = 2**62
 """Cells are packed into numbers below this, so that engines compare few columns."""
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
@@ -75,22 +79,29 @@ class Rows:
     """Columns as `code_name` calls them, or arrays by the names of attributes."""
     backend: Any
     """The library of eager frames."""
+    persons: int | None
+    """The number of persons; None where nobody is told apart, or `FIRST_ROW` counts them."""
 
-    def groups(self) -> tuple[Mapping[str, Ints], Floats]:
+    def groups(self) -> tuple[Mapping[str, Ints], Floats, int | None]:
         """Return the distinct records, outside ones among them, and how many rows each has.
 
-        Several records may be of the same cell.
+        Several records may be of the same cell. Beside them, the number of persons if it is known.
         """
         if not isinstance(self.codes, nw.LazyFrame):
-            return tallied(self.codes)
+            return *tallied(self.codes), self.persons
         columns = [code_name(place) for place in range(len(self.names))]
-        found, counts = _counted(self.codes, columns)
-        return {
-            name: codes_of(found[column]) for name, column in zip(self.names, columns, strict=True)
-        }, counts
+        found, counts = _counted(self.codes, [*columns, FIRST_ROW])
+        return (
+            {
+                name: codes_of(found[column])
+                for name, column in zip(self.names, columns, strict=True)
+            },
+            counts,
+            int(counts[codes_of(found[FIRST_ROW]) > 0].sum()),
+        )
 
     def table(self) -> nw.LazyFrame[Any]:
-        """Return columns dpsdk_0, dpsdk_1, ... of cell numbers, one row each."""
+        """Return columns dpsdk_0, dpsdk_1, ... of cell numbers, one row each; maybe `FIRST_ROW`."""
         if isinstance(self.codes, nw.LazyFrame):
             return self.codes
         codes = {code_name(place): self.codes[name] for place, name in enumerate(self.names)}
@@ -104,29 +115,34 @@ class _AllRows(Rows):
     keys: Sequence[Key]
     source: Table
 
-    def groups(self) -> tuple[Mapping[str, Ints], Floats]:
+    def groups(self) -> tuple[Mapping[str, Ints], Floats, int | None]:
         columns = [code_name(place) for place in range(len(self.keys))]
         made = [key.expression.alias(name) for key, name in zip(self.keys, columns, strict=True)]
         found, counts = _counted(self.source.frame.select(*made), columns)
-        return {
-            key.name: key.codes(found[name]) for key, name in zip(self.keys, columns, strict=True)
-        }, counts
+        return (
+            {
+                key.name: key.codes(found[name])
+                for key, name in zip(self.keys, columns, strict=True)
+            },
+            counts,
+            None,
+        )
 
     def table(self) -> nw.LazyFrame[Any]:
         if all(key.listed for key in self.keys):
             return coded(self.source, self.keys)
         read = columns_read(_valued(self.source, self.keys))
-        return Rows(self.names, _codes(self.keys, read), _backend(self.source)).table()
+        return Rows(self.names, _codes(self.keys, read), _backend(self.source), None).table()
 
 
 def all_rows(table: Table, keys: Sequence[Key]) -> Rows:
     """Return every row of a table."""
     names = [key.name for key in keys]
     if table.in_engine:
-        return _AllRows(names, {}, None, keys, table)
+        return _AllRows(names, {}, None, None, keys, table)
     frame = table.frame.collect()
     codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
-    return Rows(names, codes, frame.implementation)
+    return Rows(names, codes, frame.implementation, None)
 
 
 def coded(table: Table, keys: Sequence[Key], keep: Sequence[str] = ()) -> nw.LazyFrame[Any]:
@@ -214,7 +230,9 @@ def kept_rows(
         codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
         if complete:
             _check_inside(table, {name: int(code.min(initial=0)) for name, code in codes.items()})
-        return Rows(names, kept_codes(codes, person, person.encode(column), unit), backend)
+        whose = person.encode(column)
+        persons = count_persons(whose)
+        return Rows(names, kept_codes(codes, person, whose, unit), backend, persons)
     dtype = table.schema[person.name]
     texts = isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
     # In SQL, floats were declared as such.
@@ -229,19 +247,20 @@ def kept_rows(
         _check_inside(table, dict(zip(names, lowest.row(0), strict=True)))
     if table.compares_exactly and listed:
         kept = bounded(cells, columns, sizes, person.name, unit, strip=person.texts.strip)
-        return Rows(names, kept, backend)
+        return Rows(names, kept, backend, None)
     if known.is_ibis() and dtype.is_integer() and not table.is_loose:
         # On its way through a frame, a column with a null would become one of floats.
         cells = cells.with_columns(nw.col(person.name).cast(nw.String))
     read = columns_read(cells)
-    persons = person.encode(column_of_values(read[person.name]))
+    whose = person.encode(column_of_values(read[person.name]))
     if listed:
         found = {name: codes_of(read[column]) for name, column in zip(names, columns, strict=True)}
     else:
         found = _codes(keys, read)
     if complete and not listed:
         _check_inside(table, {name: int(code.min(initial=0)) for name, code in found.items()})
-    return Rows(names, kept_codes(found, person, persons, unit), backend)
+    persons = count_persons(whose)
+    return Rows(names, kept_codes(found, person, whose, unit), backend, persons)
 
 
 def _check_inside(table: Table, least: Mapping[str, int | None]) -> None:
@@ -259,7 +278,10 @@ def bounded(
     *,
     strip: bool = False,
 ) -> nw.LazyFrame[Any]:
-    """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1."""
+    """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1.
+
+    And `FIRST_ROW`.
+    """
     outside = nw.any_horizontal(*(nw.col(name) < 0 for name in names), ignore_nulls=False)
     runs = packed_runs(sizes)
     packs = [f"dpsdk_run_{number}" for number in range(len(runs))]
@@ -302,7 +324,8 @@ def bounded(
             code.alias(name)
             for (i, j), pack in zip(runs, packs, strict=True)
             for name, code in zip(names[i:j], _unpacked(nw.col(pack), sizes[i:j]), strict=True)
-        )
+        ),
+        chosen(nw.col(_PLACE) == 1, nw.lit(1), nw.lit(0)).cast(nw.Int64).alias(FIRST_ROW),
     )
 
 

@@ -89,9 +89,14 @@ class Snapshot:
         raise Redacted("pickling or copying")
 
 
-def snapshot_of(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> Snapshot | None:
-    """A snapshot of a frame of cell numbers; None where its engine can hold none."""
-    table = _narrowed(coded, sizes)
+def snapshot_of(
+    coded: nw.LazyFrame[Any], sizes: Sequence[int], others: Sequence[str] = ()
+) -> Snapshot | None:
+    """A snapshot of a frame of cell numbers, and of other columns of numbers up to 127.
+
+    None where its engine can hold none.
+    """
+    table = _narrowed(coded, sizes, others)
     engine = coded.implementation
     if engine.is_polars() or engine.is_pandas_like() or engine.is_pyarrow():
         held = table.collect().lazy()
@@ -104,7 +109,9 @@ def snapshot_of(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> Snapshot | No
     return _of_ibis(table, native) if engine.is_ibis() else None
 
 
-def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[Any]:
+def _narrowed(
+    coded: nw.LazyFrame[Any], sizes: Sequence[int], others: Sequence[str]
+) -> nw.LazyFrame[Any]:
     inside = nw.all_horizontal(
         *(
             (nw.col(code_name(k)) >= 0) & (nw.col(code_name(k)) < size)
@@ -123,7 +130,8 @@ def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[An
             .cast(next(kind for most, kind in kinds if size <= most))
             .alias(code_name(place))
             for place, size in enumerate(sizes)
-        )
+        ),
+        *(nw.col(name).cast(nw.Int8) for name in others),
     )
 
 

@@ -11,7 +11,7 @@ from dpsdk._records import frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.domain import Domain
-from dpsdk.forms import ConvexForm, Facts, Form, GapForm, LinearForm, Neighbors
+from dpsdk.forms import ConvexForm, Facts, Form, GapForm, LinearForm, Neighbors, TallyForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Laplace, Mechanism, NumericSparse, PrivateMinimizer, Strategy
 from dpsdk.noise import DiscreteLaplace
@@ -104,7 +104,7 @@ class QueryBench(Bench):
     def mechanism(self, form: Form) -> Mechanism[Form]:
         """Return the mechanism that answers such forms; LookupError if nothing does."""
         found: object = self._using
-        if found is None and isinstance(form, LinearForm):
+        if found is None and isinstance(form, LinearForm | TallyForm):
             found = _EXACT
         elif found is None and isinstance(form, GapForm):
             found = NumericSparse(epsilon=10**6, tops=99)

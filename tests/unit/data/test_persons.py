@@ -30,7 +30,7 @@ from dpsdk.data.vault import open_histogram, public_facts
 from dpsdk.errors import DataError, InvalidArgument, LedgerConflict, PublicSizeRequired
 from dpsdk.forms import sensitivity
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Conjunction, Marginal
+from dpsdk.queries import Conjunction, CountPersons, Marginal
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
@@ -94,6 +94,8 @@ def test_every_door_keeps_the_same_rows(tmp_path, most, distinct, written):
     ]
     held = cells(loaded[0])
     assert all(cells(data) == held for data in loaded)
+    # Those without an identifier, which are none here, would be nobody.
+    assert {open_histogram(data).persons for data in loaded} == {len(set(table["who"]))}
     assert 0 < sum(held[0]) + held[1] <= most * len(set(table["who"]))
 
 
@@ -414,7 +416,9 @@ def test_a_table_is_divided_only_where_everybody_has_one_row():
     with pytest.raises(InvalidArgument, match=r"unit.*max_rows=1.*up to 2 rows|2 rows a person by"):
         Session(PrivateData.from_columns(visits(), DOMAIN, unit=unit(2)), budget).partition("sex")
     session = Session(PrivateData.from_columns(visits(), DOMAIN, unit=unit(1)), budget)
-    assert session.partition("sex")["F"]
+    with session.partition("sex") as parts:
+        table = parts["F"].answer(Marginal("sex", normalized=False), using=Laplace("0.1"))
+        assert parts["F"].answer(CountPersons(), using=Laplace("0.1")) != table.total()
 
 
 @pytest.mark.parametrize(

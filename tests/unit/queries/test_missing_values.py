@@ -410,3 +410,41 @@ def test_a_share_of_the_known_costs_as_two_counts_that_share_no_row():
     form = Interval("age", 2, 3, known=True).lower(WORLD)
     for neighbors, moved in ((Neighbors.ADD_REMOVE, 1), (Neighbors.REPLACE_ONE, 2)):
         assert sensitivity(form, facts(WORLD, neighbors, outside=False)).l1 == moved
+
+
+def test_gaps_in_two_columns_take_no_row_out_of_a_third():
+    rng = np.random.default_rng(0)
+    ages = [
+        None if gap else int(age)
+        for gap, age in zip(rng.random(10_000) < 0.2, rng.integers(17, 91, 10_000), strict=True)
+    ]
+    regions = np.where(rng.random(10_000) < 0.1, "?", rng.choice(["N", "S"], 10_000)).tolist()
+    sexes = rng.choice(["F", "M", "m"], 10_000, p=[0.5, 0.45, 0.05]).tolist()
+    domain = Domain(
+        Integer("age", 17, 90),
+        Categorical("region", ["N", "S"]),
+        Categorical("sex", ["F", "M"]),
+        missing_texts=["?"],
+    )
+    table = {"age": ages, "region": regions, "sex": sexes}
+    answers = {}
+    for outside in ("cell", "apart"):
+        loaded = PrivateData.from_columns(table, domain, name="gaps", outside=outside)
+        session = Session(loaded, Budget(epsilon=10), noise=seeded(3))
+        release = session.release(Marginal("sex", normalized=False), using=Laplace(epsilon=1))
+        answers[outside] = release.value
+        within = release.error(0.01)
+        if outside == "apart":
+            unmatched = session.answer(Unmatched(normalized=False), using=Laplace(epsilon=1))
+            shares = session.answer(Threshold("age", 50, known=True), using=Laplace(epsilon=1))
+            assert session.answer(Count(), using=Laplace(epsilon=1)) == 1.0
+    # Before, the gaps of other columns thinned the table out, and the bound said nothing of it.
+    assert answers["cell"].total() < 7_000
+    assert abs(answers["apart"].total() - 10_000) <= 4 * within
+    for label in ("F", "M"):
+        assert abs(answers["apart"][label] - sexes.count(label)) <= within
+    assert abs(answers["apart"][OTHER] - sexes.count("m")) <= within
+    assert abs(unmatched["age", MISSING] - ages.count(None)) <= 40
+    assert abs(unmatched["region", MISSING] - regions.count("?")) <= 40
+    known_ages = [age for age in ages if age is not None]
+    assert shares == pytest.approx(mean_of(age <= 50 for age in known_ages), abs=0.005)

@@ -18,6 +18,8 @@ PAGES: Final[dict[str, str]] = {
         queries.Conjunction queries.Not queries.Between queries.Condition queries.Where
         queries.Unmatched""",
     "dates": "Date queries.DateQuantile queries.Between queries.Interval queries.Threshold",
+    "quantiles": """mechanisms.ExponentialQuantile mechanisms.RankAccuracy queries.Quantile
+        queries.Median queries.DateQuantile forms.Crossing""",
     "marginal-tables": "queries.Marginal queries.MarginalTable",
     "workloads": """queries.Workload queries.Answers queries.Threshold queries.Rectangles
         queries.Marginal queries.marginals mechanisms.Gaussian""",

@@ -1,4 +1,4 @@
-"""Quantiles and the median of one ordered attribute, read off all its thresholds."""
+"""Quantiles and the median of one ordered attribute, read off all its thresholds or chosen."""
 
 from __future__ import annotations
 
@@ -229,20 +229,22 @@ class _Crossing(Located[A_co]):
 class Quantile(_Crossing[float]):
     """The least value of a numeric attribute that at least a share q of the rows is at or below.
 
-    A float: a value of an `Integer` attribute, the upper edge of a bin of a `Binned` one. Rows
-    count that lie in the domain, have a label of the attribute, and meet `where`. It is read off
-    the noisy counts of rows up to each value, after these were made to rise by least squares, which
-    costs nothing; so ask it of what answers thresholds well, such as `Tree`, `SquareRoot`,
-    `NoisyHistogram` or `OnlinePMW`.
+    A float: a value of an `Integer` or a `Number`, the upper edge of a bin of a `Binned` attribute.
+    Rows count that lie in the domain, have a label of the attribute, and meet `where`.
 
-    Its bounds are the values at which the noisy counts, each within its own bound, may cross the
-    share; they are as wide as the values are sparse there. Where the number of rows that count
-    cannot be told from zero, with a confidence of 95%, the answer is NaN.
+    `ExponentialQuantile` chooses one of the values, however many there are; its bound is of the
+    rank, in rows. All else reads it off the noisy counts of rows up to each value, after these were
+    made to rise by least squares, which costs nothing; so ask it of what answers thresholds well,
+    such as `Tree`, `SquareRoot`, `NoisyHistogram` or `OnlinePMW`. Then its bounds are the values at
+    which the noisy counts, each within its own bound, may cross the share; they are as wide as the
+    values are sparse there. Where the number of rows that count cannot be told from zero, with a
+    confidence of 95%, the answer is NaN.
 
     Parameters
     ----------
     attribute
-        An `Integer` or `Binned` attribute of at most 2^24 values; `DateQuantile` is for a `Date`.
+        An `Integer`, `Number` or `Binned` attribute; `DateQuantile` is for a `Date`. Of more than
+        2^24 values counts are not written out.
     q
         The share, strictly between 0 and 1.
 

@@ -91,7 +91,7 @@ class ExponentialQuantile(OneShot[LinearForm]):
     least qM - r are at or below it and at most qM + r below it, r = (2Δ/ε)·ln(values/beta), where Δ
     is 1 row of a person, and max(q, 1 - q) where rows come and go. `release.bound().ranks` is r, in
     rows, and `release.error()` raises `NoBound`, since how far apart the values of such ranks lie
-    depends on the table. Where no row counts every value is as likely as any other; that this is so
+    depends on the table. All values between two middle rows are medians. Where no row counts every value is as likely as any other; that this is so
     is not told, unless the number of rows that count is public.
 
     Several quantiles of one attribute, and thresholds with them, are cheaper by a `Tree`, of an
@@ -111,7 +111,7 @@ class ExponentialQuantile(OneShot[LinearForm]):
     TooLarge
         When asked, before anything is paid: if the table may have more than 2^25 different values.
     QueryError
-        When asked for anything but a quantile.
+        When asked for anything but a quantile, or for that of rows without a value.
 
     >>> from dpsdk.mechanisms import ExponentialQuantile
     >>> ExponentialQuantile(epsilon="0.1")
@@ -155,4 +155,10 @@ def _crossing_of(form: LinearForm) -> Crossing:
     if form.crossing is None:
         reason = "ExponentialQuantile answers Quantile, Median and DateQuantile, each by itself"
         raise QueryError("", reason)
-    return form.crossing
+    crossing = form.crossing
+    own = dict(zip(crossing.where.names, crossing.where.factors, strict=True))
+    mask = own.get(crossing.attribute)
+    if mask is not None and mask.span is not None and mask.span.start >= crossing.cells:
+        reason = f"rows without a value of {crossing.attribute!r} have no quantile of it"
+        raise QueryError("", reason)
+    return crossing

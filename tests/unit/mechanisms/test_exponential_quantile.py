@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpsdk import (
+    MISSING,
     Binned,
     Boolean,
     Budget,
@@ -190,6 +191,20 @@ def test_a_grid_of_numbers_is_never_written_out():
         Laplace(epsilon=1).quote(form, terms)
     with pytest.raises(TooLarge, match="ExponentialQuantile"):
         Workload([Median("income"), Quantile("income", "0.1")]).lower(CENTS)
+
+
+def test_amounts_of_which_some_are_missing_are_answered_on_their_own_grid():
+    domain = Domain(Number("pay", 0, 10**9, step="0.01", missing=True, other=True))
+    amounts = [*(0.0,) * 20, *(float(x) + 0.25 for x in range(80))]
+    columns = {"pay": [*amounts, *(None,) * 200, *("?",) * 200]}
+    data = PrivateData.from_columns(columns, domain)
+    asked = Session(data, Budget(10**6), noise=seeded(2))
+    assert asked.answer(Quantile("pay", "0.195"), using=SHARP) == 0.0
+    assert asked.answer(Quantile("pay", "0.905"), using=SHARP) == 70.25
+    assert asked.answer(Median("pay", where={"pay": Between(5, 10**6)}), using=SHARP) == 42.25
+    assert asked.release(Median("pay")).mechanism.startswith("ExponentialQuantile")
+    with pytest.raises(QueryError, match="rows without a value of 'pay' have no quantile"):
+        asked.answer(Median("pay", where={"pay": MISSING}), using=SHARP)
 
 
 def test_a_choice_takes_a_condition_and_nothing_else():

@@ -89,10 +89,11 @@ class ExponentialQuantile(OneShot[LinearForm]):
 
     What is proven of the answer is its rank. With probability 1 - beta, of M rows that count at
     least qM - r are at or below it and at most qM + r below it, r = (2Δ/ε)·ln(values/beta), where Δ
-    is 1 row of a person, and max(q, 1 - q) where rows come and go. `release.bound().ranks` is r, in
-    rows, and `release.error()` raises `NoBound`, since how far apart the values of such ranks lie
-    depends on the table. All values between two middle rows are medians. Where no row counts every value is as likely as any other; that this is so
-    is not told, unless the number of rows that count is public.
+    is the rows of a person, times max(q, 1 - q) where rows come and go. `release.bound().ranks` is
+    r, in rows, and `release.error()` raises `NoBound`, since how far apart the values of such ranks
+    lie depends on the table. Where several values are quantiles, as all between two middle rows,
+    each may come out. Where no row counts every value is as likely as any other; that this is so is
+    not told, unless the number of rows that count is public.
 
     Several quantiles of one attribute, and thresholds with them, are cheaper by a `Tree`, of an
     attribute of up to 2^22 values. How long an answer takes tells how many different values the

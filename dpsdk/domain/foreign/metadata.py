@@ -255,20 +255,24 @@ def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:
     return Categorical(name, known, missing=missing, other=other)
 
 
+def _of_labels(schema: Node, members: str, *, ours: bool) -> list[Node]:
+    """The columns of a table; of one that we published, those of labels."""
+    columns, key = list(schema[members]), schema.get("primaryKey") if ours else None
+    keys = None if key is None else set(key.texts())
+    return [one for one in columns if keys is None or one["name"].text() in keys]
+
+
 def _csvw(root: Node, table: Node) -> list[Described]:
     schema, notes = table["tableSchema"], root.get("notes")
     ours = notes is not None and any(map(_is_ours, notes))
-    key = schema.get("primaryKey") if ours else None
-    keys = None if key is None else set(key.texts())
-    return [
-        _csvw_column(column, (column, schema, table, root), ours=ours)
-        for column in schema["columns"]
-        if not _is_true(column, "virtual")
-        if keys is None or column["name"].text() in keys
-    ]
+    columns = _of_labels(schema, "columns", ours=ours)
+    parts = [(one, schema, table, root) for one in columns if not _is_true(one, "virtual")]
+    return [_csvw_column(part, ours=ours) for part in parts]
 
 
-def _csvw_column(column: Node, parts: Sequence[Node], *, ours: bool) -> Described:
+def _csvw_column(parts: Sequence[Node], *, ours: bool) -> Described:
+    column = parts[0]
+
     def inherited(name: str) -> Node | None:
         return next((one for part in parts if (one := part.get(name))), None)
 
@@ -312,15 +316,8 @@ def _is_true(node: Node, member: str) -> bool:
 
 
 def _package(ours: bool, schema: Node) -> list[Described]:  # noqa: FBT001
-    key = schema.get("primaryKey") if ours else None
-    keys = None if key is None else set(key.texts())
-    above = schema.get("missingValues")
-    fields = [(field["name"].text(), field) for field in schema["fields"]]
-    return [
-        _field(name, field, above, ours=ours)
-        for name, field in fields
-        if keys is None or name in keys
-    ]
+    above, fields = schema.get("missingValues"), _of_labels(schema, "fields", ours=ours)
+    return [_field(field, above, ours=ours) for field in fields]
 
 
 def _values(node: Node | None) -> list[Node]:
@@ -328,12 +325,12 @@ def _values(node: Node | None) -> list[Node]:
     return [one["value"] if isinstance(one.plain, dict) else one for one in node or ()]
 
 
-def _field(name: str, field: Node, above: Node | None, *, ours: bool) -> Described:
+def _field(field: Node, above: Node | None, *, ours: bool) -> Described:
     constraints = field.get("constraints") or Node({})
     null = field.get("missingValues") or above
     true, false = field.get("trueValues"), field.get("falseValues")
     return _column(
-        name,
+        field["name"].text(),
         field.get("type"),
         _values(constraints.get("enum") or field.get("categories")),
         (constraints,),
@@ -345,6 +342,7 @@ def _field(name: str, field: Node, above: Node | None, *, ours: bool) -> Describ
 
 
 def _smartnoise(table: Node) -> list[Described]:
+    # Beside the columns there are options of the table, which are no objects.
     columns = [(name, node) for name, node in table.members() if isinstance(node.plain, dict)]
     return [_smart_column(name, node) for name, node in columns]
 

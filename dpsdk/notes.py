@@ -61,7 +61,7 @@ class AddsUp(Note):
 class InBins(Note):
     """The values of an attribute are known by their bins alone, of which one is so wide.
 
-    The error of the answer includes that.
+    An error in the unit of the answer includes that.
     """
 
     attribute: str
@@ -74,15 +74,18 @@ class InBins(Note):
 
     def __str__(self) -> str:
         return (
-            f"{shown(self.attribute)} is in bins up to {self.widest:.6g} wide, which the error "
-            "includes; a Number keeps values to a step"
+            f"{shown(self.attribute)} is in bins up to {self.widest:.6g} wide; a Number keeps "
+            "values to a step"
         )
 
 
 @written("note.rounded", {"attribute": NAME, "step": FLOAT})
 @frozen
 class Rounded(Note):
-    """The values of an attribute are rounded to a step, half of which the error includes."""
+    """The values of an attribute are rounded to a step.
+
+    An error in the unit of the answer includes half of it, for each row that adds up.
+    """
 
     attribute: str
     step: float
@@ -93,8 +96,7 @@ class Rounded(Note):
         return self.attribute
 
     def __str__(self) -> str:
-        step = f"{self.step:.6g}"
-        return f"{shown(self.attribute)} is rounded to steps of {step}, which the error includes"
+        return f"{shown(self.attribute)} is rounded to steps of {self.step:.6g}"
 
 
 @written("note.clipped", {"attribute": NAME, "low": FLOAT, "high": FLOAT})

@@ -250,11 +250,12 @@ class Release(Lasting, Generic[A_co]):
         notes: list[Note] = []
         if lifting is not None:
             notes += self._shortfall(lifting)
-            names = sorted(lifting.values_of(), key=facts.domain.position)
-            error = self.bound(0.05).error if names else math.inf
-            fineness = error * _NEGLIGIBLE if error < math.inf else 0.0
-            for name in names:
-                notes += value_notes(facts.domain[name], facts, fineness)
+            if names := lifting.values_of():
+                bound = self.bound(0.05)
+                fine = bound.bins <= bound.error * _NEGLIGIBLE < math.inf
+                fineness = bound.error * _NEGLIGIBLE if fine else 0.0
+                for name in sorted(names, key=facts.domain.position):
+                    notes += value_notes(facts.domain[name], facts, fineness)
         known = KnownRowsOnly.of(facts)
         return (*notes, *([] if known is None else [known]))
 

@@ -190,8 +190,8 @@ def test_words():
     only = "only rows with declared values of"
     assert list(map(str, NOTES)) == [
         "what counts adds up to 0.72 ± 0.001 of all rows: look for gaps, spaces and spellings",
-        "'a' is in bins up to 300 wide, which the error includes; a Number keeps values to a step",
-        "'a' is rounded to steps of 0.01, which the error includes",
+        "'a' is in bins up to 300 wide; a Number keeps values to a step",
+        "'a' is rounded to steps of 0.01",
         "values of 'a' beyond 0 to 9 count as these bounds",
         f'{only} all 3 attributes count; outside="apart" keeps the others',
     ]
@@ -233,3 +233,16 @@ def test_a_sum_of_many_noises_is_within_chebyshevs_bound_and_one_within_its_tail
     assert accuracy.radius_of_sum(0.05, slice(None)) == pytest.approx(far)
     alone = NoiseAccuracy(law, 1, 0.5, 0.25)
     assert alone.radius_of_sum(0.05, slice(None)) == alone.radius(0.05, joint=True) < far
+
+
+def test_a_number_says_its_step_where_it_matters_and_its_bounds():
+    values = rng.lognormal(3, 1, ROWS)
+    clipped = Clipped("amount", 0, 200)
+    for step, wide in (("0.001", False), ("5", True)):
+        asked = session({"amount": values}, Domain(Number("amount", 0, 200, step=step)))
+        for query in (Mean("amount"), Sum("amount"), Sum("amount", normalized=False)):
+            release = asked.release(query, using=Laplace(0.1))
+            rounded = [Rounded("amount", float(step))] if wide else []
+            assert list(release.notes) == [*rounded, clipped]
+            truth = values.clip(0, 200).sum() / (1 if "normalized=False" in str(query) else ROWS)
+            assert abs(release.value - truth) <= release.error()

@@ -15,8 +15,9 @@ PAGES: Final[dict[str, str]] = {
     "large-tables": "PrivateData queries.Marginal forms.Counts",
     "spark": "PrivateData",
     "conditions": """queries.Count queries.Linear queries.Sum queries.Mean queries.Interval
-        queries.Conjunction queries.Not queries.Between queries.Condition queries.Where
-        queries.Unmatched""",
+        queries.Conjunction queries.Not queries.Between queries.Condition queries.Where""",
+    "missing-values": """Domain Categorical PrivateData queries.Unmatched queries.UnmatchedTable
+        queries.Threshold queries.Interval queries.Marginal queries.Not queries.Count""",
     "dates": "Date queries.DateQuantile queries.Between queries.Interval queries.Threshold",
     "quantiles": """mechanisms.ExponentialQuantile mechanisms.RankAccuracy queries.Quantile
         queries.Median queries.DateQuantile forms.Crossing""",

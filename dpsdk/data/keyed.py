@@ -309,10 +309,7 @@ class KeyedRows:
             return rows
         unit = PrivacyUnit("person", max_rows=most, distinct=distinct)
         cells = column.cells[column.codes[rows] + 2]
-        # Whose numbers are close together, since a place is made for each.
-        distinct_persons, persons = np.unique(whose.numbers[rows], return_inverse=True)
-        stays = kept(persons, lambda some: whose.written(distinct_persons[some]), [cells], unit)
-        return rows[stays]
+        return rows[kept(whose.numbers[rows], whose.written, [cells], unit)]
 
     def weighed(self, rows: Ints, cells: Ints, size: int, weights: Weights) -> Ints:
         """Return the sum of weights in each cell, for the cells of some rows, -1 where none.
@@ -324,10 +321,11 @@ class KeyedRows:
         if self.persons is None:
             alone: Ints = np.bincount(cells, minlength=size) * weights[1]
             return alone
-        _, persons = np.unique(self.persons.numbers[rows], return_inverse=True)
-        pairs = np.unique(persons.astype(np.int64) * max(size, 1) + cells)
+        pairs = self.persons.numbers[rows] * max(size, 1) + cells
+        pairs.sort()
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         whose, cells = np.divmod(pairs, max(size, 1))
-        own = weights[np.bincount(whose)[whose]] if len(pairs) else pairs
+        own = weights[np.bincount(whose)[whose]]
         sums: Ints = np.bincount(cells, weights=own, minlength=size).astype(np.int64)
         return sums
 

@@ -335,7 +335,9 @@ class DiscoverPricing(Lasting):
         width, distinct = self.request.width, self.request.distinct
         kept = rows.chosen(column, (cells >= 0) | open_keys, width, distinct=distinct)
         codes = column.codes[kept]
-        closed = rows.weighed(kept, cells[codes + 2], search.size, weights)
+        closed = nothing
+        if search.size:
+            closed = rows.weighed(kept, cells[codes + 2], search.size, weights)
         if not search.keys:
             return closed, column, nothing
         keys = np.where(open_keys[codes + 2], codes, -1)

@@ -228,7 +228,8 @@ class Discovery(Closable):
             the same, the threshold rises a little. 1 without a column of persons.
         rounds
             The searches that the cost is split into, each of which looks for what the ones before
-            did not find. Unless given, three from a ρ of about ε = 1/2 on, else one.
+            did not find. Unless given, three from a ρ of about ε = 1/2 on where persons may have
+            several keys, else one.
         among
             A public list of keys: all of them are counted, none is found, and nothing leaks.
         known
@@ -470,6 +471,8 @@ class Discovery(Closable):
         if rounds is not None:
             expected = f"an integer from 1 to {_MOST_ROUNDS}, or None"
             return to_within("rounds", rounds, 1, _MOST_ROUNDS, expected)
+        if self.facts.person is None:
+            return 1  # a row whose key was found has no other
         if isinstance(noise, LaplaceNoise):
             return _ROUNDS if noise.epsilon >= Fraction(1, 2) else 1
         # A part of Gaussian noise has no (ε, δ) of its own, by which basic composition goes.

@@ -62,6 +62,9 @@ def _to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold,
     if len(thresholds) < len(queries):
         other = next(query for query in queries if type(query) is not Threshold)
         raise InvalidArgument("x", expected, f"one with {shown(other)}")
+    for query in thresholds:
+        if query.known:
+            raise InvalidArgument("x", f"{expected}, of all rows", shown(query))
     known = ranked(thresholds, release.facts.domain)
     if known is None:
         raise InvalidArgument("x", expected, "conditions of another class")

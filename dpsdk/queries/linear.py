@@ -91,7 +91,9 @@ class Linear(ConditionedScalar):
     weights
         An array with one weight a cell, flat or shaped like the universe; or a function of a
         record, a mapping from attributes to labels. A function is evaluated on the cells of the
-        universe, twice, and never on a row: it must give each cell one number from 0 to 1.
+        universe, twice, and never on a row: it must give each cell one number from 0 to 1. Cells of
+        missing and of other values come behind those of the labels, and a function sees them as
+        `MISSING` and `OTHER`.
     attributes
         What the weights depend on, if not on every attribute: the array then covers, and the
         function then sees, only these, so that the universe may be large.

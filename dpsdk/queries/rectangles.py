@@ -100,7 +100,7 @@ class Rectangles(ConditionedCounting[Floats]):
     A code is the place of a label among the labels of its attribute, counted from 0, as
     `attribute.index(label)` gives it: `value - attribute.low` along an `Integer`, and the number of
     the bin along a `Binned` one. Where an attribute is to play no part, a rectangle goes from 0 to
-    its last code.
+    its last code. Cells for other and for missing values have the codes behind those of the labels.
 
     Parameters
     ----------

@@ -448,3 +448,28 @@ def test_gaps_in_two_columns_take_no_row_out_of_a_third():
     assert abs(unmatched["region", MISSING] - regions.count("?")) <= 40
     known_ages = [age for age in ages if age is not None]
     assert shares == pytest.approx(mean_of(age <= 50 for age in known_ages), abs=0.005)
+
+
+def test_a_part_of_the_table_is_asked_by_an_extra():
+    session = Session(data(), Budget(epsilon=10**12), noise=seeded(1))
+    with session.partition("sex") as parts:
+        rows = parts[MISSING].answer(Count(normalized=False), using=QUIET)
+    assert rows == sum(r["sex"] is MISSING for r in ROWS)
+
+
+def test_a_function_sees_extras_as_labels():
+    seen = []
+    Linear(lambda record: seen.append(record["age"]) or 0.0, ["age"]).lower(WORLD)
+    assert set(seen) == {1, 2, 3, 4, OTHER, MISSING}
+    with pytest.raises(QueryError, match=r"raised TypeError at .*OTHER"):
+        Linear(lambda record: record["age"] / 4, ["age"]).lower(WORLD)
+
+
+@pytest.mark.parametrize(
+    "query", [Unmatched(), Marginal("sex"), Threshold("age", 2, known=True), Mean("age")], ids=repr
+)
+def test_plans_keep_what_they_promise(query):
+    session = Session(data(), Budget(epsilon=10**3, delta="1e-6"), noise=seeded(1))
+    believed = {"inside": "0.5"} if isinstance(query, Mean | Threshold) else None
+    plan = session.plan(query, error=0.2, assume=believed)[0]
+    assert session.release(query, using=plan).error(0.05) <= 0.2

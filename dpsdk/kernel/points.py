@@ -85,7 +85,7 @@ class PointPricing(Lasting):
         """Read, score and choose. How long it takes tells how many different values there are."""
         values, counts = _counted(self._crossing, opened())
         starts, lengths, levels = runs_of(values, counts, self._crossing.q, self._crossing.cells)
-        chosen = noise.pick(levels, self._rate, lengths.tolist())
+        chosen = noise.pick(levels, self._rate, lengths)
         return int(starts[chosen]) + noise.uniform_below(int(lengths[chosen]))
 
 

@@ -73,11 +73,11 @@ class Options:
 
     steps: Ints = field(repr=False)
     rate: Fraction
-    multiplicities: tuple[int, ...] | None = field(repr=False)
+    multiplicities: tuple[int, ...] | Ints | None = field(repr=False)
 
     @classmethod
     def of(
-        cls, levels: Ints | Sequence[int], rate: Real, multiplicities: Sequence[int] | None
+        cls, levels: Ints | Sequence[int], rate: Real, multiplicities: Ints | Sequence[int] | None
     ) -> Options:
         """Read what `NoiseSource.pick` takes."""
         slope = _to_rate(rate)
@@ -87,7 +87,7 @@ class Options:
         counts = _to_multiplicities(multiplicities)
         if len(counts) != len(steps):
             raise InvalidArgument("multiplicities", "as many as there are levels", "another number")
-        possible = np.fromiter(map(bool, counts), bool, len(counts))
+        possible = np.asarray(counts) != 0
         if not possible.any():
             raise InvalidArgument("multiplicities", "above zero for some level", "only zeros")
         steps -= steps[possible].min()
@@ -103,7 +103,7 @@ class Options:
 
     def multiplicity(self, option: int) -> int:
         """How often an option counts."""
-        return 1 if self.multiplicities is None else self.multiplicities[option]
+        return 1 if self.multiplicities is None else int(self.multiplicities[option])
 
     def _keeps(self, bits: Bits, option: int, above: int, shift: int) -> bool:
         """True with probability weight · 2^shift / above."""
@@ -192,10 +192,10 @@ class _Envelope:
         return series, power
 
 
-def _split(counts: tuple[int, ...]) -> tuple[Floats, Ints]:
+def _split(counts: tuple[int, ...] | Ints) -> tuple[Floats, Ints]:
     """Floats in [1/2, 1] and powers of two, whose products are the counts to a relative 2^-52."""
-    if max(counts) <= _SPAN:
-        mantissas, powers = np.frexp(np.array(counts, dtype=np.int64).astype(np.float64))
+    if not isinstance(counts, tuple):
+        mantissas, powers = np.frexp(counts.astype(np.float64))
         return mantissas, powers.astype(np.int64)
     surplus = [max(0, count.bit_length() - 64) for count in counts]
     heads = [float(count >> less) for count, less in zip(counts, surplus, strict=True)]
@@ -252,10 +252,15 @@ def _to_steps(levels: Ints | Sequence[int]) -> Ints:
     return own.astype(np.int64) if own.dtype.kind == "O" else own.view(np.int64)
 
 
-def _to_multiplicities(multiplicities: Sequence[int]) -> tuple[int, ...]:
-    counts: tuple[int, ...] = tuple(_integers("multiplicities", multiplicities).tolist())
-    if min(counts) < 0:
+def _to_multiplicities(multiplicities: Ints | Sequence[int]) -> tuple[int, ...] | Ints:
+    """An array of its own where all fit one, for there may be many of them."""
+    own = _integers("multiplicities", multiplicities)
+    if int(own.min()) < 0:
         raise InvalidArgument("multiplicities", "at least 0", "one below")
-    if max(counts).bit_length() > _MULTIPLICITY_BITS:
+    most = int(own.max())
+    if most <= _SPAN:
+        return own.astype(np.int64)
+    if most.bit_length() > _MULTIPLICITY_BITS:
         raise InvalidArgument("multiplicities", "below 2^(2^24)", "a larger one")
+    counts: tuple[int, ...] = tuple(own.tolist())
     return counts

@@ -187,7 +187,7 @@ class NoiseSource(ABC):
         self,
         levels: Ints | Sequence[int],
         rate: Real,
-        multiplicities: Sequence[int] | None = None,
+        multiplicities: Ints | Sequence[int] | None = None,
     ) -> int:
         """One of several weighted options, i with probability proportional to exp(-rate·levels[i]).
 

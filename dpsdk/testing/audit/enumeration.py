@@ -127,7 +127,7 @@ class BranchingNoise(NoiseSource):
         self,
         levels: Ints | Sequence[int],
         rate: Real,
-        multiplicities: Sequence[int] | None = None,
+        multiplicities: Ints | Sequence[int] | None = None,
     ) -> int:
         """Each option on its own path, with its exact probability.
 
@@ -138,7 +138,9 @@ class BranchingNoise(NoiseSource):
             message = f"one choice among {len(options.steps):,}"
             raise TooManyPaths(message)
         steps = tuple(options.steps.tolist())
-        return self._take(_options(steps, options.rate, options.multiplicities, self._tail))
+        many = options.multiplicities
+        counts = None if many is None else tuple(map(int, many))
+        return self._take(_options(steps, options.rate, counts, self._tail))
 
     def choose(self, masses: Sequence[float]) -> int:
         """One of several outcomes with the given probabilities, each on its own path."""

@@ -90,7 +90,7 @@ class RecordingNoise(WatchingNoise):
         self,
         levels: Ints | Sequence[int],
         rate: Real,
-        multiplicities: Sequence[int] | None = None,
+        multiplicities: Ints | Sequence[int] | None = None,
     ) -> int:
         """Choose, or repeat the choice made at this place, if it can be made here too."""
         options = Options.of(levels, rate, multiplicities)

@@ -53,6 +53,7 @@ COLUMNS = {
     "day": [date(2024, 1 + int(age) % 12, 15) for age in AGES],
 }
 SHARP = Exponential(epsilon=1000)
+ACCOUNT = Odometer(Budget(1)).balance
 CENTS = Domain(Number("income", 0, 2**60, step="0.5"), Boolean("member"))
 
 
@@ -240,19 +241,26 @@ def test_an_answer_is_given_again_to_the_same_share_only():
     assert asked.release(Quantile("age", "0.9"), using=Laplace(1)).reused
 
 
-def test_plans_offer_it_and_grids_of_numbers_are_planned_to_it():
+def test_plans_offer_it():
     asked = session()
     plans = asked.plan(Median("age"), budget=Budget("0.1"), assume={"density": 20})
     best = plans.best
     assert isinstance(best.mechanism, Exponential)
     assert best.assumed.error < 10
+
+
+@pytest.mark.thorough
+def test_what_is_asked_by_default():
+    asked = session()
     cheap = asked.plan(Median("age"), error=3, assume={"density": 20})
     assert isinstance(cheap.best.mechanism, Exponential)
     # What is read off counts by default goes on to be.
-    account = Odometer(Budget(1)).balance
-    usual = best_plan(Median("age"), Median("age").lower(DOMAIN), Terms(asked.facts), account)
+    usual = best_plan(Median("age"), Median("age").lower(DOMAIN), Terms(asked.facts), ACCOUNT)
     assert not isinstance(usual.mechanism, Exponential)
+
+
+def test_a_grid_of_numbers_is_planned_to_it():
     for domain in (CENTS, Domain(Number("income", 0, 100))):
         form, terms = Median("income").lower(domain), Terms(facts(domain, rows=10**4))
-        plan = best_plan(Median("income"), form, terms, account)
+        plan = best_plan(Median("income"), form, terms, ACCOUNT)
         assert plan.mechanism == Exponential(epsilon="0.1")

@@ -24,10 +24,12 @@ from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
+from dpsdk.forms.factors import Factor
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
 from dpsdk.forms.ramp import Ramp, Within
+from dpsdk.forms.ranges import Identity
 from dpsdk.forms.residuals import Residual, moves
 from dpsdk.forms.search import LOOK_STEPS, WORK_LIMIT, search
 from dpsdk.typing import Ints
@@ -146,7 +148,7 @@ def _rounded_up(
 
 
 def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: Facts) -> Move:
-    if all(block.partition for block in blocks):
+    if all(block.partition for block in blocks) or all(map(_of_labels, blocks)):
         return _marginals(blocks, facts)
     only = blocks[0] if len(blocks) == 1 else None
     if only is not None and (move := _masked_marginal(only, facts) or only.move(facts)):
@@ -286,10 +288,28 @@ def _clusters(blocks: Sequence[Block], span: int) -> list[list[Block]]:
     return [members for _, members in clusters]
 
 
+def _of_labels(block: Block) -> bool:
+    """True of marginals of cells or of labels alone, which the first two labels tell apart."""
+    if block.rows == 1:
+        return block.partition
+    return (
+        isinstance(block, Kronecker)
+        and block.scale == 1.0
+        and all(isinstance(one, Identity) or _labelled(one) for one in block.factors)
+    )
+
+
+def _labelled(factor: Factor) -> bool:
+    """True of the first cells one by one, of which there are two or more."""
+    inner = factor.inner if isinstance(factor, Within) and not factor.first else None
+    return isinstance(inner, Identity) and inner.rows > 1
+
+
 def _marginals(blocks: Sequence[Block], facts: Facts) -> Move:
     """Each counts a record once; two records without a common label move all of them twice.
 
-    The first and the last cell of every attribute are such, also where labels are grouped.
+    The first and the last cell of every attribute are such, also where labels are grouped; the
+    first two where extra cells are left out.
     """
     if not facts.replaced:
         count = float(len(blocks))
@@ -308,8 +328,8 @@ def _masked_marginal(block: Block, facts: Facts) -> Move | None:
     """
     if not isinstance(block, Kronecker):
         return None
-    labelled = [factor for factor in block.factors if factor.partition]
-    condition = [factor for factor in block.factors if not factor.partition]
+    labelled = [one for one in block.factors if one.partition or _labelled(one)]
+    condition = [one for one in block.factors if not (one.partition or _labelled(one))]
     if math.prod(factor.rows for factor in labelled) < 2:
         return None
     if any(factor.rows > 1 or float(factor.extents()[0][0]) < 0 for factor in condition):

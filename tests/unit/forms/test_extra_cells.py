@@ -110,3 +110,32 @@ def test_some_stacks_are_dearer_where_rows_are_exchanged(name):
         form = LinearForm(domain, [Kronecker.of(domain, one) for one in own])
         of = facts(domain, Neighbors.REPLACE_ONE, outside=outside)
         assert sensitivity(form, of).l1 == moves(weights(form), of)[0] == expected
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("outside", [False, True])
+def test_marginals_of_labels_are_exact_in_any_company(neighbors, outside):
+    rng = np.random.default_rng(7)
+    sizes = {"a": 1, "b": 2, "c": 3}
+    domain = Domain(*[Integer(name, 1, known) for name, known in sizes.items()]).open()
+
+    def block():
+        names = [name for name in sizes if rng.random() < 0.6] or ["b"]
+        own = {}
+        for name in names:
+            known, size = sizes[name], domain[name].size
+            first = int(rng.integers(3)) if rng.random() < 0.2 else 0
+            kinds = [Identity(size), Within(Identity(known), size, first), Range(size, 0, known)]
+            own[name] = kinds[rng.choice(3, p=[0.3, 0.6, 0.1])]
+        return Kronecker.of(domain, own)
+
+    exact = 0
+    for _ in range(80):
+        form = LinearForm(domain, [block() for _ in range(rng.integers(1, 5))])
+        of = facts(domain, neighbors, outside=outside)
+        found, moved_by = sensitivity(form, of), moves(weights(form), of)
+        assert (found.l1, found.l2_squared, found.maximum) >= moved_by
+        if found.exact:
+            assert (found.l1, found.l2_squared, found.maximum) == moved_by
+            exact += 1
+    assert exact > 60

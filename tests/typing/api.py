@@ -1112,6 +1112,8 @@ def what_is_made_by_name_has_the_class_of_a_name_that_is_written_out(
 ) -> None:
     assert_type(dpsdk.mechanism("laplace", epsilon=1), Laplace)
     assert_type(dpsdk.query("threshold", attribute="age", threshold=40), Threshold)
+    mean = dpsdk.query("mean", attribute="hours", by="sex")
+    assert_type(mean, Mean[float | GroupTable])
     asked = dpsdk.query("threshold", attribute="age", threshold=40)
     assert_type(session.answer(asked, using=dpsdk.mechanism("laplace", epsilon=1)), float)
     assert_type(dpsdk.query("workload", queries=[asked]), Workload[object])

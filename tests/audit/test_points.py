@@ -141,8 +141,8 @@ def of_one_row(q, facts):
     return MOVE(q, facts) // facts.unit_rows
 
 
-def of_ranks(values, counts, q, cells):
-    """The score of Smith (2011), priced as if it fell at one value only."""
+def twice(values, counts, q, cells):
+    """Scores in steps of half of what is paid for."""
     starts, lengths, levels = RUNS(values, counts, q, cells)
     return starts, lengths, 2 * levels
 
@@ -165,7 +165,7 @@ MOVE, RUNS = points._move, points.runs_of
 BROKEN = {
     "priced as added": ("_move", of_added_rows, "a median", Neighbors.REPLACE_ONE),
     "one row of two": ("_move", of_one_row, "of two rows a person", Neighbors.REPLACE_ONE),
-    "twice the score": ("runs_of", of_ranks, "a median", Neighbors.ADD_REMOVE),
+    "twice the score": ("runs_of", twice, "a median", Neighbors.ADD_REMOVE),
     "gaps left out": ("runs_of", without_gaps, "a median", Neighbors.ADD_REMOVE),
 }
 
@@ -227,9 +227,18 @@ def test_a_gap_with_a_point_too_many_is_seen(monkeypatch):
     assert np.abs(found[:8] - expected).max() > 0.01
 
 
-def test_the_score_of_ranks_misses_a_median_with_ties():
-    # Seven of ten rows are 0, and then it is no better than any value up to the next one.
-    rows, q = [0] * 7 + [4] * 3, Fraction(1, 2)
-    ranks = [-abs(sum(row <= x for row in rows) - 5) for x in range(POINTS)]
-    assert len(set(ranks[:4])) == 1
-    assert [score(rows, x, q) for x in range(POINTS)] == [0, -4, -4, -4, -4]
+def by_rank(values, counts, q, cells):
+    """The distance of the rows at or below a cell from the share of all (Smith 2011)."""
+    starts, lengths, _ = RUNS(values, counts, q, cells)
+    up_to = np.repeat(np.concatenate([[0], np.cumsum(counts)]), 2)[1:]
+    return starts, lengths, np.abs(q.denominator * up_to - q.numerator * int(counts.sum()))
+
+
+def test_the_score_of_ranks_misses_a_median_with_ties(monkeypatch):
+    # Seven of ten rows are 0, and by ranks no better than any value up to the next one.
+    data, q = table_of([0] * 7 + [4] * 3), Fraction(1, 2)
+    assert drawn(data, q, Fraction(9))[0] > 0.99
+    monkeypatch.setattr(points, "runs_of", by_rank)
+    found = drawn(data, q, Fraction(9))
+    assert found[0] == pytest.approx(found[3])
+    assert found[0] < 0.26

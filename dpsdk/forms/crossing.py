@@ -126,6 +126,9 @@ class UnwrittenForm(LinearForm):
         """Roughly how many bytes it takes."""
         return 1024
 
+    def __repr__(self) -> str:
+        return f"UnwrittenForm({self.crossing!r})"
+
     def __reduce__(self) -> tuple[object, ...]:
         return UnwrittenForm, (self.crossing,)
 

@@ -104,9 +104,11 @@ from dpsdk.queries import (
     Rectangles,
     Scaled,
     Simplex,
+    StdDev,
     Sum,
     Threshold,
     Unmatched,
+    Variance,
     Workload,
 )
 from dpsdk.release import AddsUp, Clipped, Cost, InBins, KnownRowsOnly, Rounded
@@ -336,4 +338,5 @@ VALUES: tuple[object, ...] = (
     Mean("hours", by="sex"), Mean("hours", by=["sex", "member"], where={"age": range(17, 30)}),
     Sum("hours", by="sex", normalized=False), Count(by=["sex"]), CountPersons(),
     CountDistinct("age", "sex"), Assumptions(smallest_group=100),
+    StdDev("hours"), Variance("hours", by=["a", "b"], where={"a": "b"}),
 )  # fmt: skip

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
     from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
     from dpsdk.forms.solver import Minimum, minimise
+    from dpsdk.forms.squares import Squares
     from dpsdk.forms.tally import TallyForm
 else:
     __getattr__, __dir__ = lazy_names(
@@ -46,6 +47,7 @@ else:
             "sensitivity": "Sensitivity",
             "sets": "Ball Box ConvexSet Simplex",
             "solver": "Minimum minimise",
+            "squares": "Squares",
             "tally": "TallyForm",
         },
     )
@@ -89,6 +91,7 @@ __all__ = [
     "Residual",
     "Sensitivity",
     "Simplex",
+    "Squares",
     "TallyForm",
     "Tables",
     "Toeplitz",

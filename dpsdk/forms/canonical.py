@@ -157,17 +157,21 @@ def interval_line(axis: int, size: int, start: int, stop: int) -> Line:
 
 def line_of(weights: Floats, axis: int) -> Line:
     """The line of any weights along one attribute."""
-    return runs_of(weights, axis, len(weights), 0)
+    return runs_of(weights, axis, len(weights), range(len(weights)))
 
 
-def runs_of(weights: Floats, axis: int, size: int, first: int) -> Line:
-    """The line of an attribute of so many cells, with these weights from one on, else zeros."""
+def runs_of(weights: Floats, axis: int, size: int, cells: range) -> Line:
+    """The line of an attribute of so many cells that has these weights on some, else zeros.
+
+    One weight for each of the `cells`, and for those behind it up to the next.
+    """
     starts = _changes(weights)
     values = weights[starts]
-    if len(weights) < size:
-        before, after = np.zeros(min(first, 1)), np.zeros(int(first + len(weights) < size))
-        ends = before.astype(np.int64), after.astype(np.int64) + first + len(weights)
-        starts = np.concatenate([ends[0], starts + first, ends[1]])
+    starts = starts * cells.step + cells.start
+    if cells.start or cells.stop < size:
+        before, after = np.zeros(min(cells.start, 1)), np.zeros(int(cells.stop < size))
+        ends = before.astype(np.int64), after.astype(np.int64) + cells.stop
+        starts = np.concatenate([ends[0], starts, ends[1]])
         values = np.concatenate([before, values, after])
         changes = _changes(values)
         starts, values = starts[changes], values[changes]

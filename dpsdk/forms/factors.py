@@ -11,7 +11,7 @@ from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms.canonical import Line, line_of
+from dpsdk.forms.canonical import Line, line_of, runs_of
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move
 from dpsdk.typing import Array, Floats, Ints
@@ -241,6 +241,11 @@ class Factor(Functions):
     def lines(self, axis: int) -> list[Line]:
         """The canonical text of each function, on the attribute of that place in a domain."""
         return [line_of(row, axis) for row in self.matrix()]
+
+    def lines_within(self, axis: int, size: int, first: int) -> list[Line]:
+        """The same of functions that weigh so from a cell on, of so many cells, and zero beside."""
+        cells = range(first, first + self.size)
+        return [runs_of(row, axis, size, cells) for row in self.matrix()]
 
 
 @frozen

@@ -131,10 +131,9 @@ class Ramp(Factor):
         return self.times(2.0**bits), 0.0
 
     def lines(self, axis: int) -> list[Line]:
-        return [self.line_within(axis, self.size, 0)]
+        return self.lines_within(axis, self.size, 0)
 
-    def line_within(self, axis: int, size: int, first: int) -> Line:
-        """The canonical line of a function that weighs so from a cell on, and zero elsewhere."""
+    def lines_within(self, axis: int, size: int, first: int) -> list[Line]:
         start, last, stop = self.start, self._last, first + self.size
         # Cells at the ends that weigh nothing say nothing.
         if self.size > 1 and start == 0:
@@ -142,9 +141,9 @@ class Ramp(Factor):
         if stop - first > 1 and last == 0:
             stop -= 1
         if stop - first > MATRIX_LIMIT:
-            return ramp_line(axis, size, range(first, stop), start, self.step)
+            return [ramp_line(axis, size, range(first, stop), start, self.step)]
         weights = np.arange(stop - first) * self.step + start
-        return runs_of(weights.astype(np.float64), axis, size, first)
+        return [runs_of(weights.astype(np.float64), axis, size, range(first, stop))]
 
 
 def _to_inner(inner: Factor) -> Factor:
@@ -315,6 +314,4 @@ class Within(Factor):
         if (ends := self.ranges) is not None:
             pairs = zip(ends[0].tolist(), ends[1].tolist(), strict=True)
             return [interval_line(axis, self.size, start, stop) for start, stop in pairs]
-        if isinstance(self.inner, Ramp):
-            return [self.inner.line_within(axis, self.size, self.first)]
-        return [runs_of(row, axis, self.size, self.first) for row in self.inner.matrix()]
+        return self.inner.lines_within(axis, self.size, self.first)

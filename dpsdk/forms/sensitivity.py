@@ -24,7 +24,7 @@ from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
-from dpsdk.forms.factors import Factor
+from dpsdk.forms.factors import PAIR_LIMIT, Factor
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.move import Move, by_rows, one_function, pair_bound
@@ -32,6 +32,7 @@ from dpsdk.forms.ramp import Ramp, Within
 from dpsdk.forms.ranges import Identity
 from dpsdk.forms.residuals import Residual, moves
 from dpsdk.forms.search import LOOK_STEPS, WORK_LIMIT, search
+from dpsdk.forms.squares import Squares
 from dpsdk.typing import Ints
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
@@ -151,15 +152,19 @@ def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: F
     if all(block.partition for block in blocks) or all(map(_of_labels, blocks)):
         return _marginals(blocks, facts)
     only = blocks[0] if len(blocks) == 1 else None
-    if only is not None and (move := _masked_marginal(only, facts) or only.move(facts)):
-        return move
+    if only is not None:
+        move = _masked_marginal(only, facts) or _variances(only, facts) or only.move(facts)
+        if move is not None:
+            return move
     bound = by_rows(blocks, facts)
+    if isinstance(only, Kronecker):
+        bound = _product(only, bound.maximum, facts).least(bound)
     sizes = _sizes(blocks)
     if math.prod(sizes.values()) > WHOLE_LIMIT or any(map(_rises, blocks)):
         blocks = _at_knots(blocks)
         sizes, only = _sizes(blocks), blocks[0] if only is not None else None
-    if isinstance(only, Kronecker):
-        bound = _product(only, bound.maximum, facts).least(bound)
+        if isinstance(only, Kronecker):
+            bound = _product(only, bound.maximum, facts).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
         bound = search(blocks, sizes, bound, powers, work, facts).least(bound)
         clusters = list(_by_names(blocks).values())
@@ -182,9 +187,9 @@ def _sizes(blocks: Sequence[Block]) -> dict[str, int]:
 
 
 def _rises(block: Block) -> bool:
-    """True if it has even weights that no form had as long as all cells were searched."""
+    """True if it has weights that no form had as long as all cells were searched."""
     return isinstance(block, Kronecker) and any(
-        isinstance(factor.inner if isinstance(factor, Within) else factor, Ramp)
+        isinstance(factor.inner if isinstance(factor, Within) else factor, Ramp | Squares)
         for factor in block.factors
     )
 
@@ -339,6 +344,30 @@ def _masked_marginal(block: Block, facts: Facts) -> Move | None:
         return None
     moved = 2 if facts.replaced else 1
     return Move(moved * weight, moved * weight**2, weight, exact=True)
+
+
+def _variances(block: Block, facts: Facts) -> Move | None:
+    """The numbers of a variance, in each group of the rows that meet a condition.
+
+    By the theorem of docs/explanation/proofs/variance.md; None for other blocks, and for few places
+    that do not attain it, which are searched.
+    """
+    if not isinstance(block, Kronecker):
+        return None
+    inner = [factor.inner if isinstance(factor, Within) else factor for factor in block.factors]
+    found = [factor for factor in inner if isinstance(factor, Squares)]
+    labelled = [factor for factor in block.factors if factor.partition]
+    others = [f for f, own in zip(block.factors, inner, strict=True) if own not in found]
+    condition = [factor for factor in others if not factor.partition]
+    if len(found) != 1 or any(f.rows > 1 or f.limits()[0] < 0 for f in condition):
+        return None
+    groups = math.prod(factor.rows for factor in labelled)
+    l1, l2, attained = found[0].moves(groups, replaced=facts.replaced)
+    if not attained and found[0].size <= PAIR_LIMIT:
+        return None
+    weight = abs(block.scale) * math.prod(factor.limits()[1] for factor in condition)
+    top = by_rows([block], facts).maximum
+    return Move(l1 * weight, l2 * weight**2, top, exact=attained)
 
 
 def _product(block: Kronecker, top: float, facts: Facts) -> Move:

@@ -54,8 +54,10 @@ from dpsdk.queries import (
     Quantile,
     Query,
     Rectangles,
+    StdDev,
     Sum,
     Threshold,
+    Variance,
     Workload,
 )
 from dpsdk.wire import Catalogue
@@ -181,9 +183,13 @@ def query(name: Literal["quantile"], /, **given: object) -> Quantile: ...
 @overload
 def query(name: Literal["rectangles"], /, **given: object) -> Rectangles: ...
 @overload
+def query(name: Literal["std-dev"], /, **given: object) -> StdDev[float | GroupTable]: ...
+@overload
 def query(name: Literal["sum"], /, **given: object) -> Sum[float | GroupTable]: ...
 @overload
 def query(name: Literal["threshold"], /, **given: object) -> Threshold: ...
+@overload
+def query(name: Literal["variance"], /, **given: object) -> Variance[float | GroupTable]: ...
 @overload
 def query(name: Literal["workload"], /, **given: object) -> Workload[object]: ...
 @overload

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpsdk.queries.threshold import Interval, Threshold
     from dpsdk.queries.totals import Count, Mean, Sum
     from dpsdk.queries.unmatched import Unmatched, UnmatchedTable
+    from dpsdk.queries.variance import StdDev, Variance
     from dpsdk.queries.workload import Answers, Workload
 else:
     __getattr__, __dir__ = lazy_names(
@@ -48,6 +49,7 @@ else:
             "threshold": "Interval Threshold",
             "totals": "Count Mean Sum",
             "unmatched": "Unmatched UnmatchedTable",
+            "variance": "StdDev Variance",
             "workload": "Answers Workload",
         },
     )
@@ -86,10 +88,12 @@ __all__ = [
     "Scaled",
     "ScalarQuery",
     "Simplex",
+    "StdDev",
     "Sum",
     "Threshold",
     "Unmatched",
     "UnmatchedTable",
+    "Variance",
     "Where",
     "Workload",
     "isotonic",

@@ -34,7 +34,7 @@ from dpsdk.queries.groups import (
 from dpsdk.queries.order import labels_of, middles_of, on_labels
 from dpsdk.typing import Floats
 
-__all__ = ["Count", "Mean", "Sum"]
+__all__ = ["Count", "Mean", "Sum", "check_sums", "limits_of"]
 
 G_co = TypeVar("G_co", covariant=True, default=float)
 
@@ -101,12 +101,12 @@ def _weights(attribute: Attribute, low: float, high: float, *, centred: bool) ->
     return Weights((2 * values - (low + high) if centred else values)[None, :])
 
 
-def _check_sums(weight: float, query: Sum[Any] | Mean[Any], facts: Facts) -> None:
+def check_sums(weight: float, query: object, attribute: str, facts: Facts) -> None:
     """Refuse what so many rows of so much weight could not be summed to exactly."""
     rows = max(facts.row_limit, 1)
     if weight * rows >= EXACT:
         reason = (
-            f"up to {rows:,} rows of attribute {query.attribute!r}, each weighing up to "
+            f"up to {rows:,} rows of attribute {attribute!r}, each weighing up to "
             f"{weight:g}, sum to 2**53 or beyond, where sums are no longer exact; declare narrower "
             f"bounds{'' if facts.rows is not None else ', or a smaller max_rows'}"
         )
@@ -242,7 +242,7 @@ class Sum(Grouped[G_co]):
         low, high = limits_of(self, attribute)
         if isinstance(attribute, Binned):
             low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
-        _check_sums(max(-low, high), self, facts)
+        check_sums(max(-low, high), self, self.attribute, facts)
 
     def scale(self, facts: Facts, /) -> float:
         return super().scale(facts) * _step_of(facts.domain[self.attribute])
@@ -329,7 +329,7 @@ class Mean(Estimated[G_co]):
 
     def check(self, facts: Facts, /) -> None:
         low, high = limits_of(self, facts.domain[self.attribute])
-        _check_sums(high - low, self, facts)
+        check_sums(high - low, self, self.attribute, facts)
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         # A count that noise alone would reach says nothing, nor does a sum divided by it.

@@ -192,10 +192,12 @@ from dpsdk.queries import (
     Query,
     Rectangles,
     Simplex,
+    StdDev,
     Sum,
     Threshold,
     Unmatched,
     UnmatchedTable,
+    Variance,
     Workload,
     marginals,
 )
@@ -389,6 +391,10 @@ def a_query_by_group_answers_a_table(session: Session, by: list[str]) -> None:
     assert_type(Mean("hours"), Mean[float])
     assert_type(Mean("hours", by="education"), Mean[GroupTable])
     assert_type(Sum("hours", by=by), Sum[GroupTable])
+    assert_type(Variance("hours"), Variance[float])
+    assert_type(StdDev("hours", by="education"), StdDev[GroupTable])
+    assert_type(session.answer(StdDev("hours", where={"sex": "Male"}), using=laplace), float)
+    assert_type(session.answer(Variance("hours", by=by), using=laplace), GroupTable)
     assert_type(Count({"age": 40}), Count[float])
     assert_type(Count(by=("sex", "income")), Count[GroupTable])
     bare: Mean = Mean("hours")

@@ -24,6 +24,7 @@ from dpsdk.forms import (
     Range,
     Ranges,
     Residual,
+    Squares,
     Toeplitz,
     Weights,
     Within,
@@ -45,7 +46,8 @@ FACTORS = [
     Within(Ramp(3, 0, 2), 5, 2), Within(Ramp(3, -2, 1), 3), Within(Range(3, 1, 2), 4),
     Within(Weights([[1.0, -2.0, 0.0], [0.0, 0.5, 0.5]]), 4), Within(Cuts(3, [0, 2]), 4, 1),
     Within(Within(Ramp(2, 1, 1), 3), 5, 1), Within(Toeplitz([2.0, 1.0]), 4),
-    Within(Residual(3), 4),
+    Within(Residual(3), 4), Squares(1, 2), Squares(5, 2), Squares(3, 4, 4), Squares(3, 2, 2),
+    Squares(5, 2, 2, width=2), Squares(6, 2, 4, width=3), Within(Squares(7, 2, 1, width=2), 9, 1),
 ]  # fmt: skip
 
 
@@ -183,7 +185,9 @@ def test_factors_of_huge_attributes_are_never_written_out():
         lambda: Ramp(1, 0, 2**53), lambda: Cuts(5, []), lambda: Cuts(5, [1, 2]),
         lambda: Cuts(5, [0, 2, 2]), lambda: Cuts(5, [0, 5]), lambda: Within(Identity(3), 2),
         lambda: Within(Identity(3), 4, 2), lambda: Within(Identity(3), 4, -1),
-        lambda: Within("a factor", 4),
+        lambda: Within("a factor", 4), lambda: Squares(3, 3), lambda: Squares(3, 0),
+        lambda: Squares(6, 2), lambda: Squares(3, 2, -1), lambda: Squares(3, 2, width=4),
+        lambda: Squares(2, 2**21),
     ],
 )  # fmt: skip
 def test_bad_factors_are_refused(factor):

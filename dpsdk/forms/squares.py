@@ -1,0 +1,120 @@
+"""Places along an attribute and their squares, as a variance is made of."""
+
+from __future__ import annotations
+
+from operator import index
+
+import numpy as np
+
+from dpsdk._records import field, frozen
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.canonical import Line, runs_of
+from dpsdk.forms.factors import PAIR_LIMIT, Factor
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Squares", "squares"]
+
+_LARGEST = 2**20
+"""Squares of larger places, and sums of a few, could leave the exact floats."""
+
+
+def squares(places: Ints, bound: int) -> Floats:
+    """For places t from -K to K, with K even, the integers K t, t**2 - K**2 / 2 and 3 K**2 / 4.
+
+    That is K**2 times u, u**2 - 1/2 and 3/4 of u = t / K.
+    """
+    whole = bound * bound
+    rows = bound * places, places * places - whole // 2, np.full(len(places), 3 * whole // 4)
+    return np.stack(rows).astype(np.float64)
+
+
+@frozen
+class Squares(Factor):
+    """A place, its square and a count for a variance: K² times u, u² − ½ and ¾, with |u| ≤ 1.
+
+    `width` neighbouring cells share a place. The first place is t = −K, the next ones are `step`
+    higher each, none is above K, and u is t / K. K is `bound`, and even, so that all weights are
+    integers. With these three numbers a variance costs no more than a mean under Gaussian noise:
+    docs/explanation/proofs/variance.md.
+
+    >>> from dpsdk.forms import Squares
+    >>> Squares(3, bound=2, step=2).matrix()
+    array([[-4.,  0.,  4.],
+           [ 2., -2.,  2.],
+           [ 3.,  3.,  3.]])
+    """
+
+    size: int = field(converter=index)
+    bound: int = field(converter=index)
+    step: int = field(default=1, converter=index)
+    width: int = field(default=1, converter=index)
+
+    def __attrs_post_init__(self) -> None:
+        if self.size < 1 or not 1 <= self.width <= self.size or self.step < 0:
+            got = f"{self.size}, {self.width} and {self.step}"
+            raise InvalidArgument("size, width and step", "positive, and width <= size", got)
+        if self.bound % 2 or not 2 <= self.bound <= _LARGEST:
+            raise InvalidArgument("bound", f"even, from 2 to {_LARGEST}", str(self.bound))
+        if self.step * (self._groups - 1) > 2 * self.bound:
+            expected = f"at most {2 * self.bound} from the first place to the last"
+            raise InvalidArgument("step", expected, str(self.step * (self._groups - 1)))
+
+    @property
+    def _groups(self) -> int:
+        return -(-self.size // self.width)
+
+    @property
+    def rows(self) -> int:
+        return 3
+
+    @property
+    def integral(self) -> bool:
+        return True
+
+    def columns(self, codes: Ints) -> Floats:
+        groups = np.asarray(codes, dtype=np.int64) // self.width
+        return squares(self.step * groups - self.bound, self.bound)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        # Squares are least in the middle, and largest at the first place.
+        middle = min(self.bound // max(self.step, 1), self._groups - 1)
+        groups = np.array([0, middle, min(middle + 1, self._groups - 1), self._groups - 1])
+        weights = self.columns(groups * self.width)
+        return weights.min(axis=1), weights.max(axis=1)
+
+    def knots(self) -> Ints | None:
+        if self.width == 1:
+            return None
+        starts = np.arange(0, self.size, self.width)
+        return np.unique(np.concatenate([starts, starts[1:] - 1, [self.size - 1]]))
+
+    def largest_norms(self) -> tuple[float, float]:
+        return 9 * self.bound**2 / 4, 29 * self.bound**4 / 16
+
+    def products(self) -> tuple[float, float]:
+        if self.size <= PAIR_LIMIT:
+            return super().products()
+        return -3 * self.bound**4 / 16, 29 * self.bound**4 / 16
+
+    def moves(self, groups: int, *, replaced: bool) -> tuple[float, float, bool]:
+        """How far one row moves the numbers of so many groups, and whether it does.
+
+        The sum of the absolute moves, and of their squares.
+        """
+        norms = self.largest_norms()
+        if not replaced:
+            return *norms, True
+        ends = self.step * (self._groups - 1) == 2 * self.bound
+        attained = ends and (groups > 1 or 3 * self.bound // 2 % self.step == 0)
+        return norms[0] * min(groups, 2), 4.0 * self.bound**4, attained
+
+    def coarsened(self, codes: Ints) -> tuple[Factor, Ints]:
+        return Squares(self._groups, self.bound, self.step), codes // self.width
+
+    def lines(self, axis: int) -> list[Line]:
+        return self.lines_within(axis, self.size, 0)
+
+    def lines_within(self, axis: int, size: int, first: int) -> list[Line]:
+        cells = range(first, first + self.size, self.width)
+        rows = self.columns(np.arange(self._groups) * self.width)
+        return [runs_of(row, axis, size, cells) for row in rows]

@@ -153,16 +153,12 @@ class _Spread(Estimated[G_co]):
         counts: Floats = parts[2] / self._weight(facts)
         return counts
 
-    def totals(self, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        if self.where is not None:
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        before, _, after = self._blocks(raw, facts).shape
+        if self.where is not None or min(before, after) > 1:
             return ()
-        groups = math.prod([facts.domain[name].size for name in self.by or ()])
-        before = len(self._blocks(np.zeros(3 * groups), facts))
-        wide = groups // before
-        return [
-            (slice(start, start + wide), self._weight(facts))
-            for start in range(2 * wide, 3 * groups, 3 * wide)
-        ]
+        counts = slice(2 * after, 3 * after) if before == 1 else slice(2, None, 3)
+        return [(counts, self._weight(facts))]
 
     def _scaled(self, variances: Floats, facts: Facts) -> Floats:
         """The answers, of variances of u."""

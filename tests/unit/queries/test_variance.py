@@ -36,6 +36,7 @@ from dpsdk.forms.squares import squares
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Mean, StdDev, Variance
 from dpsdk.queries import variance as module
+from dpsdk.release import AddsUp
 from dpsdk.testing import seeded
 from worlds import QUIET, facts, moves, quiet, weights
 
@@ -241,6 +242,18 @@ def test_what_is_presumed_is_never_exceeded(kind, seed):
         settled = query.settled(raw, lambda: radii, of)
         (stated,) = query.spread(settled, radii, of)
         assert stated <= presumed
+
+
+@pytest.mark.parametrize("by", [None, "b", "c", ["c", "b"]])
+def test_rows_that_do_not_count_are_noted(by):
+    domain = Domain(Integer("b", 0, 2), Integer("a", 0, 4, missing=True), Integer("c", 0, 1))
+    counts = np.zeros((3, 6, 2))
+    counts[:, 5], counts[:, 2] = 40, 20
+    data = PrivateData.from_counts(counts, domain)
+    released = quiet(data).release(StdDev("a", by=by), using=QUIET)
+    assert np.max(released.value if by is None else released.value.values) == 0
+    notes = [note for note in released.notes if isinstance(note, AddsUp)]
+    assert [round(note.total, 6) for note in notes] == ([0.333333] if by != ["c", "b"] else [])
 
 
 def test_what_cannot_be_added_up_is_refused():

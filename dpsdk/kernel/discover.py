@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from dpsdk.accounting import ApproximateGuarantee, Guarantee
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.cells import ROW_TOPS, Cells, row_cells
 from dpsdk.data.keyed import LONGEST, KeyColumn, KeyedRows, UndeclaredFacts
+from dpsdk.domain.attributes import normal
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.errors.given import near
 from dpsdk.forms import Sensitivity
@@ -48,6 +50,8 @@ tail is no upper bound."""
 _SATURATION = 2**62 - 1 - 2**53
 """As for `measure`: sums stay within 2**53, and noise within 2**62 - 1."""
 
+_OWN_CELLS = "dpsdk.data."
+
 _BLOCK = 2**20
 """So many draws are made at a time."""
 
@@ -57,7 +61,17 @@ def _to_keys(value: bool) -> bool:  # noqa: FBT001  # a converter
 
 
 def _to_known(value: Iterable[str]) -> frozenset[str]:
-    return frozenset(value)
+    keys = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
+    if not all(isinstance(key, str) for key in keys):
+        raise InvalidArgument("known", "texts, as in ['ATL', 'ORD']", shown(value))
+    return frozenset(normal(str.__str__(key)) for key in cast("list[str]", keys))
+
+
+def _to_cells(value: Cells | None) -> Cells | None:
+    # They are shown every key of a column, so those of another author are none.
+    if value is not None and not type(value).__module__.startswith(_OWN_CELLS):
+        raise InvalidArgument("cells", "closed cells of dpsdk", shown(type(value).__name__))
+    return value
 
 
 @frozen
@@ -80,7 +94,7 @@ class Search:
     """
 
     column: str | None
-    cells: Cells | None = None
+    cells: Cells | None = field(default=None, converter=_to_cells)
     keys: bool = field(default=False, converter=_to_keys)
     known: frozenset[str] = field(default=frozenset(), converter=_to_known)
     longest: int = LONGEST

@@ -154,6 +154,8 @@ class Discovery(Closable):
             raise InvalidArgument("composition", "a composition", shown(composition))
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidArgument("noise", "a noise source", shown(noise))
+        if anytime is not None and not isinstance(anytime, Anytime):
+            raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
         if ledger is not None:
             check_ledger(ledger, undeclared.name, noise)
         dataset = dataset_of(undeclared)
@@ -413,6 +415,8 @@ class Discovery(Closable):
         InvalidArgument, BudgetExceeded, UnsupportedGuarantee, ReleaseFailed
             As for `keys`.
         """
+        if type(request) is not Discover:
+            raise InvalidArgument("request", "a Discover", type(request).__name__)
         plan = _Plan(to_name("label", label), (request.price(self.facts),))
         results, cost = self._run_all(plan)
         return results[0], cost
@@ -451,9 +455,11 @@ class Discovery(Closable):
     ) -> _Plan:
         name = to_name("column", column)
         if among is not None:
-            if leak is not None or rounds is not None:
-                given = "leak" if leak is not None else "rounds"
-                raise InvalidArgument(given, "left out with among=, where all are shown", "given")
+            unused = {"leak": leak, "rounds": rounds, "known": known or None}
+            for parameter, value in unused.items():
+                if value is not None:
+                    expected = "left out with among=, where all are shown"
+                    raise InvalidArgument(parameter, expected, shown(value))
             return self._closed_plan(
                 f"the listed keys of {name!r}", name, noise, ListedCells(among), width
             )

@@ -24,6 +24,7 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     MemoryLedger,
 )
+from dpsdk.data.cells import ListedCells, NumberCells
 from dpsdk.data.vault import open_rows
 from dpsdk.errors import (
     BudgetExceeded,
@@ -282,6 +283,10 @@ REFUSED = [
     {"column": "dest", "rho": "0.01", "among": ["a", "a"]},
     {"column": "dest", "rho": "0.01", "among": ["e\u0301", "\u00e9"]},
     {"column": "dest", "rho": "0.01", "among": [None]},
+    {"column": "dest", "rho": "0.01", "among": ["a"], "known": ["b"]},
+    {"column": "dest", "rho": "0.01", "known": "ORD"},
+    {"column": "dest", "rho": "0.01", "known": [3]},
+    {"column": "dest", "rho": "0.01", "known": 3},
 ]
 
 
@@ -379,3 +384,47 @@ def test_a_column_of_identifiers_shows_none():
                 found.categorical()
             told = f"{found} {found!r} {discovery!r} {discovery.history} {discovery._repr_html_()}"
             assert "secret" not in told
+
+
+def test_cells_of_another_author_see_no_key(discovery):
+    class Curious(ListedCells):
+        def of(self, keys, texts):
+            seen.extend(keys)
+            return super().of(keys, texts)
+
+    seen = []
+    with pytest.raises(InvalidArgument, match="cells of dpsdk"):
+        Search("dest", Curious(["ORD"]))
+    assert not seen
+    with pytest.raises(InvalidArgument, match="a Discover"):
+        discovery.search(object(), "x")
+
+
+def test_one_search_of_several_columns():
+    """The entry for a description: closed cells and keys of all columns, in one charge."""
+    with Discovery(flights(), BUDGET, noise=seeded(5)) as discovery:
+        searches = [
+            Search("dest", ListedCells(["ORD"]), keys=True, known=["ATL"], longest=64),
+            Search("delay", NumberCells(), keys=True),
+        ]
+        request = Discover(searches, GaussianNoise("0.01"), "5e-10", distinct=False)
+        (dest, delay), cost = discovery.search(request, "a description")
+        assert dest.cells == pytest.approx([500], abs=150)
+        assert dest.keys == ("ORD",)
+        assert set(delay.keys) <= {"-10", "20", "30", "45"}
+        assert len(delay.cells) == NumberCells().size
+        assert len(cost.guarantees) == 2
+        assert discovery.history[0].query == "a description"
+
+
+def test_a_declared_label_that_no_row_has_is_not_shown():
+    pandas = pytest.importorskip("pandas")
+    held = pandas.Categorical(["a"] * 500, categories=["a", "ghost"])
+    raw = Undeclared.from_frame(pandas.DataFrame({"v": held}), unit=None)
+
+    class Loud(SystemNoise):
+        def draw(self, law, size):
+            return np.full(size, 2**40)
+
+    with Discovery(raw, BUDGET, noise=Loud()) as discovery:
+        assert discovery.keys("v", rho="0.01").labels == ("a",)

@@ -16,7 +16,7 @@ from dpsdk.data.columns import SAFE
 from dpsdk.data.moments import Moment, moment_reader, read_moment
 from dpsdk.domain.attributes import normal
 from dpsdk.errors import InvalidArgument
-from dpsdk.typing import Array, Bools
+from dpsdk.typing import Array, Bools, Extra
 
 __all__ = [
     "MISSING",
@@ -222,7 +222,9 @@ def printed_decimal(value: np.floating) -> Decimal:
 
 def is_nothing(value: object) -> bool:
     """Return whether a value that is no number, text, truth value or moment is a missing one."""
-    if value is None or issubclass(type(value), float | Decimal | np.floating | np.datetime64):
+    if value is None or value is Extra.MISSING:
+        return True
+    if issubclass(type(value), float | Decimal | np.floating | np.datetime64):
         return True  # NaN and NaT
     if type(value) is np.timedelta64:
         return bool(np.isnat(value))

@@ -111,6 +111,23 @@ def parser() -> argparse.ArgumentParser:
     _add_all(release.add_argument, _RELEASE, required=("--domain", "--out"))
     for title, options in _GROUPS.items():
         _add_all(release.add_argument_group(title).add_argument, options)
+    look = command(
+        "describe",
+        "find what the columns of a table hold, for a part of its budget",
+        "Look at all columns of a private file that nobody has described: numbers and their "
+        "bounds, dates, frequent labels, missing values. What is shown is paid for, and goes into the file "
+        "of a domain. Whom the table protects has to be said: --each-row, or --unit COLUMN.",
+    )
+    _add_all(look.add_argument, _DESCRIBE)
+    who = look.add_mutually_exclusive_group(required=True)
+    _add_all(who.add_argument, _WHO)
+    for title in ("how the table is read", "what is remembered"):
+        group = {
+            words: what
+            for words, what in _GROUPS[title].items()
+            if words.split()[0] not in _NOT_DESCRIBED
+        }
+        _add_all(look.add_argument_group(title).add_argument, group)
     ledger = command(
         "ledger",
         "show what a ledger holds, or verify it",
@@ -150,11 +167,14 @@ def _add(add: Callable[..., object], words: str, what: str, **more: Any) -> None
     add(name, help=what.replace("PROGRAM", called()), **more)
 
 
-_PATHS = ("table", "--out", "--domain", "--check", "--table", "--about", "--key", "--anchor")
+_PATHS = (
+    *("table", "--out", "--domain", "--check", "--table", "--about", "--key", "--anchor"),
+    "--write",
+)
 
 _MORE: dict[str, dict[str, Any]] = {
     **{name: {"type": _path} for name in _PATHS},
-    **{name: {"nargs": "+"} for name in ("--attributes", "--tables", "--missing-texts")},
+    **{name: {"nargs": "+"} for name in ("--attributes", "--tables", "--missing-texts", "--only")},
     "--from": {"nargs": "+", "dest": "source"},
     "--step": {"nargs": 2, "action": "append"},
     "--leave-out": {"nargs": "*"},
@@ -221,6 +241,27 @@ _RELEASE = {
     "nothing and write nothing",
     "--rows N": "with --dry-run: how many rows the table has",
 }  # fmt: skip
+
+_WHO = {
+    "--each-row": "protect whoever has a row, where nobody has two",
+    "--unit COLUMN": "protect persons, whose identifiers are in this column, whatever rows they "
+    "have",
+}  # fmt: skip
+
+_DESCRIBE = {
+    "table TABLE": "the private table, as for release",
+    "--epsilon EPSILON": "the budget's epsilon, all of which is spent",
+    "--delta DELTA": "the budget's delta, above 0",
+    "--neighbors": "which tables must look alike (default replace-one: the number of rows is "
+    "public; with --unit add-remove)",
+    "--max-rows N": "the table has no more rows, or persons, than this",
+    "--only NAME": "look at these columns alone, which shows more of them",
+    "--step NAME STEP": "a column of numbers, and how fine they are kept",
+    "--write DOMAIN.json": "a new file for the domain",
+    "--dry-run": "say who is protected, and what would be spent and shown; read no row",
+}  # fmt: skip
+
+_NOT_DESCRIBED = ("--outside", "--no-header", "--columns", "--dates")
 
 _GROUPS: dict[str, dict[str, str]] = {
     "which tables": {

@@ -14,6 +14,7 @@ from dpsdk._checks import read_fraction, read_whole, shown, to_count
 from dpsdk._records import fields
 from dpsdk.cli.declare import declare, described, domain_of, foreign_domain, load
 from dpsdk.cli.demo import demo
+from dpsdk.cli.describe import Look, describe_table
 from dpsdk.cli.files import write_new
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
 from dpsdk.cli.options import parser
@@ -46,6 +47,8 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
             _domain(arguments)
         elif arguments.command == "plugins":
             say(_plugins())
+        elif arguments.command == "describe":
+            say(describe_table(_look(arguments), noise))
         elif arguments.command == "ledger":
             run = show if arguments.action == "show" else verify
             say(run(_ledger_at(arguments.file, arguments)))
@@ -152,6 +155,32 @@ def _request(arguments: argparse.Namespace) -> Request:
         "cap": _cap(arguments),
     }
     return Request(**plain | read | made)
+
+
+def _look(arguments: argparse.Namespace) -> Look:
+    if arguments.epsilon is None:
+        raise InvalidArgument("--epsilon", "given: all of it is spent", "none")
+    given = vars(arguments)
+    plain: dict[str, Any] = {
+        name: given[name]
+        for name in ("table", "unit", "name", "encoding", "strip", "decimal", "write")
+    }
+    marks: dict[str, Any] = {
+        name: None if given[name] is None else _character("", given[name])
+        for name in ("delimiter", "thousands")
+    }
+    most = arguments.max_rows
+    return Look(
+        **plain | marks,
+        budget=Budget(epsilon=arguments.epsilon, delta=arguments.delta),
+        neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
+        max_rows=None if most is None else _whole("--max-rows", most),
+        columns=None if arguments.only is None else tuple(arguments.only),
+        steps=dict(arguments.step or ()),
+        ledger=_ledger(arguments),
+        cap=_cap(arguments),
+        dry=arguments.dry_run,
+    )
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | Wanted:

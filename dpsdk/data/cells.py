@@ -5,12 +5,15 @@ Each is a frozen public value; it is asked behind the wall once for each differe
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +25,16 @@ from dpsdk.domain.attributes import normal
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Ints, Real
 
-__all__ = ["ROW_TOPS", "Cells", "ListedCells", "NumberCells", "number_of", "row_cells"]
+__all__ = [
+    "ROW_TOPS",
+    "YEARS",
+    "Cells",
+    "KindCells",
+    "ListedCells",
+    "NumberCells",
+    "number_of",
+    "row_cells",
+]
 
 _PLAIN = TextFormat()
 
@@ -147,6 +159,76 @@ class NumberCells(Cells):
             return place + above if place and number < 0 else place
 
         return np.fromiter(map(cell, keys), np.int64, len(keys))
+
+
+YEARS = range(1900, 2100)
+"""Years of dates that are told from other texts."""
+
+_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.ASCII)
+
+
+def _year_of(key: str) -> int | None:
+    """Return the year of a key that begins with a day as ISO 8601 has it."""
+    found = _DAY.fullmatch(key)
+    if found is None:
+        return None
+    year, month, day = map(int, found.groups())
+    try:
+        return date(year, month, day).year
+    except ValueError:
+        return None
+
+
+@frozen
+class KindCells(Cells):
+    """What kind of value a key is: missing, other, a text, a number by its size, a date by year.
+
+    Cell 0 is of missing values, 1 of what has no key, 2 of texts. Then come whole numbers, as
+    `NumberCells` has them from 1 on, then other numbers, as it has them from a thousandth on, and
+    then the years of dates. A number is whole by its value, however it is written.
+    """
+
+    missing = 0
+    other = 1
+    text: ClassVar[int] = 2
+
+    @cached_property
+    def whole(self) -> NumberCells:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The cells of whole numbers."""
+        return NumberCells(1)
+
+    @cached_property
+    def parts(self) -> NumberCells:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The cells of other numbers."""
+        return NumberCells(Fraction(1, 1000))
+
+    @property
+    def spans(self) -> tuple[slice, slice, slice]:
+        """Where the cells of whole numbers, of other numbers and of years are."""
+        first, second = 3 + self.whole.size, 3 + self.whole.size + self.parts.size
+        return slice(3, first), slice(first, second), slice(second, second + len(YEARS))
+
+    @property
+    def size(self) -> int:
+        return 3 + self.whole.size + self.parts.size + len(YEARS)
+
+    def of(self, keys: Sequence[str], texts: TextFormat) -> Ints:
+        whole, parts, years = self.spans
+        numbers = [number_of(key, texts) for key in keys]
+        cells = np.full(len(keys), self.text, dtype=np.int64)
+        for span, kind in ((whole, self.whole), (parts, self.parts)):
+            places = [
+                place
+                for place, number in enumerate(numbers)
+                if number is not None and (number == int(number)) == (kind is self.whole)
+            ]
+            own = kind.of([keys[place] for place in places], texts)
+            cells[places] = np.where(own < 0, self.text, own + span.start)
+        for place, key in enumerate(keys):
+            year = None if numbers[place] is not None else _year_of(key)
+            if year is not None and year in YEARS:
+                cells[place] = years.start + YEARS.index(year)
+        return cells
 
 
 ROW_TOPS: tuple[int, ...] = (

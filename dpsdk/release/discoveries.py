@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_copy
-from dpsdk._checks import shown, to_positive
+from dpsdk._checks import read_fraction, shown, to_positive
 from dpsdk._frames import Column, Framed
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.accuracy import NoiseAccuracy
@@ -84,7 +84,7 @@ class Keys(Framed, Lasting):
                 largest[look] = count, label
         if not largest:
             raise InvalidArgument("keys", "at least one that was found", f"none of {self.column!r}")
-        labels = sorted(label for _, label in largest.values())
+        labels = sorted((label for _, label in largest.values()), key=_order)
         if other:
             return Categorical(self.column, labels, other=True, missing=missing)
         return Categorical(self.column, labels, missing=missing)
@@ -211,6 +211,12 @@ class RowsPerPerson(Lasting):
             f"{self.whole:.0%} of the persons by {self.column!r} have at most {self.max_rows:,} "
             f"rows, for {self.cost}"
         )
+
+
+def _order(label: str) -> tuple[bool, Fraction, str]:
+    """Numbers first, by their size, and then texts."""
+    number = read_fraction(label)
+    return number is None, number or Fraction(0), label
 
 
 def _decimal(number: Fraction) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple, final
 
@@ -36,7 +36,9 @@ from dpsdk.mechanisms.arguments import gaussian_for
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Answered, Event, Observer
 from dpsdk.release import Cost
+from dpsdk.release.description import Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson, to_share
+from dpsdk.session.describing import described, first_look, to_steps
 from dpsdk.session.history import History, Receipts
 from dpsdk.session.session import check_ledger
 from dpsdk.typing import Real
@@ -400,26 +402,62 @@ class Discovery(Closable):
         """Price `rows_per_person` with the same arguments. Spends nothing, reads nothing."""
         return _estimate(self._rows_plan(_noise(rho, epsilon, delta)), 0.0)
 
-    def search(self, request: Discover, label: str) -> tuple[tuple[Discovered, ...], Cost]:
-        """Make one search of several columns, as `describe` does: its findings and its cost.
+    def describe(
+        self,
+        *,
+        rho: Real | None = None,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        leak: Real | None = None,
+        columns: Sequence[str] | None = None,
+        steps: Mapping[str, Real] | None = None,
+    ) -> Description:
+        """Find what all columns hold: numbers and their bounds, dates, labels, missing values.
+
+        One search, in which each row, or one row of each person, counts once a column. A column is
+        of numbers or dates where most of what stands out is, unless hardly any other value than 32
+        frequent ones is there; of labels where frequent values are; else it is unknown. Column
+        types of a frame or a file play no part, since they follow from its rows.
 
         Parameters
         ----------
-        request
-            The searches and their noise; see `dpsdk.kernel.Discover`.
-        label
-            What the history calls it; public.
+        rho, epsilon, delta, leak
+            What it costs, as for `keys`.
+        columns
+            The columns to look at; all of them unless given. Fewer show more at the same price.
+        steps
+            Columns that are of numbers, with how fine they are kept; else 1, or 0.001 where numbers
+            are no whole ones.
 
         Raises
         ------
         InvalidArgument, BudgetExceeded, UnsupportedGuarantee, ReleaseFailed
             As for `keys`.
         """
-        if type(request) is not Discover:
-            raise InvalidArgument("request", "a Discover", type(request).__name__)
-        plan = _Plan(to_name("label", label), (request.price(self.facts),))
+        read = to_steps(steps, self.facts)
+        plan = self._describe_plan(_noise(rho, epsilon, delta), leak, columns)
         results, cost = self._run_all(plan)
-        return results[0], cost
+        return described(plan.rounds[0], results[0], self.facts, read, cost)
+
+    def quote_describe(
+        self,
+        *,
+        rho: Real | None = None,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        leak: Real | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Estimate:
+        """Price `describe` with the same arguments. Spends nothing, reads nothing."""
+        plan = self._describe_plan(_noise(rho, epsilon, delta), leak, columns)
+        return _estimate(plan, plan.rounds[0].passing)
+
+    def _describe_plan(
+        self, noise: Noise, leak: Real | None, columns: Sequence[str] | None
+    ) -> _Plan:
+        whole = self.default_leak() if leak is None else to_positive("leak", leak)
+        request = first_look(columns, self.facts, noise, whole)
+        return _Plan("a first look", (request.price(self.facts),))
 
     def default_leak(self) -> Fraction:
         """Half of what is left of the δ that the composition keeps for leaks.

@@ -1,0 +1,172 @@
+"""What is known of the columns of a table after a first look, which was paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Literal, TypeAlias
+
+from dpsdk._arrays import Lasting
+from dpsdk._frames import Column, Framed
+from dpsdk._html import html_of, page, table
+from dpsdk._records import field, frozen
+from dpsdk.domain import Attribute, Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.release.cost import Cost
+
+__all__ = ["ColumnDescription", "ColumnKind", "Description"]
+
+ColumnKind: TypeAlias = Literal["number", "date", "labels", "unknown"]
+"""What a column holds: numbers between bounds, dates, frequent labels, or nothing that showed."""
+
+
+@frozen
+class ColumnDescription(Lasting):
+    """What a first look tells of one column. Shares are of the rows, or of persons.
+
+    Parameters
+    ----------
+    name
+        The column.
+    kind
+        What most of its values are.
+    attribute
+        A declaration of it, None where it is unknown.
+    missing
+        The share of missing values, by a noisy count.
+    covered
+        The share of the values that are there which are labels, or lie within the bounds; a noisy
+        estimate.
+    radius
+        With probability 95%, no `missing` of the description is off by more.
+    more
+        How many times the noise would have to be smaller to show a value that one row in a hundred
+        has; 1 where it shows, and for numbers and dates.
+    """
+
+    name: str
+    kind: ColumnKind
+    attribute: Attribute | None
+    missing: float
+    covered: float
+    radius: float
+    more: float
+
+    def __str__(self) -> str:
+        parts = [f"{self.name}: {self._what}", f"missing {self.missing:.1%} ± {self.radius:.1%}"]
+        if self.attribute is not None:
+            parts.append(f"covered {self.covered:.1%}")
+        return ", ".join(parts)
+
+    @property
+    def what(self) -> str:
+        """Its declaration in a few words, or what it would take to have one."""
+        return self._what
+
+    @property
+    def _what(self) -> str:
+        one = self.attribute
+        if one is None:
+            return f"unknown; labels of 1% of the rows need {self.more:,.0f} times the epsilon"
+        if self.kind == "labels":
+            names = [one.text(place) for place in range(one.known)]
+            shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+            return f"{one.known:,} label{'' if one.known == 1 else 's'} ({shown})"
+        ends = f"{one.text(0)} to {one.text(one.known - 1)}"
+        return f"{'dates' if self.kind == 'date' else 'numbers'} from {ends}"
+
+
+def _to_columns(value: Sequence[ColumnDescription]) -> tuple[ColumnDescription, ...]:
+    return tuple(value)
+
+
+@frozen(repr=False)
+class Description(Framed, Lasting):
+    """What a first look at a table that nobody had described tells of its columns.
+
+    All of it is public: a function of noisy counts, of keys that many rows have, and of the names
+    of the columns. `domain` is a declaration to load the table with; a column that stayed unknown
+    is no part of it.
+
+    Parameters
+    ----------
+    columns
+        What is known of each, in the order of the table.
+    missing_texts
+        The texts that counted as missing, which the domain declares.
+    rows
+        The number of rows, or persons; a noisy count where that is private.
+    cost
+        What was charged.
+    """
+
+    columns: tuple[ColumnDescription, ...] = field(converter=_to_columns)
+    missing_texts: tuple[str, ...]
+    rows: float
+    cost: Cost
+
+    @property
+    def domain(self) -> Domain:
+        """The columns that are known, as attributes.
+
+        Raises
+        ------
+        InvalidArgument
+            If none is.
+        """
+        attributes = [one.attribute for one in self.columns if one.attribute is not None]
+        if not attributes:
+            what = "a column that is known; spend more, or look at fewer columns"
+            raise InvalidArgument("columns", what, "none")
+        return Domain(*attributes, missing_texts=self.missing_texts)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The columns of which too little showed to declare them."""
+        return tuple([one.name for one in self.columns if one.attribute is None])
+
+    def to_file(self, path: str | PathLike[str]) -> None:
+        """Write the domain to a file, whole or not at all."""
+        self.domain.save(path)
+
+    def _columns(self) -> dict[str, Column]:
+        every = self.columns
+        return {
+            "column": Column([one.name for one in every], "text"),
+            "kind": Column([one.kind for one in every], "text"),
+            "what": Column([one.what for one in every], "text"),
+            "missing": Column([one.missing for one in every], "number"),
+            "missing_radius": Column([one.radius for one in every], "number"),
+            "covered": Column([one.covered for one in every], "number"),
+        }
+
+    def __str__(self) -> str:
+        lines = [("column", "what it holds", "missing", "covered")]
+        for one in self.columns:
+            covered = "" if one.attribute is None else f"{one.covered:.1%}"
+            lines.append((one.name, one.what, f"{one.missing:.1%} ± {one.radius:.1%}", covered))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        count = len(self.columns)
+        known = count - len(self.unknown)
+        end = f"{known:,} of {count:,} columns known, about {self.rows:,.0f} rows, for {self.cost}"
+        return "\n".join([*rows, end])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows."""
+        return html_of(self)
+
+
+@html_of.register
+def _html_of_description(description: Description, /) -> str:
+    rows = (
+        [one.name, one.what, f"{one.missing:.1%} ± {one.radius:.1%}", f"{one.covered:.1%}"]
+        for one in description.columns
+    )
+    heads = ["column", "what it holds", "missing", "covered"]
+    return page("Description", table(heads, rows, len(description.columns)))

@@ -115,8 +115,8 @@ def parser() -> argparse.ArgumentParser:
         "describe",
         "find what the columns of a table hold, for a part of its budget",
         "Look at all columns of a private file that nobody has described: numbers and their "
-        "bounds, dates, frequent labels, missing values. What is shown is paid for, and goes into the file "
-        "of a domain. Whom the table protects has to be said: --each-row, or --unit COLUMN.",
+        "bounds, dates, frequent labels, missing values. What is shown is paid for, and goes into "
+        "the file of a domain. Whom the table protects must be said: --each-row, or --unit COLUMN.",
     )
     _add_all(look.add_argument, _DESCRIBE)
     who = look.add_mutually_exclusive_group(required=True)

@@ -16,6 +16,7 @@ from dpsdk.accuracy import (
 )
 from dpsdk.notes import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
 from dpsdk.release.cost import Cost
+from dpsdk.release.description import ColumnDescription, Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.quote import Quote
@@ -28,10 +29,12 @@ __all__ = [
     "Bound",
     "Bounds",
     "Clipped",
+    "ColumnDescription",
     "Constrained",
     "ConstrainedAccuracy",
     "Constraint",
     "Cost",
+    "Description",
     "HalfWidths",
     "InBins",
     "Keys",

@@ -207,7 +207,9 @@ from dpsdk.release import (
     Bound,
     Bounds,
     Clipped,
+    ColumnDescription,
     Cost,
+    Description,
     HalfWidths,
     InBins,
     Keys,
@@ -1166,6 +1168,10 @@ def discoveries(raw: Undeclared, budget: Budget, session: Session) -> None:
         assert_type(bounds, Bounds)
         assert_type(bounds.number(step="0.01"), Number)
         assert_type(discovery.rows_per_person(epsilon=1), RowsPerPerson)
+        described = discovery.describe(epsilon=1, delta=1e-6)
+        assert_type(described, Description)
+        assert_type(described.domain, Domain)
+        assert_type(described.columns, tuple[ColumnDescription, ...])
         assert_type(discovery.rows_per_person(epsilon=1).unit, PrivacyUnit)
         assert_type(discovery.quote_keys("dest", rho=1), Estimate)
         assert_type(discovery.history, Receipts)

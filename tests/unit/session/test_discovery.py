@@ -24,7 +24,7 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     MemoryLedger,
 )
-from dpsdk.data.cells import ListedCells, NumberCells
+from dpsdk.data.cells import ListedCells
 from dpsdk.data.vault import open_rows
 from dpsdk.errors import (
     BudgetExceeded,
@@ -396,25 +396,6 @@ def test_cells_of_another_author_see_no_key(discovery):
     with pytest.raises(InvalidArgument, match="cells of dpsdk"):
         Search("dest", Curious(["ORD"]))
     assert not seen
-    with pytest.raises(InvalidArgument, match="a Discover"):
-        discovery.search(object(), "x")
-
-
-def test_one_search_of_several_columns():
-    """The entry for a description: closed cells and keys of all columns, in one charge."""
-    with Discovery(flights(), BUDGET, noise=seeded(5)) as discovery:
-        searches = [
-            Search("dest", ListedCells(["ORD"]), keys=True, known=["ATL"], longest=64),
-            Search("delay", NumberCells(), keys=True),
-        ]
-        request = Discover(searches, GaussianNoise("0.01"), "5e-10", distinct=False)
-        (dest, delay), cost = discovery.search(request, "a description")
-        assert dest.cells == pytest.approx([500], abs=150)
-        assert dest.keys == ("ORD",)
-        assert set(delay.keys) <= {"-10", "20", "30", "45"}
-        assert len(delay.cells) == NumberCells().size
-        assert len(cost.guarantees) == 2
-        assert discovery.history[0].query == "a description"
 
 
 def test_a_declared_label_that_no_row_has_is_not_shown():

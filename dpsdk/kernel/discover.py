@@ -17,9 +17,9 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk._arrays import Lasting
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_flag, to_fraction, to_within
-from dpsdk._records import evolve, field, frozen
+from dpsdk._records import cmp_using, evolve, field, frozen
 from dpsdk.accounting import ApproximateGuarantee, Guarantee
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.cells import ROW_TOPS, Cells, row_cells
@@ -255,7 +255,10 @@ def _check_column(column: str | None, facts: UndeclaredFacts) -> None:
     raise InvalidArgument("column", expected, shown(column))
 
 
-@frozen(eq=False)
+_SAME = cmp_using(eq=np.array_equal)
+
+
+@frozen
 class Discovered(Lasting):
     """What a search found in one column: public, since it was paid for.
 
@@ -269,9 +272,9 @@ class Discovered(Lasting):
         The noisy count of each.
     """
 
-    cells: Floats
+    cells: Floats = field(converter=frozen_copy, eq=_SAME, hash=False)
     keys: tuple[str, ...]
-    counts: Floats
+    counts: Floats = field(converter=frozen_copy, eq=_SAME, hash=False)
 
 
 @frozen(eq=False)

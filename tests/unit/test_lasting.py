@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import dpsdk
-from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session, SyntheticData
+from dpsdk import (
+    Boolean,
+    Budget,
+    Discovery,
+    Domain,
+    Integer,
+    PrivateData,
+    Session,
+    SyntheticData,
+    Undeclared,
+)
 from dpsdk._arrays import Lasting
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.accuracy import Constrained, HalfWidths, NoiseAccuracy, ScalarAccuracy
@@ -32,7 +42,17 @@ from dpsdk.forms import (
     minimise,
 )
 from dpsdk.hypothesis import Mixture
-from dpsdk.kernel import Kernel, LaplaceNoise, Look, Measure, Reference, Select, SmallDatabase
+from dpsdk.kernel import (
+    Discover,
+    Kernel,
+    LaplaceNoise,
+    Look,
+    Measure,
+    Reference,
+    Search,
+    Select,
+    SmallDatabase,
+)
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import (
     Certificate,
@@ -173,6 +193,16 @@ def of_releases():
         yield session.open(ConvexPMW(100, updates=1, start="uniform", threshold=0.5)).release(model)
 
 
+def of_discoveries():
+    visits = {"who": list(range(600)) * 2, "key": ["a"] * 1200}
+    raw = Undeclared.from_columns(visits, unit="who")
+    with Discovery(raw, Budget(9, "1e-6"), noise=seeded(1)) as discovery:
+        yield discovery.keys("key", rho="0.02")
+        yield discovery.rows_per_person(epsilon=1)
+        request = Discover([Search("key", keys=True)], LaplaceNoise(1), "1e-10")
+        yield discovery.search(request, "keys")[0]
+
+
 def of_others():
     yield from (Linear([0.0, 0.5], ["sex"]), Rectangles("age", lower=[1], upper=[2]))
     yield MarginalTable((Boolean("bit"),), np.array([1.0, -2.0])).nonnegative()
@@ -186,7 +216,7 @@ def of_others():
 
 @cache
 def values():
-    return [*of_forms(), *of_kernel(), *of_releases(), *of_others()]
+    return [*of_forms(), *of_kernel(), *of_releases(), *of_discoveries(), *of_others()]
 
 
 def inside(value):

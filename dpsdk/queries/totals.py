@@ -337,7 +337,12 @@ class Mean(Estimated[G_co]):
             return raw
         blocks = raw.reshape(2, -1)
         known = blocks[1] > radii().reshape(2, -1)[1]
-        return raw if known.all() else np.where(known, blocks, np.nan).reshape(-1)
+        if known.all():
+            return raw
+        total = np.where(known, blocks[0], np.nan)
+        # Of groups the counts are shown, too.
+        count = blocks[1] if self.by is not None else np.where(known, blocks[1], np.nan)
+        return np.concatenate([total, count])
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
@@ -417,7 +422,8 @@ class Mean(Estimated[G_co]):
 
     def _bounds(self, parts: Floats, radii: Floats, facts: Facts) -> tuple[Floats, Floats]:
         (least, fewest), (greatest, most) = parts - radii, parts + radii
-        known = fewest > 0  # False for NaN, where the count says nothing
+        # False for NaN, where the count says nothing.
+        known = (fewest > 0) & ~np.isnan(least)
         divisors = np.where(known, fewest, 1.0), np.where(known, most, 1.0)
         ratios = np.stack([total / count for total in (least, greatest) for count in divisors])
         low, high = np.where(known, ratios.min(axis=0), -1), np.where(known, ratios.max(axis=0), 1)

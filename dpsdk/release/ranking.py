@@ -114,7 +114,7 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
 
     @property
     def _header(self) -> list[str]:
-        return [*self.names, "value", "rank", f"certainly of {len(self)}"]
+        return [*self.names, "value", "rank", "certain"]
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""

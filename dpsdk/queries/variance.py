@@ -143,7 +143,12 @@ class _Spread(Estimated[G_co]):
             return raw
         blocks, wide = self._blocks(raw, facts), self._blocks(radii(), facts)
         known = blocks[:, 2:] > wide[:, 2:]
-        return raw if known.all() else np.where(known, blocks, np.nan).reshape(-1)
+        if known.all():
+            return raw
+        told = np.where(known, blocks, np.nan)
+        if self.by is not None:  # of groups the counts are shown, too
+            told[:, 2:] = blocks[:, 2:]
+        return told.reshape(-1)
 
     def _weight(self, facts: Facts) -> float:
         """What a row weighs in the count."""
@@ -176,7 +181,7 @@ class _Spread(Estimated[G_co]):
 
     def _bounds(self, parts: Floats, radii: Floats, facts: Facts) -> tuple[Floats, Floats]:
         (low, first, fewest), (high, last, most) = parts - radii, parts + radii
-        known = fewest > 0  # False for NaN, where the count says nothing
+        known = (fewest > 0) & ~np.isnan(low)  # False for NaN, where the count says nothing
         few, many = np.where(known, fewest, 1.0), np.where(known, most, 1.0)
         nearest = np.where((low < 0) & (high > 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
         # Between the ends of the count the largest may lie, never the least: proof note.

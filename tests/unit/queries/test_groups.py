@@ -17,13 +17,24 @@ from dpsdk import (
     Neighbors,
     PrivateData,
     Session,
+    plots,
     wire,
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, UnknownAttribute
 from dpsdk.forms import Facts, Kronecker, LinearForm, sensitivity
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Above, Count, GroupTable, Marginal, Mean, Sum, Workload
+from dpsdk.queries import (
+    Above,
+    Count,
+    GroupTable,
+    Marginal,
+    Mean,
+    StdDev,
+    Sum,
+    Variance,
+    Workload,
+)
 from dpsdk.queries.coarse import farthest_means
 from dpsdk.release.ranking import rank
 from dpsdk.testing import seeded
@@ -191,6 +202,13 @@ def test_each_group_has_a_bound_and_a_group_without_rows_has_no_number(options):
     assert low.counts["c"] <= 0 <= high.counts["c"]
     lowest, highest = release.interval(0.9)
     assert (lowest["c"], highest["c"]) == (-1, 3)
+    for query in (StdDev("x", by="g"), Variance("x", by=["h", "g"])):
+        spread = session.release(query, using=Laplace(epsilon=1))
+        empty = spread.value["c" if query.by == ("g",) else ("u", "c")]
+        assert np.isnan(empty)
+        assert np.isfinite(spread.value.counts.values).all()
+        assert not np.isnan(spread.interval(0.9)[0].values).any()
+        assert np.isnan(spread.value.values).sum() == (1 if query.by == ("g",) else 2)
     # The bound of all at once is that of the group of which nothing is known.
     assert release.error(0.05) == 4
     assert release.bound().vacuous
@@ -440,3 +458,18 @@ def test_very_many_groups_are_bounded_together():
     assert (
         farthest_means(attribute, low, high) >= farthest_means(attribute, low[:1], high[:1])
     ).all()
+
+
+def test_tables_of_groups_are_drawn_and_described(tmp_path):
+    session = session_of()
+    for query in (Mean("x", by="g"), Sum("x", by=["g", "h"]), Count(by="g")):
+        release = session.release(query, using=Laplace(epsilon=1))
+        pictures = [plots.marginal(release)]
+        if len(query.by) == 2:
+            pictures.append(plots.heatmap(release))
+        for place, picture in enumerate(pictures):
+            picture.savefig(tmp_path / f"{place}.png", dpi=30)
+        (table,) = release.metadata().tables
+        assert [column.name for column in table.columns[: len(query.by)]] == list(query.by)
+    with pytest.raises(InvalidArgument, match="a release of a table"):
+        plots.marginal(session.release(Count(), using=Laplace(epsilon=1)))

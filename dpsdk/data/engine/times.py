@@ -73,6 +73,22 @@ def of_moments(
     matcher: DateMatcher, column: nw.Expr, dtype: nw.dtypes.DType, table: nw.LazyFrame[Any]
 ) -> Moments | nw.Expr:
     """The keys of a column of dates or times; an expression where they are its own values."""
+    found = _keys(matcher, column, dtype, table)
+    if matcher.gap == matcher.rest:
+        return found
+    # Of times that are far from all cells, some engines have no parts: these are there, too.
+    if not isinstance(found, Moments):
+        zoned = isinstance(dtype, nw.Datetime) and dtype.time_zone is not None
+        outer = _outer(matcher, Kind.ZONED_TIME if zoned else Kind.NAIVE_TIME)
+        return found if outer is None else chosen(found.is_null() & ~column.is_null(), outer, found)
+    far, gap = (matcher.rest, nw.lit(matcher.gap)) if found.codes is None else (-_FAR, nw.lit(None))
+    there = found.expression.fill_null(far)
+    return Moments(chosen(~column.is_null(), there, gap), found.codes)
+
+
+def _keys(
+    matcher: DateMatcher, column: nw.Expr, dtype: nw.dtypes.DType, table: nw.LazyFrame[Any]
+) -> Moments | nw.Expr:
     kind, unit = Kind.DATE, "s"
     if isinstance(dtype, nw.Datetime):
         kind = Kind.NAIVE_TIME if dtype.time_zone is None else Kind.ZONED_TIME
@@ -110,29 +126,31 @@ def _compared(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> Moments | No
     if starts and not wall_of(date.min) <= starts[0] <= starts[-1] <= wall_of(_LAST):
         return None
     cell = steps(column, [nw.lit(_literal(start, kind)) for start in starts], cells)
-    return Moments(chosen(~column.is_null(), cell, nw.lit(matcher.gap)), None)
+    return Moments(chosen(~column.is_null(), cell, nw.lit(matcher.rest)), None)
 
 
 def _near(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> nw.Expr:
-    """A column without the times that are far from all cells: these have moved, or are null.
-
-    They are null where that is the same, or where a domain of all years leaves no time for them.
-    """
+    """A column without the times that are far from all cells: these have moved, or are null."""
     # Nowhere is a clock farther from UTC than two days.
     around = 2 * DAY if kind is Kind.ZONED_TIME else 0
     start, stop = matcher.walls
     low, high = nw.lit(_literal(start - around, kind)), nw.lit(_literal(stop + around, kind))
     if not matcher.clips:
-        near = nw.when((column >= low) & (column <= high)).then(column)
-        beyond = [start - around - DAY, stop + around + DAY]
-        known = [one for one in beyond if wall_of(date.min) <= one <= wall_of(_LAST)]
-        if matcher.gap == matcher.rest or not known:
-            return near
-        return near.otherwise(nw.when(~column.is_null()).then(nw.lit(_literal(known[0], kind))))
+        return nw.when((column >= low) & (column <= high)).then(column)
     return (
         nw.when(column < low).then(low)
         .otherwise(nw.when(column > high).then(high).otherwise(column))
     )  # fmt: skip
+
+
+def _outer(matcher: DateMatcher, kind: Kind) -> nw.Expr | None:
+    """A time in no cell; None where all years that Python has are in cells."""
+    # Nowhere is a clock farther from UTC than two days.
+    ends = matcher.walls[0] - 3 * DAY, matcher.walls[1] + 3 * DAY
+    for end in ends:
+        if wall_of(date.min) <= end <= wall_of(_LAST):
+            return nw.lit(_literal(end, kind))
+    return None
 
 
 def _literal(seconds: int, kind: Kind) -> date:
@@ -150,7 +168,7 @@ def _of_ticks(matcher: DateMatcher, ticks: nw.Expr, per: int, kind: Kind) -> Mom
     if matcher.size + len(changes) <= _PIECES:
         starts, cells = _pieces(matcher, changes, ahead, kind)
         cell = steps(ticks, *_within(starts, cells, per))
-        return Moments(chosen(~ticks.is_null(), cell, nw.lit(matcher.gap)), None)
+        return Moments(chosen(~ticks.is_null(), cell, nw.lit(matcher.rest)), None)
     step = gcd(HOUR if matcher.unit == "hour" else DAY, *changes, *ahead)
 
     def codes(parts: Ints) -> Ints:

@@ -65,6 +65,9 @@ _PAIR = 2
 _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
+_WRITTEN = 2**22
+"""The most weights of moments that are fitted where each is of all attributes."""
+
 _TINY, _EVEN = 2e3, 5e3
 """Rows times ε, over the rows of a person: less than the first leave little to learn, more than the
 second a good start."""
@@ -396,7 +399,8 @@ def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfMod
     two = len(form.targets) == 2
     told = least_squares(form) or (two and strength < _TINY)
     # Where values may be missing, each moment depends on all attributes.
-    if form.dimension <= _MANY and told and not form.partial:
+    weights = form.partial * form.cells * form.dimension * (form.dimension + 3) // 2
+    if form.dimension <= _MANY and told and weights <= _WRITTEN:
         return Moments(share)
     return Pairs(share)
 

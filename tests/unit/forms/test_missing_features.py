@@ -19,7 +19,7 @@ from dpsdk import (
 )
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Ball, ConvexForm, LinearForm, sensitivity
-from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.losses import LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import NoisyHistogram, PrivateMinimizer
 from dpsdk.mechanisms.convex import Corrected, SufficientStatistics
@@ -131,7 +131,8 @@ def test_a_row_that_lacks_a_value_has_no_prediction():
 
 MECHANISMS = {
     "corrected": PrivateMinimizer(epsilon=50),
-    "pairs": PrivateMinimizer(epsilon=50, oracle=Corrected(certify=0.5)),
+    "certified": PrivateMinimizer(epsilon=50, oracle=Corrected(certify=0.5)),
+    "pairs": PrivateMinimizer(epsilon=50, oracle=Corrected(Pairs(), certify=0.5)),
     "moments": PrivateMinimizer(epsilon=50, oracle=SufficientStatistics(certify=0.5)),
 }
 

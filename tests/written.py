@@ -339,4 +339,5 @@ VALUES: tuple[object, ...] = (
     Sum("hours", by="sex", normalized=False), Count(by=["sex"]), CountPersons(),
     CountDistinct("age", "sex"), Assumptions(smallest_group=100),
     StdDev("hours"), Variance("hours", by=["a", "b"], where={"a": "b"}),
+    Marginal("sex", "pay", bins={"pay": [0, 10.5, 200_000]}, known=True),
 )  # fmt: skip

@@ -16,7 +16,18 @@ from dpsdk._records import field, frozen
 from dpsdk.codec import JSON, Codebook, Member, OrNone, Plain, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge, WireError
-from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Ramp, Range, Weights, Within
+from dpsdk.forms import (
+    Cuts,
+    Factor,
+    Facts,
+    Kronecker,
+    LinearForm,
+    Ramp,
+    Range,
+    Ranges,
+    Weights,
+    Within,
+)
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, Not, described, indicator, to_condition
@@ -231,6 +242,9 @@ def _product(name: str, factor: Factor, mask: Factor) -> Factor:
             return Range(factor.size, 0, 0)
         part = Ramp(stop - start, inner.start + inner.step * (start - first), inner.step)
         return Within(part, factor.size, start).simplified()
+    if other is not None and isinstance(inner, Cuts):
+        ends = [np.clip(own, other.start, other.stop) for own in factor.ranges or ()]
+        return Ranges(factor.size, *ends)
     needed = factor.rows * factor.size
     if needed > MATRIX_LIMIT:
         what, advice = f"a condition on {name!r} in a query along it", "ask without the condition"

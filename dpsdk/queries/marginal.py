@@ -15,6 +15,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Factor, Facts, Identity, LinearForm
 from dpsdk.queries.base import to_flag, to_normalized
+from dpsdk.queries.bins import BINS, Bins, OwnBins, binned, cuts, to_bins
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
@@ -85,12 +86,17 @@ def _marginal(
     where: Where = None,
     normalized: bool = True,
     known: bool = False,
+    bins: Bins | None = None,
 ) -> Marginal:
-    return Marginal(*to_names(attributes), where=where, normalized=normalized, known=known)
+    return Marginal(
+        *to_names(attributes), where=where, normalized=normalized, known=known, bins=bins
+    )
 
 
 @written(
-    "query.marginal", {"attributes": ListOf(NAME, least=1), **COUNTED, **KNOWN}, take=_marginal
+    "query.marginal",
+    {"attributes": ListOf(NAME, least=1), **COUNTED, **KNOWN, **BINS},
+    take=_marginal,
 )
 @frozen(init=False, repr=False)
 class Marginal(ConditionedCounting[MarginalTable]):
@@ -103,13 +109,20 @@ class Marginal(ConditionedCounting[MarginalTable]):
     others, the table has rows of these, too, so that its shares are of all rows; `known=True`
     leaves these out, and shares stay those of all rows.
 
+    `bins` gives edges for attributes that are a `Number` or an `Integer`: the table then has a row
+    for each bin, as if the attribute had been declared `Binned`, at no other price. The bins hold
+    all values that the attribute may have.
+
     >>> from dpsdk.queries import Marginal
     >>> Marginal("sex", "income", where={"age": range(17, 30)})
     Marginal('sex', 'income', where=Conjunction({'age': range(17, 30)}))
+    >>> Marginal("sex", "income", bins={"income": [0, 10_000, 50_000]})
+    Marginal('sex', 'income', bins={'income': [0.0, 10000.0, 50000.0]})
     """
 
     attributes: tuple[str, ...]
     known: bool = False
+    bins: OwnBins = ()
 
     def __init__(
         self,
@@ -117,6 +130,7 @@ class Marginal(ConditionedCounting[MarginalTable]):
         where: Where = None,
         normalized: bool = True,
         known: bool = False,
+        bins: Bins | None = None,
     ) -> None:
         first = attributes[0] if attributes else ()
         names = first if len(attributes) == 1 and isinstance(first, list | tuple) else attributes
@@ -124,12 +138,16 @@ class Marginal(ConditionedCounting[MarginalTable]):
         object.__setattr__(self, "where", to_where(where))
         object.__setattr__(self, "normalized", to_normalized(normalized))
         object.__setattr__(self, "known", to_flag("known", known))
+        object.__setattr__(self, "bins", to_bins(bins, self.attributes))
 
     def lower(self, domain: Domain, /) -> LinearForm:
         factors: dict[str, Factor] = {}
+        bins = dict(self.bins)
         for name in self.attributes:
             attribute = domain[name]
-            if self.known:
+            if name in bins:
+                factors[name] = cuts(attribute, bins[name], self, known=self.known)
+            elif self.known:
                 factors[name] = on_labels(attribute, Identity(attribute.known))
             else:
                 factors[name] = Identity(attribute.size)
@@ -137,7 +155,13 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     def _domain(self, facts: Facts) -> Domain:
         """The universe whose cells the table has."""
-        return facts.domain.closed() if self.known else facts.domain
+        domain = facts.domain.closed() if self.known else facts.domain
+        if not self.bins:
+            return domain
+        bins = dict(self.bins)
+        return Domain(
+            *(binned(one, bins[one.name]) if one.name in bins else one for one in domain.attributes)
+        )
 
     def lift(self, raw: Floats, facts: Facts, /) -> MarginalTable:
         domain = self._domain(facts)
@@ -167,7 +191,9 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     def __repr__(self) -> str:
         names = listed(self.attributes, len(self.attributes))
-        return f"Marginal({names}{self._given}{', known=True' if self.known else ''})"
+        bins = {name: list(edges) for name, edges in self.bins}
+        own = f"{', known=True' if self.known else ''}{f', bins={bins!r}' if bins else ''}"
+        return f"Marginal({names}{self._given}{own})"
 
 
 def marginals(domain: Domain, k: int, *, normalized: bool = True) -> Workload[MarginalTable]:

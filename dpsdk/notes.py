@@ -151,7 +151,7 @@ def value_notes(attribute: Attribute, facts: Facts, fineness: float) -> Iterator
     """
     if isinstance(attribute, Binned):
         yield InBins(attribute.name, float(np.diff(attribute.edges).max()))
-    elif isinstance(attribute, Number) and attribute.step / 2 > fineness:
+    elif isinstance(attribute, Number) and not attribute.exact and attribute.step / 2 > fineness:
         yield Rounded(attribute.name, float(attribute.step))
     clips = attribute.outside == "clip" if isinstance(attribute, Number) else facts.clipped
     if clips and isinstance(attribute, Integer | Binned | Number):

@@ -201,7 +201,8 @@ def _known_range(attribute: Attribute) -> str:
         return f"{attribute.low} to {attribute.high}"
     if isinstance(attribute, Number):
         ends = f"{attribute.text(0)} to {attribute.text(attribute.known - 1)}"
-        return f"{ends} in steps of {attribute.to_json()['step']}"
+        exactly = ", exactly" if attribute.exact else ""
+        return f"{ends} in steps of {attribute.to_json()['step']}{exactly}"
     if isinstance(attribute, Date):
         place = "" if attribute.zone is None else f" in {attribute.zone}"
         units = f"{attribute.known:,} {attribute.unit}{'s' if attribute.known > 1 else ''}"

@@ -161,6 +161,8 @@ _CHUNK = 2**16
 class GridMatcher(_NumericMatcher):
     """Along numbers on a grid: the nearest one, halves upwards, by the exact value.
 
+    Of an exact grid it is the number itself; between two of them there is the rest.
+
     With the step p / q in lowest terms, q times a value lies at p times its place on the grid, and
     is a whole number for every integer.
     """
@@ -170,6 +172,7 @@ class GridMatcher(_NumericMatcher):
         super().__init__(attribute, texts, clip=attribute.outside == "clip")
         low, high = attribute.low, attribute.high
         self.far: bool = not -SAFE < low <= high < SAFE
+        self.exact: bool = attribute.exact
         self._step: tuple[int, int] = attribute.step.as_integer_ratio()
         self._start: int = attribute.start
         self._around: tuple[int, int] = floor(low), ceil(high)
@@ -189,20 +192,27 @@ class GridMatcher(_NumericMatcher):
     def terms(self) -> tuple[int, int, int] | None:
         """Whole numbers a, b, c: the cell of the n-th integer within the bounds is (a n + b) // c.
 
-        None where there is no such integer, or a number on the way may need more than 64 bits.
+        None where there is no such integer, or a number on the way may need more than 64 bits, or
+        integers may lie between two numbers of an exact grid.
         """
         p, q = self._step
         first, last = self.within
-        if first > last or max(self.known * p, q) > _WORDS:
+        if first > last or max(self.known * p, q) > _WORDS or (self.exact and p > 1):
             return None
         return q, first * q - self._start * p + p // 2, p
 
     def reads(self, text: str) -> bool:
         number = self.texts.number(text)
-        return number is not None and not is_nan(number) and 0 <= self._place(number) < self.known
+        if number is None or is_nan(number):
+            return False
+        place = self._place(number)
+        return place is not None and 0 <= place < self.known
 
-    def _place(self, value: Number) -> int:
-        """Return the cell of a number; -1 below the bounds, and one more than the last above."""
+    def _place(self, value: Number) -> int | None:
+        """Return the cell of a number; -1 below the bounds, and one more than the last above.
+
+        None where it is between two numbers of an exact grid.
+        """
         p, q = self._step
         first, last = self._around
         # Before anything is made of its digits, which may be many.
@@ -212,15 +222,17 @@ class GridMatcher(_NumericMatcher):
         scaled = value * q if isinstance(value, int) else _EXACT.multiply(value, Decimal(q))
         if not ends[0] <= scaled <= ends[1]:
             return -1 if scaled < ends[0] else self.known
-        if isinstance(scaled, Decimal):
-            # Half of a whole number is reached by the value where its whole part reaches it.
-            twice = int(_EXACT.multiply(scaled, Decimal(2)).to_integral_value(ROUND_FLOOR))
-        else:
-            twice = 2 * scaled
+        double = scaled * 2 if isinstance(scaled, int) else _EXACT.multiply(scaled, Decimal(2))
+        # Half of a whole number is reached by the value where its whole part reaches it.
+        twice = double if isinstance(double, int) else int(double.to_integral_value(ROUND_FLOOR))
+        if self.exact and (twice != double or twice % (2 * p)):
+            return None
         return (twice + p) // (2 * p) - self._start
 
     def _number(self, value: Number) -> int:
         place = self._place(value)
+        if place is None:
+            return self.rest
         return self.below if place < 0 else self.above if place >= self.known else place
 
     def integers(self, values: Array) -> Ints:
@@ -247,6 +259,15 @@ class GridMatcher(_NumericMatcher):
     def floats(self, values: Array) -> Ints:
         if self._floats is None or values.dtype.itemsize > np.dtype(np.float64).itemsize:
             return self.distinct(values)
+        if self.exact:
+            # Of this size, a float of any width prints all its digits where it is whole.
+            whole = (np.abs(values) < 2.0 ** (np.finfo(values.dtype).nmant + 1)) & (
+                values == np.rint(values)
+            )
+            codes: Ints = np.empty(len(values), np.int64)
+            codes[whole] = self.integers(values[whole].astype(np.int64))
+            codes[~whole] = self.distinct(values[~whole])
+            return codes
         if values.dtype.itemsize < np.dtype(np.float64).itemsize:
             distinct, places = np.unique(values, return_inverse=True)
             return self.floats(_doubles(distinct))[places]
@@ -259,7 +280,7 @@ class GridMatcher(_NumericMatcher):
         # Where the place may be that of the next cell, the decimal decides that is printed.
         slack = (np.abs(cells) + (abs(self._start) + 1)) * _SLACK
         near = (place < slack) | (place > 1 - slack)
-        codes: Ints = cells.astype(np.int64)
+        codes = cells.astype(np.int64)
         np.clip(codes, 0, self.known - 1, out=codes)
         if not self.clips:
             codes[(values < low) | (values > high)] = self.rest

@@ -7,9 +7,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias
 
-from dpsdk._checks import shown, to_fraction, to_positive
+from dpsdk._checks import shown, to_flag, to_fraction, to_positive
 from dpsdk._records import field, frozen
-from dpsdk.codec import AMOUNT, JSON, NAME, Choice, Codebook, Member, Plain, refused, written
+from dpsdk.codec import AMOUNT, FLAG, JSON, NAME, Choice, Codebook, Member, Plain, refused, written
 from dpsdk.domain.attributes import ATTRIBUTES, EXTRAS, Flagged, to_attribute_name
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label, Real
@@ -82,6 +82,10 @@ def _to_beyond(value: Beyond) -> Beyond:
     raise InvalidArgument("outside", '"clip" or "other"', shown(value))
 
 
+def _to_exact(value: bool) -> bool:  # noqa: FBT001  # a converter
+    return to_flag("exact", value)
+
+
 @written(
     "number",
     {
@@ -90,6 +94,7 @@ def _to_beyond(value: Beyond) -> Beyond:
         "high": _SIGNED,
         "step": _SIGNED,
         "outside": Member(Choice[Beyond]("clip", "other"), "clip", quiet=True),
+        "exact": Member(FLAG, default=False, quiet=True),
         **EXTRAS,
     },
     kinds=ATTRIBUTES,
@@ -99,7 +104,8 @@ class Number(Flagged):
     """A numeric attribute by its bounds and a step: its labels are low, low + step, ..., high.
 
     A value of the table is read exactly, moved into the bounds, and rounded to the nearest label,
-    halves upwards. Labels are never listed, so that amounts in cents need no bins: sums, means,
+    halves upwards; if `exact`, a value between two labels is no label, and no value is rounded.
+    Labels are never listed, so that amounts in cents need no bins: sums, means,
     variances, counts up to any value, and quantiles are those of the numbers themselves, to the
     step. What needs a table of all labels, such as a `Marginal`, takes `bins=`.
 
@@ -117,6 +123,9 @@ class Number(Flagged):
     outside
         "clip" moves numbers beyond the bounds to the nearest bound; "other" takes them for values
         that match nothing.
+    exact
+        True for values that are on the grid anyway, such as ages in whole years: one that is not
+        matches nothing, and no bound of an answer needs room for rounding.
 
     Raises
     ------
@@ -135,6 +144,7 @@ class Number(Flagged):
     high: Fraction = field(converter=_to_end, repr=_shown_number)
     step: Fraction = field(default=Fraction(1), converter=_to_step, repr=_shown_number)
     outside: Beyond = field(default="clip", converter=_to_beyond, kw_only=True)
+    exact: bool = field(default=False, converter=_to_exact, kw_only=True)
     start: int = field(init=False, repr=False, eq=False)
     """The first label, counted in steps from zero."""
     _known: int = field(init=False, repr=False, eq=False)

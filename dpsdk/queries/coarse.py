@@ -20,14 +20,18 @@ _ROUNDED = 1 + 2.0**-44
 
 def is_coarse(attribute: Attribute) -> bool:
     """True if a cell of an attribute stands for more values than one."""
-    return isinstance(attribute, Binned | Number)
+    if isinstance(attribute, Number):
+        return not attribute.exact
+    return isinstance(attribute, Binned)
 
 
 def farthest(attribute: Attribute) -> float:
     """How far a value may be from the middle of its cell, or of its bounds where it was clipped."""
     if isinstance(attribute, Binned):
         return float(np.diff(attribute.edges).max()) / 2 * _ROUNDED
-    return float(attribute.step / 2) * _ROUNDED if isinstance(attribute, Number) else 0.0
+    if isinstance(attribute, Number) and not attribute.exact:
+        return float(attribute.step / 2) * _ROUNDED
+    return 0.0
 
 
 def farthest_mean(attribute: Attribute, low: float, high: float, *, padded: bool = False) -> float:

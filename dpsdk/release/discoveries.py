@@ -150,12 +150,23 @@ class Bounds(Lasting):
     cost: Cost
     accuracy: NoiseAccuracy
 
-    def number(self, step: Real = 1, *, other: bool = False, missing: bool = True) -> Number:
-        """The column as a `Number` with these bounds, moved outwards to whole steps."""
+    def number(
+        self,
+        step: Real = 1,
+        *,
+        other: bool = False,
+        missing: bool = True,
+        exact: bool = False,
+    ) -> Number:
+        """The column as a `Number` with these bounds, moved outwards to whole steps.
+
+        `exact` where all values are multiples of the step: others are no numbers of it then.
+        """
         size = to_positive("step", step)
         low, high = math.floor(self.low / size), math.ceil(self.high / size)
         high = max(high, low + 1)
-        return Number(self.column, low * size, high * size, step=size, other=other, missing=missing)
+        ends = low * size, high * size
+        return Number(self.column, *ends, step=size, other=other, missing=missing, exact=exact)
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, the count of no cell is off by more."""

@@ -184,11 +184,12 @@ class _Look:
         if not ends:
             return None
         low, high = min(one for one, _ in ends), max(one for _, one in ends)
-        fine = Fraction(1, 1000) if seen[parts].any() else Fraction(1)
-        step = steps.get(name, fine)
+        exact = name not in steps and not seen[parts].any()
+        step = steps.get(name, Fraction(1) if exact else Fraction(1, 1000))
         first, last = math.floor(low / step), math.ceil(high / step)
         last = max(last, first + 1)
-        return Number(name, first * step, last * step, step=step, missing=True, other=True)
+        bounds = first * step, last * step
+        return Number(name, *bounds, step=step, missing=True, other=True, exact=exact)
 
 
 def _edges(cells: NumberCells, seen: Floats) -> list[tuple[Fraction, Fraction]]:

@@ -110,6 +110,18 @@ def test_a_bad_number_names_its_parameter(arguments, parameter):
     assert caught.value.parameter == parameter
 
 
+def test_an_exact_number_says_so_in_its_file_alone():
+    amount = Number("amount", -1, 10, "0.01")
+    exact = Number("amount", -1, 10, "0.01", exact=True)
+    assert exact != amount
+    assert exact.to_json() == {**amount.to_json(), "exact": True}
+    assert eval(repr(exact)) == exact  # noqa: S307
+    assert Domain.from_json(Domain(exact).to_json())["amount"] == exact
+    assert exact.open().closed() == exact
+    with pytest.raises(InvalidArgument, match="exact"):
+        Number("amount", 0, 1, exact=1)
+
+
 @pytest.mark.parametrize("label", [0.005, "1", True, 11, float("nan")])
 def test_a_number_has_no_label_beside_its_grid(label):
     with pytest.raises(UnknownLabel):

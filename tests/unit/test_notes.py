@@ -171,6 +171,8 @@ def test_clipped_values_are_told_of_answers_made_of_values():
     ]  # fmt: skip
     other = Number("income", 0, 1000, step="0.5", outside="other")
     assert list(value_notes(other, facts, 1.0)) == []
+    exact = Number("income", 0, 1000, step="0.5", exact=True)
+    assert list(value_notes(exact, facts, 0.0)) == [Clipped("income", 0, 1000)]
 
 
 NOTES = [AddsUp(0.72, 0.001), InBins("a", 300), Rounded("a", 0.01), Clipped("a", 0, 9), KNOWN]

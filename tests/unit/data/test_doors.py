@@ -76,6 +76,8 @@ ATTRIBUTES = {
     "grid": Number("c", "-0.3", "17.7", "0.3", missing=True),
     "grid of halves": Number("c", -3, 18, "0.5", outside="other").open(),
     "grid of fives": Number("c", -100, 300, 5),
+    "exact grid": Number("c", -3, 18, exact=True).open(),
+    "exact grid of fives": Number("c", -100, 300, 5, exact=True, outside="other"),
     "large grid": Number("c", 2**53 - 2, 2**53 + 6, 2, outside="other").open(),
     "grid of billionths": Number("c", 0, 2, "1e-18", other=True),
 }  # fmt: skip
@@ -137,6 +139,8 @@ def label_of(attribute, value, read):
         )):  # fmt: skip
             return -1
         near = min(max(number, attribute.low), attribute.high)
+        if attribute.exact and ((near - attribute.low) / attribute.step).denominator > 1:
+            return -1
         return math.floor((near - attribute.low) / attribute.step + Fraction(1, 2))
     if isinstance(attribute, Boolean):
         if isinstance(value, bool):

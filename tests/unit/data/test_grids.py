@@ -33,6 +33,8 @@ def exact(grid, value):
     if grid.outside == "other" and not grid.low <= number <= grid.high:
         return None
     number = min(max(number, grid.low), grid.high)
+    if grid.exact and ((number - grid.low) / grid.step).denominator > 1:
+        return None
     return math.floor((number - grid.low) / grid.step + Fraction(1, 2))
 
 
@@ -51,6 +53,9 @@ GRIDS = [
     Number("c", "1/3", "7/3", "1/3"), Number("c", 5, 5), Number("c", 5, 5, "1e-99"),
     Number("c", -(2**61), 2**61 - 1), Number("c", 0, 3, step="1e-18"),
     Number("c", "0.2", "0.8", "0.2"),
+    Number("c", 0, 100, exact=True, other=True), Number("c", -1, 5, "1/2", exact=True),
+    Number("c", 0, 200_000, "0.01", exact=True, outside="other", missing=True),
+    Number("c", -600, 600, 3, exact=True, outside="other"), Number("c", 0, 2**60, exact=True),
 ]  # fmt: skip
 ODD = [
     0.0, -0.0, 1e308, -1e308, 5e-324, INF, -INF, 0.005, 0.015, 1.005, 2.675, 0.25, 0.75, -0.25,

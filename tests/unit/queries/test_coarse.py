@@ -27,7 +27,9 @@ from dpsdk import (
 )
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import NoisyHistogram
+from dpsdk.queries import StdDev, Variance
 from dpsdk.queries.coarse import _highest, farthest, farthest_mean
+from dpsdk.release import Rounded
 from dpsdk.testing import seeded
 
 EDGES = [0, 10, 20, 50, 100, 200, 500]
@@ -189,6 +191,20 @@ def test_of_a_number_half_a_step_is_hidden_whatever_the_unit_of_its_sums():
         whole = Sum("amount", normalized=False)
         assert whole.coarseness(first, wide[:1], facts) == pytest.approx([25])
     assert Median("amount").coarseness(None, wide, facts) == pytest.approx([0.25])
+
+
+def test_an_exact_number_has_the_bounds_of_an_integer():
+    values = {"age": [20, 30, 30, 40] * 500}
+    grids = Integer("age", 0, 100), Number("age", 0, 100, exact=True)
+    for query in (Mean("age"), Sum("age"), Median("age"), Variance("age"), StdDev("age")):
+        bounds = []
+        for grid in grids:
+            data = PrivateData.from_columns(values, Domain(grid), name="ages")
+            with Session(data, Budget(10), noise=seeded(3)) as asked:
+                release = asked.release(query, using=Laplace(5))
+            assert not any(isinstance(note, Rounded) for note in release.notes)
+            bounds.append((release.value, release.error(0.05), release.bound(0.05).parts))
+        assert bounds[0] == bounds[1]
 
 
 def test_rows_that_do_not_count_are_no_reason_to_think_of_low_bins():

@@ -9,9 +9,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Neighbors, Session, Undeclared
+from dpsdk import Budget, Categorical, Domain, Neighbors, PrivateData, Session, Undeclared
 from dpsdk.data.keyed import KeyReader
-from dpsdk.data.vault import open_rows
+from dpsdk.data.vault import open_histogram, open_rows
 from dpsdk.errors import DataError, InvalidArgument, Redacted
 
 pandas = pytest.importorskip("pandas")
@@ -155,13 +155,6 @@ def test_the_same_rows_by_every_door(tmp_path, unit):
         Undeclared.from_frame(pyarrow.table(columns), unit=unit),
         Undeclared.from_parquet(tmp_path / "t.parquet", unit=unit),
     ]
-    ibis = pytest.importorskip("ibis")
-    del ibis
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (who TEXT COLLATE NOCASE, v TEXT, w INTEGER)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", zip(*columns.values(), strict=True))
-    tables.append(Undeclared.from_sql(connection, "SELECT * FROM t", unit=unit))
-    connection.close()
     expected = ("who", "v", "w") if unit is None else ("v", "w")
     for table in tables:
         assert table.facts.columns == expected
@@ -172,6 +165,22 @@ def test_the_same_rows_by_every_door(tmp_path, unit):
         assert (persons is None) == (unit is None)
         if persons is not None:
             assert persons.numbers[0] == persons.numbers[2] != persons.numbers[1]
+
+
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_the_same_rows_of_a_database(unit):
+    pytest.importorskip("ibis")
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (who TEXT COLLATE NOCASE, v TEXT, w INTEGER)")
+    rows = [("p", "a", 1), ("P", "A", "x"), ("p", None, 2**60)]
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    table = Undeclared.from_sql(connection, "SELECT * FROM t", unit=unit)
+    connection.close()
+    assert keys_of(table, "v") == ["a", "A", MISSING]
+    assert keys_of(table, "w") == ["1", "x", OTHER]
+    if unit:
+        persons = open_rows(table).persons.numbers
+        assert persons[0] == persons[2] != persons[1]
 
 
 def test_a_file_of_junk_is_read(tmp_path):
@@ -269,3 +278,30 @@ def test_limits_and_lengths():
         Undeclared.from_frame(pandas.DataFrame({"v": [1]}), unit="w")
     with pytest.raises(DataError, match="no texts"):
         Undeclared.from_frame(pandas.DataFrame({0: [1]}), unit=None)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "b", "a", "e\u0301", None, "", "NA"],
+        np.array([1, 2, 2, -3]),
+        np.array([0.5, np.nan, 2.0, 0.5]),
+        np.array([0.1, 0.25], dtype=np.float32),
+        [True, False, True, None],
+        [1, "1", 1.0, Decimal("1.0"), "x", True],
+        pandas.Categorical(["u", "v", None, "u"]),
+    ],
+    ids=lambda one: f"{type(one).__name__} {one[0]}",
+)
+def test_found_keys_are_labels_that_find_the_same_rows(values):
+    """A domain of the keys loads every row into the cell of its key."""
+    raw = Undeclared.from_columns({"v": values}, unit=None)
+    column = open_rows(raw).columns["v"]
+    attribute = Categorical("v", column.keys, other=True, missing=True)
+    domain = Domain(attribute, missing_texts=raw.facts.missing_texts)
+    data = PrivateData.from_columns({"v": values}, domain)
+    size = len(column.keys)
+    places = np.where(column.codes >= 0, column.codes, size - 1 - column.codes)
+    counted = open_histogram(data).counted(("v",)).reshape(-1)
+    # Of those without a key, others come first.
+    assert counted.tolist() == np.bincount(places, minlength=size + 2).tolist()

@@ -137,7 +137,7 @@ def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
             rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
         if declared.collect == "marginals":
             pushed = count_in_engine(rows, matchers)
-            if declared.complete and pushed.outside:
+            if pushed.outside and not declared.has_outside:
                 raise DataError(source, "a row is outside the domain")
             return pushed
         codes, counts, persons = rows.groups()
@@ -181,9 +181,12 @@ def read_counts(
     return Histogram(domain, named, flat[cells], others)
 
 
-def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, Ints]:
+def read_codes(
+    columns: object, attributes: Sequence[Attribute], missing_texts: Sequence[str] = ()
+) -> dict[str, Ints]:
     """Return the cell numbers of public values along some attributes, -1 for those outside."""
-    matchers = [make_matcher(attribute, TextFormat(), clip=False) for attribute in attributes]
+    texts = TextFormat(missing=missing_texts)
+    matchers = [make_matcher(attribute, texts, clip=False) for attribute in attributes]
     if isinstance(columns, Mapping):
         named = cast("Mapping[str, Array | list[object]]", columns)
         found = _matched("the columns", named, matchers)
@@ -272,6 +275,9 @@ def _histogram(
         del code
     out = np.logical_or.reduce(outside)
     places = np.flatnonzero(~out)
+    if len(places) < len(out) and not declared.has_outside:
+        # Prices say that there is none.
+        raise DataError("the table", "a row is outside the domain")
     inside = {name: code.take(places) for name, code in inside.items()}
     if counts is None:
         return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places), persons)

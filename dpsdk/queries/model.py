@@ -45,6 +45,8 @@ class Inputs:
     """Feature vectors, one for an intercept included, are multiplied by this, so that the longest
     of the universe has length 1."""
     intercept: bool
+    missing_texts: tuple[str, ...] = ()
+    """The texts that the domain reads as missing values."""
 
     @classmethod
     def of(cls, features: Sequence[str | Feature], domain: Domain, *, intercept: bool) -> Inputs:
@@ -60,7 +62,8 @@ class Inputs:
         vector = [*coordinates, Coordinates((), np.ones(1))] if intercept else coordinates
         length = longest(vector)
         attributes = tuple([domain[name] for name in domain.names if name in touched])
-        return cls(attributes, coordinates, labels, 1.0 / length if length else 1.0, intercept)
+        scale = 1.0 / length if length else 1.0
+        return cls(attributes, coordinates, labels, scale, intercept, domain.missing_texts)
 
     @property
     def vector(self) -> tuple[Coordinates, ...]:
@@ -203,7 +206,7 @@ class Model(Lasting):
             missing, or no label.
         """
         attributes = self._inputs.attributes
-        codes = read_codes(columns, attributes)
+        codes = read_codes(columns, attributes, self._inputs.missing_texts)
         known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in attributes]
         inside = np.logical_and.reduce(known)
         kept = {name: code[inside] for name, code in codes.items()}

@@ -13,6 +13,7 @@ from tables_loaded import from_bytes
 
 from dpsdk import MISSING, OTHER, Domain, Integer, Number, PrivacyUnit, PrivateData
 from dpsdk.data.histogram import Histogram
+from dpsdk.data.readers import read_codes
 from dpsdk.data.vault import open_histogram
 
 INF, NAN = float("inf"), float("nan")
@@ -208,6 +209,14 @@ def test_rows_of_persons_are_kept_alike_along_a_grid(tmp_path):
         ]
         assert all(one == tables[0] for one in tables)
         assert np.sum(tables[0]) == sum(min(who.count(p), 3) for p in set(who)) or distinct
+
+
+def test_public_values_are_read_by_the_same_rules():
+    grid = Number("c", 0, 100, "0.5", missing=True)
+    for column in ([-1, 5, None, 1e9, "x"], pl.Series([-1.0, 5.0, None, 1e9, -1.0])):
+        told = [grid.index(MISSING), 10, grid.index(MISSING), 200, -1]
+        told[4] = -1 if isinstance(column, list) else grid.index(MISSING)
+        assert read_codes({"c": column}, [grid], ["-1"])["c"].tolist() == told
 
 
 def test_a_number_without_labels_can_say_that_one_is_missing():

@@ -14,7 +14,7 @@ from typing import NoReturn, final
 import numpy as np
 
 from dpsdk._checks import to_probability
-from dpsdk._records import field, frozen
+from dpsdk._records import field, frozen, shows_half_made
 from dpsdk.domain import Domain, Number
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
@@ -101,6 +101,7 @@ def chosen_place(raw: Floats, cells: int) -> int | None:
     return None if len(raw) == cells else int(raw[0]) * _DIGIT + int(raw[1])
 
 
+@shows_half_made
 @final
 class UnwrittenForm(LinearForm):
     """Counts of rows up to each of more values than are ever written out.

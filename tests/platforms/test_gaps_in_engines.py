@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "data"))
 
 from tables_loaded import cells
 from test_backends import in_postgres
-from test_gaps import PAIR, expected, values
+from test_missing_and_other import PAIR, expected, values
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -46,7 +46,8 @@ class PrivacyUnit:
         The name of the column of identifiers: one for each person, and no two people share one.
     max_rows
         How many rows of a person are kept at the most. Noise grows in proportion, so it should be
-        small; and it must not be read off the table, whose row counts are private.
+        small; and it must not be read off the table, whose row counts are private, but may be
+        bought by `Discovery.rows_per_person`.
     distinct
         Whether rows of one person that fall into one cell of the domain count once. Then at most
         `max_rows` different cells are kept of a person, each once.

@@ -17,7 +17,7 @@ from dpsdk.cli.about import said_by
 from dpsdk.cli.declare import column_names, described
 from dpsdk.cli.prices import asked_of, check_left, mechanism_for, one_row, priced
 from dpsdk.cli.report import bounded, noted
-from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.request import Request, Wanted, in_bins
 from dpsdk.cli.tables import step_of
 from dpsdk.cli.words import printable
 from dpsdk.data.columns import require_columns
@@ -80,7 +80,8 @@ def outlined(
         step = step_of(bound.error, digits, one_row(request, facts))
         over = "\nAs a share, that is over the number of rows, which --rows tells."
         error = f"{bounded(request, bound, step, verb='would be')}{over if open_ended else ''}"
-    entries = sum(prod(domain[name].size for name in names) for names in tables.values())
+    shown_as = in_bins(request, domain)
+    entries = sum(prod(shown_as[name].size for name in names) for names in tables.values())
     heading = f"{len(tables):,} table{'s' if len(tables) > 1 else ''} with {entries:,} entries"
     lines = [
         "Dry run: no row was read, nothing was charged, and nothing is written.",

@@ -177,6 +177,7 @@ _MORE: dict[str, dict[str, Any]] = {
     **{name: {"nargs": "+"} for name in ("--attributes", "--tables", "--missing-texts", "--only")},
     "--from": {"nargs": "+", "dest": "source"},
     "--step": {"nargs": 2, "action": "append"},
+    "--bins": {"nargs": "+", "action": "append"},
     "--leave-out": {"nargs": "*"},
     "--delta": {"default": "0"},
     "--beta": {"default": "0.05"},
@@ -269,6 +270,8 @@ _GROUPS: dict[str, dict[str, str]] = {
         "--attributes NAME": "tables of these attributes only (default all of the domain)",
         "--tables NAME,NAME": "these tables and no others, each by its attributes between commas; "
         "a name that has a comma in double quotes",
+        "--bins NAME EDGE": "the edges of bins that a number is shown in; may be given for several "
+        "(default ten of one width for a number of more than 100 labels)",
         "--counts": "counts of rows, not shares of them",
     },
     "error and price": {

@@ -74,7 +74,14 @@ class Made:
 
 def asked_of(request: Request, tables: Sequence[Sequence[str]]) -> Asked:
     """Return the question for tables of these attributes."""
-    return Workload(Marginal(*names, normalized=not request.counts) for names in tables)
+    return Workload(
+        Marginal(
+            *names,
+            normalized=not request.counts,
+            bins={name: request.bins[name] for name in names if name in request.bins} or None,
+        )
+        for names in tables
+    )
 
 
 def one_row(request: Request, facts: Facts) -> Fraction:
@@ -93,7 +100,11 @@ def mechanism_for(
     request: Request, budget: Budget, desk: Session | Planner, asked: Asked
 ) -> Noise | LocalMarginals:
     """Return the mechanism for a budget: noise that takes all it can, or a fit of the tables."""
-    large = _cells(desk.facts, asked) > DENSE_LIMIT and bool(budget.delta)
+    cut = any(isinstance(query, Marginal) and query.bins for query in asked.queries)
+    if cut and request.method == "local":
+        expected = "independent where numbers are shown in bins"
+        raise InvalidArgument("--method", expected, "local")
+    large = not cut and _cells(desk.facts, asked) > DENSE_LIMIT and bool(budget.delta)
     if request.method == "local" or (request.method == "auto" and large):
         if not budget.delta:
             expected = "above 0 with --method local, whose noise is Gaussian"

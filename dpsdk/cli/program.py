@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
-from dpsdk._checks import read_fraction, read_whole, shown, to_count
+from dpsdk._checks import read_decimal, read_fraction, read_whole, shown, to_count
 from dpsdk._records import fields
 from dpsdk.cli.declare import declare, described, domain_of, foreign_domain, load
 from dpsdk.cli.demo import demo
@@ -148,6 +148,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         "dry": arguments.dry_run,
         "attributes": tuple(arguments.attributes or ()),
         "tables": tuple([_names("--tables", text) for text in arguments.tables or ()]),
+        "bins": _bins(arguments),
         "budget": _budget(arguments),
         "unit": _unit(arguments),
         "header": _header(arguments),
@@ -181,6 +182,16 @@ def _look(arguments: argparse.Namespace) -> Look:
         cap=_cap(arguments),
         dry=arguments.dry_run,
     )
+
+
+def _bins(arguments: argparse.Namespace) -> dict[str, tuple[float, ...]]:
+    found: dict[str, tuple[float, ...]] = {}
+    for name, *words in arguments.bins or ():
+        edges = [read_decimal(word) for word in words]
+        if name in found or not all(edge is not None for edge in edges):
+            raise InvalidArgument("--bins", "a name, once, and then numbers", shown([name, *words]))
+        found[name] = tuple([float(edge) for edge in edges if edge is not None])
+    return found
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | Wanted:

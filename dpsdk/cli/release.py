@@ -20,7 +20,7 @@ from dpsdk.cli.report import (
     report_of,
     summary_of,
 )
-from dpsdk.cli.request import Request, asked_tables, check_request
+from dpsdk.cli.request import Request, asked_tables, check_request, in_bins, with_bins
 from dpsdk.cli.tables import file_names, step_of, write_csv, write_parquet
 from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
@@ -41,7 +41,8 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     domain = load(request.domain)
     if request.outside == "apart":
         domain = domain.open()
-    tables = asked_tables(request, domain)
+    request = with_bins(request, domain)
+    tables = asked_tables(request, in_bins(request, domain))
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))
     out, files = request.out, request.files()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
+from dpsdk import Budget, Domain, Integer, Neighbors, Number, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk._records import frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.numbers import as_text
 from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import Digits, TableFormat, require_parquet
@@ -21,13 +21,27 @@ from dpsdk.data import Outside
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.parquet import parquet_files
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
+from dpsdk.queries.bins import binned
 
-__all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_request"]
+__all__ = [
+    "USUAL",
+    "Method",
+    "Request",
+    "Wanted",
+    "asked_tables",
+    "check_request",
+    "in_bins",
+    "with_bins",
+]
 
 Method: TypeAlias = Literal["auto", "local", "independent"]
 
 ENTRY_LIMIT = 2**24
 """The tables of one release have no more entries than this together."""
+
+_MANY = 100
+_PARTS = 10
+"""A number of more labels than many is shown in so many bins of one width, unless told else."""
 
 USUAL = 10
 """No error takes a larger ε unless that is allowed."""
@@ -80,6 +94,7 @@ class Request:
     marginals: int | None = None
     attributes: tuple[str, ...] = ()
     tables: tuple[tuple[str, ...], ...] = ()
+    bins: Mapping[str, tuple[float, ...]] = field(factory=dict[str, tuple[float, ...]], hash=False)
     neighbors: Neighbors | None = None
     outside: Outside = "cell"
     max_rows: int | None = None
@@ -196,6 +211,27 @@ def _check_cap(request: Request, cap: Budget) -> None:
     if budget.delta > cap.delta:
         expected = f"at most --cap-delta, {as_text(cap.delta)}"
         raise InvalidArgument("--delta", expected, as_text(budget.delta))
+
+
+def with_bins(request: Request, domain: Domain) -> Request:
+    """Return the request with bins for each number that has too many labels for a table."""
+    for name in request.bins:
+        if not isinstance(domain[name], Integer | Number):
+            raise InvalidArgument("--bins", "bins of a number of the domain", shown(name))
+    even = {one.name: _even_edges(one) for one in domain if isinstance(one, Number)}
+    large = {name: edges for name, edges in even.items() if domain[name].known > _MANY}
+    return evolve(request, bins={**large, **request.bins})
+
+
+def _even_edges(number: Number) -> tuple[float, ...]:
+    last = number.known - 1
+    return tuple([float(number.point(last * part // _PARTS)) for part in range(_PARTS + 1)])
+
+
+def in_bins(request: Request, domain: Domain) -> Domain:
+    """Return the domain as tables show it: numbers in their bins."""
+    edges = request.bins
+    return Domain(*[binned(one, edges[one.name]) if one.name in edges else one for one in domain])
 
 
 def asked_tables(request: Request, domain: Domain) -> list[tuple[str, ...]]:

@@ -17,9 +17,9 @@ from dpsdk.domain import Categorical, Number
 from dpsdk.domain.attributes import printed
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.release.cost import Cost
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Extra, Floats, Real
 
-__all__ = ["Bounds", "Keys", "RowsPerPerson"]
+__all__ = ["Bounds", "Keys", "RowsPerPerson", "may_be_label"]
 
 
 def _to_floats(values: Floats) -> Floats:
@@ -27,6 +27,11 @@ def _to_floats(values: Floats) -> Floats:
 
 
 _SAME = cmp_using(eq=np.array_equal)
+
+
+def may_be_label(key: str) -> bool:
+    """Whether a key can be a label beside the cells of other and of missing values."""
+    return printed(key) not in {"", *(extra.value for extra in Extra)}
 
 
 @frozen
@@ -70,7 +75,8 @@ class Keys(Framed, Lasting):
         """The column as an attribute of a domain: its keys, and cells for all other values.
 
         Of keys that look alike on a page the one with the largest count is a label, as an attribute
-        refuses labels that a reader cannot tell apart; the others are other values.
+        refuses labels that a reader cannot tell apart; the others are other values, and so are keys
+        that look like the names of the cells of other and of missing values.
 
         Raises
         ------
@@ -80,7 +86,7 @@ class Keys(Framed, Lasting):
         largest: dict[str, tuple[float, str]] = {}
         for label, count in zip(self.labels, self.counts.tolist(), strict=True):
             look = printed(label)
-            if look and (look not in largest or largest[look][0] < count):
+            if may_be_label(label) and (look not in largest or largest[look][0] < count):
                 largest[look] = count, label
         if not largest:
             raise InvalidArgument("keys", "at least one that was found", f"none of {self.column!r}")

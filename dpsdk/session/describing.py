@@ -20,7 +20,7 @@ from dpsdk.kernel.discover import Discover, Discovered, DiscoverPricing, Search
 from dpsdk.kernel.measure import GaussianNoise, Noise
 from dpsdk.release import Cost
 from dpsdk.release.description import ColumnDescription, ColumnKind, Description
-from dpsdk.release.discoveries import Keys
+from dpsdk.release.discoveries import Keys, may_be_label
 from dpsdk.typing import Floats, Real
 
 __all__ = ["KINDS", "described", "first_look", "price_within", "to_steps"]
@@ -159,6 +159,7 @@ class _Look:
         days: float,
     ) -> tuple[ColumnKind, Attribute | None, float]:
         texts = float(seen[KINDS.text])
+        keys = {key: count for key, count in keys.items() if may_be_label(key)}
         listed = sum(keys.values())
         labels = len(keys) <= _FEW and numbers + days - listed < 2 * self.mark
         if name in steps or (numbers > max(texts, days) and not (keys and labels)):

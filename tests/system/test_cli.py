@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk import (
+    Binned,
+    Boolean,
+    Budget,
+    Categorical,
+    Domain,
+    Integer,
+    Number,
+    PrivateData,
+    Session,
+)
 from dpsdk.__main__ import main
 from dpsdk.cli import prices
 from dpsdk.mechanisms import Gaussian
@@ -342,6 +352,40 @@ def test_missing_and_other_values_have_cells_of_their_own_apart(
         for one in (resource["schema"] for resource in described["resources"])
     }
     assert fields["age"]["constraints"]["enum"][-2:] == ["(other)", "(missing)"]
+
+
+def test_numbers_are_shown_in_bins(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text("paid,sex\n" + "99.99,f\n,m\n100,f\n900,m\n" * 100)
+    Domain(Number("paid", 0, 500, step="0.01"), Categorical("sex", ["f", "m"])).save(
+        tmp_path / "domain.json"
+    )
+    given = ["--epsilon", "90", "--marginals", "2", "--counts", "--force", "--outside", "apart"]
+    assert release(tmp_path, *given) == 0
+    (even,) = summary(tmp_path)["tables"]
+    assert (even["shape"], sum(even["values"])) == ([12, 4], pytest.approx(400, abs=20))
+    given += ["--bins", "paid", "0", "100", "500"]
+    assert release(tmp_path, *given, "--dry-run") == 0
+    assert "1 table with 16 entries" in capsys.readouterr().out
+    assert release(tmp_path, *given) == 0
+    counts = np.array(summary(tmp_path)["tables"][0]["values"]).reshape(4, 4).sum(1)
+    assert counts == pytest.approx([100, 200, 0, 100], abs=9)
+    described = (tmp_path / "out" / "datapackage.json").read_text(encoding="utf-8")
+    assert '"[0, 100)"' in described
+    for wrong, words in (
+        (["--bins", "sex", "0", "1"], "--bins must be bins of a number of the domain; got 'sex'"),
+        (["--bins", "x", "0", "1"], "'x'"),
+        (["--bins", "paid", "0", "x"], "--bins must be a name, once, and then numbers"),
+        (["--bins", "paid", "1"], "edges"),
+        (["--bins", "paid", "0", "400"], "the bins of 'paid' go from 0 to 400"),
+        (["--delta", "1e-6", "--method", "local"], "--method must be independent where numbers"),
+        (
+            ["--bins", "paid", "0", "500", "--bins", "paid", "0", "500"],
+            "--bins must be a name, once",
+        ),
+    ):
+        assert release(tmp_path, *given[:-5], *wrong) == 2
+        assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,17 @@ def test_of_keys_that_look_alike_the_largest_is_a_label():
         assert found.categorical().values == ("a  b", "\u00e9")
 
 
+def test_keys_called_as_the_cells_of_other_values_are_no_labels():
+    columns = {"v": ["(other)"] * 300 + [" (missing)"] * 300 + ["a"] * 300, "w": ["(other)"] * 900}
+    raw = Undeclared.from_columns(columns, unit=None)
+    with Discovery(raw, BUDGET, noise=seeded(1)) as discovery:
+        found = discovery.keys("v", rho="0.01")
+        assert len(found.labels) == 3
+        assert found.categorical().values == ("a",)
+        described = discovery.describe(rho="0.01")
+        assert [one.kind for one in described.columns] == ["labels", "unknown"]
+
+
 def test_persons_count_once_for_each_of_their_keys():
     with Discovery(visits(), BUDGET, noise=seeded(2)) as discovery:
         found = discovery.keys("key", rho="0.02", width=3)

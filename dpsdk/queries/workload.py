@@ -264,8 +264,8 @@ class Workload(LinearQuery[Answers[A_co]]):
         attribute, name = groups.pop()
         return (
             "a mean of few rows may be anything, and errors(beta) of a release bounds each by "
-            f"itself; Mean({attribute!r}, by={name!r}) asks for the means of all groups together, "
-            "for less noise"
+            f"itself; Mean({attribute!r}, by={name!r}) is one query for all groups, of which plan "
+            "and quote take assume={'smallest_group': ...}"
         )
 
     def check(self, facts: Facts, /) -> None:

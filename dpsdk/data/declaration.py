@@ -12,7 +12,7 @@ from dpsdk.data.matching import make_matcher, require_known
 from dpsdk.data.persons import PersonMatcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.unit import PrivacyUnit
-from dpsdk.domain import Attribute, Domain
+from dpsdk.domain import Attribute, Categorical, Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars
@@ -69,8 +69,8 @@ def _to_domain(domain: Domain) -> Domain:
 
 def _has_all(attribute: Attribute) -> bool:
     """True if whatever stands in a column falls into a cell of the attribute."""
-    other = Extra.OTHER in attribute.extras or getattr(attribute, "other", None) is not None
-    return other and Extra.MISSING in attribute.extras
+    takes_rest = isinstance(attribute, Categorical) and attribute.other is not None
+    return Extra.MISSING in attribute.extras and (takes_rest or Extra.OTHER in attribute.extras)
 
 
 def to_table_name(name: str) -> str:

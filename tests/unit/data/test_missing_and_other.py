@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from attrs import evolve
 from tables_loaded import cells, from_bytes
 
 from dpsdk import (
@@ -23,6 +24,7 @@ from dpsdk import (
     Domain,
     Integer,
     Neighbors,
+    Number,
     PrivacyUnit,
     PrivateData,
 )
@@ -103,7 +105,10 @@ def doors(folder):
         yield name, lambda d, one=one, **more: PrivateData.from_columns(one, d, **more)
 
 
-@pytest.mark.parametrize("flags", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)])
+FLAGS = [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (1, 0, 1, 1), (1, 1, 0, 1), (1, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
 def test_every_combination_has_its_cell_by_every_door(flags, tmp_path):
     domain = Domain(
         Integer("n", 0, 2, missing=bool(flags[0]), other=bool(flags[1])),
@@ -214,6 +219,20 @@ def test_whatever_stands_in_a_column_has_a_cell_where_no_row_is_outside():
         found = dict(zip(data.domain["c"].labels, cells(data)[0], strict=True))
         assert found[MISSING] == len(none)
         assert found["r" if "r" in attribute.labels else OTHER] == len(own)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [Integer("c", 0, 1), Binned("c", [0, 1]), Boolean("c"), Number("c", 0, 1, outside="other"),
+     Date("c", dt.date(2024, 1, 1), dt.date(2024, 1, 1)), Categorical("c", ["x"])],
+    ids=lambda one: one.kind,
+)  # fmt: skip
+def test_rows_may_lie_outside_unless_both_kinds_of_values_have_cells(attribute):
+    for missing, other in itertools.product([False, True], repeat=2):
+        declared = Domain(evolve(attribute, missing=missing, other=other))
+        data = PrivateData.from_columns({"c": ["?", None]}, declared)
+        assert data.facts.outside == (not (missing and other))
+        assert cells(data)[1] == 2 - missing - other
 
 
 def test_clipping_comes_before_the_cell_for_others():

@@ -44,9 +44,11 @@ BINS: Mapping[str, object] = {"bins": Member(_BinsField(), (), quiet=True)}
 def to_bins(bins: Bins | OwnBins | None, attributes: Sequence[str]) -> OwnBins:
     """Read a `bins=` argument of a query of some attributes, in their order."""
     expected = "a mapping of attributes of the table to edges of their bins"
-    if bins is not None and not isinstance(bins, Mapping | tuple):
-        raise InvalidArgument("bins", expected, shown(bins))
-    given: dict[str, Sequence[float]] = dict(bins or ())
+    try:
+        # As pairs from a written form.
+        given: dict[str, Sequence[float]] = dict(bins or ())
+    except (TypeError, ValueError):
+        raise InvalidArgument("bins", expected, shown(bins)) from None
     if not all(name in attributes for name in given):
         raise InvalidArgument("bins", expected, shown(bins))
     pairs: list[tuple[str, tuple[float, ...]]] = []

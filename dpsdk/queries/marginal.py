@@ -11,9 +11,10 @@ from dpsdk._checks import shown, to_integer
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.codec import NAME, ListOf, written
-from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, UnknownAttribute
+from dpsdk.domain import Domain, Number
+from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import Factor, Facts, Identity, LinearForm
+from dpsdk.forms.linear import ROW_LIMIT
 from dpsdk.queries.base import to_flag, to_normalized
 from dpsdk.queries.bins import BINS, Bins, OwnBins, binned, cuts, to_bins
 from dpsdk.queries.conditions import listed
@@ -145,6 +146,10 @@ class Marginal(ConditionedCounting[MarginalTable]):
         bins = dict(self.bins)
         for name in self.attributes:
             attribute = domain[name]
+            if isinstance(attribute, Number) and name not in bins and attribute.size > ROW_LIMIT:
+                advice = f"cut it into bins={{{name!r}: [...]}}"
+                what = f"a row for each number of {name!r}"
+                raise TooLarge(what, attribute.size, ROW_LIMIT, "numbers", advice)
             if name in bins:
                 factors[name] = cuts(attribute, bins[name], self, known=self.known)
             elif self.known:

@@ -19,6 +19,8 @@ PAGES: Final[dict[str, str]] = {
     "missing-values": """Domain Categorical PrivateData queries.Unmatched queries.UnmatchedTable
         queries.Threshold queries.Interval queries.Marginal queries.Not queries.Count""",
     "dates": "Date queries.DateQuantile queries.Between queries.Interval queries.Threshold",
+    "numbers": """Number queries.Sum queries.Mean queries.Variance queries.StdDev
+        queries.Threshold queries.Interval queries.Marginal""",
     "quantiles": """mechanisms.ExponentialQuantile mechanisms.RankAccuracy queries.Quantile
         queries.Median queries.DateQuantile forms.Crossing""",
     "marginal-tables": "queries.Marginal queries.MarginalTable",

@@ -138,8 +138,8 @@ def test_bins_that_leave_values_out_are_refused(bins):
 @pytest.mark.parametrize(
     "bins",
     [
-        {"hours": [0, 1]}, {"age": [1]}, {"age": [2, 1]}, {"age": "01"}, {"age": 3}, [1, 2], (1, 2), "age",
-        3, {"age": [0, float("nan")]}, {"age": None},
+        {"hours": [0, 1]}, {"age": [1]}, {"age": [2, 1]}, {"age": "01"}, {"age": 3}, [1, 2], (1, 2),
+        "age", 3, {"age": [0, float("nan")]}, {"age": None},
     ],
 )  # fmt: skip
 def test_what_is_no_mapping_to_edges_is_refused(bins):

@@ -57,6 +57,15 @@ def _to_missing(value: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(normal(str.__str__(text)) for text in value))
 
 
+def _can_be_asked(name: str) -> bool:
+    """Return False for a name that no attribute may have, as none at all."""
+    try:
+        to_name("columns", name)
+    except InvalidArgument:
+        return False
+    return True
+
+
 @frozen
 class _Declared:
     """All that an owner says of such a table, checked before any of it is read."""
@@ -95,7 +104,7 @@ class _Declared:
 
     def read(self, held: Sequence[str]) -> list[str]:
         """Return the columns to read of those that the table holds."""
-        names = list(held) if self.columns is None else list(self.columns)
+        names = filter(_can_be_asked, held) if self.columns is None else self.columns
         return [name for name in names if name != self.unit]
 
     def readers(self, names: Sequence[str]) -> list[KeyReader]:
@@ -122,6 +131,8 @@ class Undeclared(Hidden):
     Whom it protects is always said, since nothing else shows whose secret a rare value is:
     ``unit="column"`` a person, told by the column of identifiers, who may have any number of rows;
     ``unit=None`` whoever has a row, where nobody has two.
+
+    A column without a name, as pandas writes an index, is not read.
 
     Texts and typed values are read by their *keys*: texts in Unicode's form NFC, numbers by their
     digits, so that 39, 39.0 and "39" are one. Texts of more than 256 characters, what is no
@@ -558,7 +569,7 @@ def _names(declared: _Declared, source: str, held: Sequence[str], where: str = "
     unit = [] if declared.unit is None else [declared.unit]
     require_columns(source, held, [*names, *unit], where)
     if not names:
-        raise DataError(source, "no column beside that of the unit")
+        raise DataError(source, "no column with a name, beside that of a unit")
     return names
 
 

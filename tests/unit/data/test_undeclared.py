@@ -207,9 +207,9 @@ def test_a_file_of_junk_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "unit", "rows"),
     [
-        ("v\n", "v", "no column beside"),
+        ("v\n", "v", "no column with a name"),
         ("v\n", None, "no rows"),
-        ("", None, "no rows"),
+        ("", None, "no column with a name"),
         ("v,v\n1,2\n", None, "2 columns"),
     ],
 )
@@ -263,6 +263,17 @@ def test_a_table_shows_nothing_and_opens_no_session():
 def test_arguments_are_checked_before_anything_is_read(options):
     with pytest.raises(InvalidArgument):
         Undeclared.from_columns({"who": [1], "v": [1]}, **options)
+
+
+def test_a_column_without_a_name_is_not_read(tmp_path):
+    path = tmp_path / "t.csv"
+    pandas.DataFrame({"v": ["a", "b"]}).assign(**{" ": [1, 2]}).to_csv(path)
+    assert path.read_text().startswith(",v, ")
+    assert Undeclared.from_csv(path, unit=None).facts.columns == ("v",)
+    with pytest.raises(InvalidArgument, match="columns"):
+        Undeclared.from_csv(path, unit=None, columns=[""])
+    with pytest.raises(DataError, match="no column with a name"):
+        Undeclared.from_columns({"": [1]}, unit=None)
 
 
 def test_limits_and_lengths():

@@ -130,7 +130,9 @@ def test_one_row_moves_no_other(kind, added, tmp_path):
         for name, attribute in DOMAINS.items():
             if (name, kind, added) == ("near labels", "numpy", "text"):
                 continue  # as texts they can be told apart
-            domain = Domain(attribute, missing_texts=["-5", str(-(2**55) - 3)])
+            # A large number that is listed has the others of a column rounded, too.
+            listed = ["-5"] if "large" in name else ["-5", str(-(2**55) - 3)]
+            domain = Domain(attribute, missing_texts=listed)
             alone = loaded({"c": [ADDED[added]]}, domain)
             assert after(domain) == [a + b for a, b in zip(before(domain), alone, strict=True)], (
                 name

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_integers
-from dpsdk._records import frozen
+from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock
@@ -44,9 +44,10 @@ class Members(Lasting):
     """
 
     domain: Domain
-    _listed: frozenset[bytes]
-    _whole: frozenset[_Key]
-    _wide: tuple[dict[str, tuple[int, Ints, Ints]], ...]
+    # Digests, in an order that no two copies of a set share.
+    _listed: frozenset[bytes] = field(repr=False)
+    _whole: frozenset[_Key] = field(repr=False)
+    _wide: tuple[dict[str, tuple[int, Ints, Ints]], ...] = field(repr=False)
     """The cells, starts and stops of the ranges along each attribute, sorted, of large blocks."""
 
     @classmethod

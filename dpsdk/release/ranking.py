@@ -12,6 +12,7 @@ from dpsdk._checks import to_count
 from dpsdk._frames import Column, Framed
 from dpsdk._html import html_of, number_text, page, table
 from dpsdk._records import frozen
+from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label
 
@@ -25,8 +26,8 @@ class Labelled(Protocol):
     """An answer with a number for every combination of labels."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The attributes' names."""
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes, whose labels these are."""
         ...
 
     def to_dict(self) -> dict[tuple[Label, ...], float]:
@@ -69,7 +70,7 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
     that may be among the first `len(ranking)`, those that are shown among them.
     """
 
-    names: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
     entries: tuple[Ranked, ...]
     possible: tuple[tuple[Label, ...], ...]
     beta: float
@@ -85,6 +86,11 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
         return len(self.entries)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names."""
+        return tuple([one.name for one in self.attributes])
+
+    @property
     def labels(self) -> tuple[tuple[Label, ...], ...]:
         """The labels of the entries, in order."""
         return tuple([one.labels for one in self.entries])
@@ -95,9 +101,9 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
         return tuple([one.labels for one in self.entries if one.certain])
 
     def _columns(self) -> Mapping[str, Column | Sequence[object]]:
+        labels = zip(*map(self._texts, self.entries), strict=True)
         columns: dict[str, Column | Sequence[object]] = {
-            name: Column([_text(one.labels[axis]) for one in self.entries], "text")
-            for axis, name in enumerate(self.names)
+            name: Column(texts, "text") for name, texts in zip(self.names, labels, strict=True)
         }
         for name in ("value", "low", "high"):
             columns[name] = Column([getattr(one, name) for one in self.entries], "number")
@@ -110,7 +116,11 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
         for one in self.entries:
             ranks = str(one.best) if one.best == one.worst else f"{one.best} to {one.worst}"
             certain = "yes" if one.certain else "no"
-            yield [*map(_text, one.labels), number_text(one.value), ranks, certain]
+            yield [*self._texts(one), number_text(one.value), ranks, certain]
+
+    def _texts(self, entry: Ranked) -> list[str]:
+        pairs = zip(self.attributes, entry.labels, strict=True)
+        return [attribute.text(attribute.index(label)) for attribute, label in pairs]
 
     @property
     def _header(self) -> list[str]:
@@ -139,12 +149,13 @@ def _html_of_ranking(ranking: Ranking, /) -> str:
     return table(header, rows, len(ranking))
 
 
-def _text(label: Label) -> str:
-    return str(getattr(label, "value", label))
-
-
 def rank(
-    names: tuple[str, ...], values: Numbers, low: Numbers, high: Numbers, k: int, beta: float
+    attributes: tuple[Attribute, ...],
+    values: Numbers,
+    low: Numbers,
+    high: Numbers,
+    k: int,
+    beta: float,
 ) -> Ranking:
     """The first k entries by their values, with the ranks that joint bounds of all allow.
 
@@ -174,4 +185,4 @@ def rank(
         for place in order[:count]
     ])  # fmt: skip
     possible = [place for place in order if place in first or best[place] <= count]
-    return Ranking(names, entries, tuple([labels[place] for place in possible]), beta)
+    return Ranking(attributes, entries, tuple([labels[place] for place in possible]), beta)

@@ -213,7 +213,7 @@ class Release(Lasting, Generic[A_co]):
         ):
             reason = "only a table has first entries, such as that of Marginal or Mean(by=...)"
             raise QueryError(self.query, reason)
-        return rank(value.names, value.to_dict(), low.to_dict(), high.to_dict(), k, checked)
+        return rank(value.attributes, value.to_dict(), low.to_dict(), high.to_dict(), k, checked)
 
     def _half_widths(self, beta: float) -> tuple[HalfWidths, Lifting[A_co]]:
         accuracy = half_widths(self._measurement.accuracy, self.query, beta)

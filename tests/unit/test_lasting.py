@@ -12,8 +12,10 @@ import pytest
 
 import dpsdk
 from dpsdk import (
+    MISSING,
     Boolean,
     Budget,
+    Categorical,
     Discovery,
     Domain,
     Integer,
@@ -28,6 +30,7 @@ from dpsdk.accuracy import Constrained, HalfWidths, NoiseAccuracy, ScalarAccurac
 from dpsdk.forms import (
     Ball,
     Boxes,
+    Cuts,
     Dense,
     Design,
     GapForm,
@@ -70,11 +73,13 @@ from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import (
     ConvexMinimization,
     Count,
+    GroupTable,
     Linear,
     Marginal,
     MarginalTable,
     Rectangles,
     Threshold,
+    UnmatchedTable,
     Workload,
     marginals,
 )
@@ -203,7 +208,12 @@ def of_discoveries():
 
 def of_others():
     yield from (Linear([0.0, 0.5], ["sex"]), Rectangles("age", lower=[1], upper=[2]))
-    yield MarginalTable((Boolean("bit"),), np.array([1.0, -2.0])).nonnegative()
+    table = MarginalTable((Boolean("bit"),), np.array([1.0, -2.0])).nonnegative()
+    yield table
+    yield GroupTable(table.attributes, np.array([0.5, np.nan]), counts=table)
+    gaps = Categorical("gap", ["bit (missing)"])
+    yield UnmatchedTable((gaps,), np.ones(1), cells=(("bit", MISSING),))
+    yield Cuts(3, [0, 2])
     yield Measurement(FLOATS.copy(), NoiseAccuracy(DiscreteLaplace(3), 3, 1.0, 0.0))
     yield Constrained(1.0, np.ones(2), np.zeros(2, dtype=np.int64))
     yield ReleasedAnswer("numbers", (3,), FLOATS)

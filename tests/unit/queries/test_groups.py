@@ -383,8 +383,9 @@ def test_ranks_are_those_of_some_truth_and_of_no_other(seed):
     labels = [(label,) for label in "abcde"]
     tables = [dict(zip(labels, numbers.tolist(), strict=True)) for numbers in (value, low, high)]
     k = int(rng.integers(1, size + 1))
-    ranking = rank(("g",), *tables, k, 0.1)
-    by_label = {one.labels: one for one in rank(("g",), *tables, size, 0.1)}
+    axes = (Categorical("g", list("abcde")),)
+    ranking = rank(axes, *tables, k, 0.1)
+    by_label = {one.labels: one for one in rank(axes, *tables, size, 0.1)}
     best, worst = [size] * size, [1] * size
     always = set(range(size))
     for numbers in truths_within(low, high):
@@ -418,6 +419,14 @@ def test_the_first_of_a_released_table_are_named_and_told_apart():
     assert means.labels[-1] == ("c",)
     assert (means[2].best, means[2].worst) == (1, 3)
     assert means.beta == 0.05
+    domain = Domain(Binned("b", [0, 1, 2.5]), Categorical("g", ["a", "b"], missing=True))
+    data = PrivateData.from_counts([[9, 1, 500], [5, 2, 90]], domain)
+    pairs = Session(data, Budget(10), noise=seeded(1)).release(
+        Count(by=["b", "g"]), using=Laplace(1)
+    )
+    assert repr(pairs.top(2)).splitlines()[1].split()[:3] == ["[0,", "1)", "(missing)"]
+    assert pairs.top(1).labels == (((0.0, 1.0), MISSING),)
+    assert pairs.top(2).to_frame()["g"].to_list() == ["(missing)", "(missing)"]
     noisy = session.release(Marginal("g", normalized=False), using=Laplace(epsilon="0.0001"))
     unsure = noisy.top(1)
     assert unsure.certain == ()

@@ -508,6 +508,8 @@ def shared_fields_are_keywords_of_every_query() -> None:
     Mean("age", where={"sex": "Male"})
     Linear(lambda record: 0.5, where={"sex": "Male"}, normalized=False)
     Marginal("age", where={"sex": "Male"}, normalized=False)
+    Marginal("sex", "age", bins={"age": [17, 30, 90]})
+    Marginal("age", bins=[17, 30, 90])  # type: ignore[arg-type]  # edges by attribute
     Count({"sex": "Male"}, normalized=False)
     Threshold("age", 40, {"sex": "Male"})  # type: ignore[call-arg]  # a keyword only
     Mean("age", normalized=False)  # type: ignore[call-overload]  # a mean is no share

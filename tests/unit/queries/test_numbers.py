@@ -1,16 +1,31 @@
 """Questions about a `Number`: exact to its step, at any cut, priced from its ends."""
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpsdk import Domain, Integer, Neighbors, Number
+from dpsdk import Budget, Domain, Integer, Neighbors, Number, PrivateData, Session
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import DpsdkError, QueryError, TooLarge
 from dpsdk.forms import LinearForm, sensitivity
-from dpsdk.queries import Between, Count, Interval, Marginal, Mean, Not, Sum, Threshold
+from dpsdk.mechanisms import MWEM, Laplace, NoisyHistogram, OnlinePMW, Tree
+from dpsdk.queries import (
+    Between,
+    Count,
+    Interval,
+    Marginal,
+    Mean,
+    Not,
+    StdDev,
+    Sum,
+    Threshold,
+    Variance,
+    Workload,
+)
+from dpsdk.testing import check_query, seeded
 from worlds import facts
 
 CENTS = Number("income", -10, 200_000, "0.01")
@@ -108,3 +123,40 @@ def test_conditions_on_single_numbers():
         assert isinstance(form, LinearForm)
         assert form.blocks == Count({"n": wanted}).lower(same).blocks
     assert Fraction(Count({"income": 10.25}).lower(DOMAIN).blocks[0].factors[0].start) == 2025
+
+
+def test_what_holds_all_cells_refuses_a_number_at_once():
+    domain = Domain(Number("pay", 0, 10**6, "0.01", missing=True), Integer("b", 0, 1))
+    rng = np.random.default_rng(2)
+    rows = {"pay": rng.lognormal(10, 1, 300), "b": rng.integers(0, 2, 300)}
+    session = Session(PrivateData.from_columns(rows, domain), Budget(1, 1e-6), noise=seeded(1))
+    few = Workload([Count()])
+    tracemalloc.start()
+    for mechanism in (
+        NoisyHistogram(epsilon=1), MWEM(few, epsilon=1, rounds=2), Tree("pay", epsilon=1),
+        OnlinePMW(epsilon=1, delta=1e-7, updates=2),
+    ):  # fmt: skip
+        with pytest.raises(TooLarge):
+            session.open(mechanism)
+    with pytest.raises(TooLarge, match="bins="):
+        session.answer(Marginal("pay", "b"), using=Laplace(epsilon=0.1))
+    assert session.spent.charges == 0
+    released = session.release(Mean("pay"), using=Laplace(epsilon=1))
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+    low, high = released.interval(beta=1e-6)
+    assert low <= np.clip(rows["pay"], 0, 10**6).mean() <= high
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Sum("n"), Mean("n", where={"n": Between(1, 5)}), Threshold("n", 2.25), Variance("n"),
+        StdDev("n", by="b"), Marginal("b", "n", bins={"n": [0, 2, 9]}),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_they_are_queries_like_all_others(query):
+    domain = Domain(Number("n", 0, 9, "0.5", missing=True), Integer("b", 0, 1))
+    report = check_query(query, domain=domain)
+    assert report.conforms, str(report)

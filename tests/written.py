@@ -340,4 +340,7 @@ VALUES: tuple[object, ...] = (
     CountDistinct("age", "sex"), Assumptions(smallest_group=100),
     StdDev("hours"), Variance("hours", by=["a", "b"], where={"a": "b"}),
     Marginal("sex", "pay", bins={"pay": [0, 10.5, 200_000]}, known=True),
+    OneHot("a", drop="b"), OneHot("a", drop=True),
+    ConvexMinimization(LogisticLoss(), features=["age"], label="rich"),
+    ReleasedAnswer("equation", (3,), [0.5, -1.0, 1e-7], ("age",)),
 )  # fmt: skip

@@ -155,7 +155,7 @@ def _of_about(about: About) -> dict[str, Plain]:
 def _of_release(statement: Statement, notes: tuple[str, ...]) -> dict[str, Plain]:
     """Return what the release itself knows of the registry's fields."""
     record = statement.record
-    model = record.answer.stands_for == "model"
+    model = record.answer.stands_for in ("model", "equation")
     table = "" if record.table is None else f" The table: {record.table!r}."
     known: dict[str, Plain] = {
         "basic.description": f"{statement.answer}{table}",

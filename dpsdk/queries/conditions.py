@@ -32,6 +32,7 @@ __all__ = [
     "indicator",
     "listed",
     "to_condition",
+    "to_label",
 ]
 
 _SHOWN = 8
@@ -95,11 +96,12 @@ def to_condition(parameter: str, value: Condition) -> Condition:
     if isinstance(value, Between):
         return value if type(value) is Between else Between(value.low, value.high)
     if isinstance(value, set | frozenset | list):
-        return frozenset([_to_label(parameter, label) for label in value])
-    return _to_label(parameter, value)
+        return frozenset([to_label(parameter, label) for label in value])
+    return to_label(parameter, value)
 
 
-def _to_label(parameter: str, value: object) -> Label:
+def to_label(parameter: str, value: object) -> Label:
+    """Read what may be a label; whether it is one is told where the attribute is known."""
     plain = _plain(value)
     if plain is not None:
         return cast("Label", plain)

@@ -6,19 +6,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from dpsdk._checks import described, shown, to_array, to_name
 from dpsdk._records import field, frozen
-from dpsdk.codec import NAME, Both, ListOf, Nested, written
+from dpsdk.codec import NAME, Both, ListOf, Member, Nested, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
-from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
+from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge, UnknownLabel
 from dpsdk.queries.base import to_attribute
+from dpsdk.queries.conditions import index_of, to_label
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.order import middles_of
-from dpsdk.typing import Array, Floats
+from dpsdk.queries.written import LABEL
+from dpsdk.typing import Array, Floats, Label
 
 __all__ = [
     "Cross",
@@ -30,6 +32,7 @@ __all__ = [
     "natural",
     "numbers_of",
     "read_feature",
+    "read_units",
     "scaled",
     "show_feature",
     "to_feature",
@@ -73,6 +76,14 @@ class Feature(ABC):
         long as the attribute's `known`: a row without a label of any of these plays no part.
         """
 
+    def units(self, domain: Domain, /) -> Array:
+        """What its numbers are in the units of the data: value = middle + half * number.
+
+        For each of `labels` two numbers, its middle and its positive half. By default 0 and 1: then
+        a coefficient is per one of its numbers.
+        """
+        return np.tile([0.0, 1.0], (len(self.labels(domain)), 1))
+
 
 FEATURE = Both(NAME, Nested[Feature]("a feature", Feature))
 """A feature, or the name of an attribute, as a member of written forms."""
@@ -90,7 +101,15 @@ class _OfOne(Feature):
         return f"{type(self).__name__}({shown(self.attribute)})"
 
 
-@written("feature.one-hot", {"attribute": NAME})
+def _to_drop(value: Label | None) -> Label | None:
+    return None if value is None else to_label("drop", value)
+
+
+def _key(label: Label | None) -> object:
+    return type(label), label  # 1 and True are labels of their own
+
+
+@written("feature.one-hot", {"attribute": NAME, "drop": Member(LABEL, None, quiet=True)})
 @frozen(repr=False)
 class OneHot(_OfOne):
     """For each label of an attribute, 1 where a record has it and 0 where it has not.
@@ -98,23 +117,54 @@ class OneHot(_OfOne):
     The natural feature of a `Categorical` or `Boolean` attribute. Bins and integers may be taken
     for labels too.
 
+    Parameters
+    ----------
+    drop
+        A label that has no number, or "first" for the first one where no label is called that.
+        Coefficients of the others then say how they differ from this one. Without it, and beside an
+        intercept, only their differences have a meaning.
+
     >>> from dpsdk.queries import OneHot
-    >>> OneHot("sex")
-    OneHot('sex')
+    >>> OneHot("sex"), OneHot("sex", drop="first")
+    (OneHot('sex'), OneHot('sex', drop='first'))
     """
+
+    drop: Label | None = field(default=None, converter=_to_drop, eq=_key, kw_only=True)
 
     def labels(self, domain: Domain, /) -> list[str]:
         attribute = domain[self.attribute]
         _check_numbers(self, attribute.known**2)
-        texts = [attribute.text(code) for code in range(attribute.known)]
+        kept = self._kept(attribute)
+        texts = [attribute.text(code) for code in kept]
         if len(set(texts)) < len(texts):  # edges of bins that differ in late digits
-            texts = [repr(attribute.label(code)) for code in range(attribute.known)]
+            texts = [repr(attribute.label(code)) for code in kept]
         return [f"{attribute.name}={text}" for text in texts]
 
     def values(self, domain: Domain, /) -> Floats:
-        known = domain[self.attribute].known
-        _check_numbers(self, known**2)
-        return np.eye(known)
+        attribute = domain[self.attribute]
+        _check_numbers(self, attribute.known**2)
+        return np.eye(attribute.known)[self._kept(attribute)]
+
+    def _kept(self, attribute: Attribute) -> list[int]:
+        """The labels that have a number."""
+        left = None if self.drop is None else self._reference(attribute)
+        kept = [code for code in range(attribute.known) if code != left]
+        if not kept or (left is not None and left >= attribute.known):
+            reason = f"attribute {attribute.name!r} must have the label to drop, and another one"
+            raise QueryError(str(self), reason)
+        return kept
+
+    def _reference(self, attribute: Attribute) -> int:
+        try:
+            return index_of(attribute, cast("Label", self.drop))
+        except UnknownLabel:
+            if self.drop != "first":
+                raise
+            return 0
+
+    def __repr__(self) -> str:
+        drop = "" if self.drop is None else f", drop={shown(self.drop)}"
+        return f"OneHot({shown(self.attribute)}{drop})"
 
 
 @written("feature.scaled", {"attribute": NAME})
@@ -124,7 +174,8 @@ class Scaled(_OfOne):
 
     The natural feature of an `Integer`, `Binned`, `Number` or `Date` attribute. A bin stands for
     the middle between its edges; days, weeks, months and hours are counted, each as much as any
-    other. An attribute of one value only is 0.
+    other. An attribute of one value only is 0. Coefficients of models are in its own unit: per year
+    of age, or per day since the first, which counts 0.
 
     >>> from dpsdk.queries import Scaled
     >>> Scaled("age")
@@ -146,6 +197,13 @@ class Scaled(_OfOne):
             raise QueryError(str(self), f"{reason}; take OneHot")
         low, high = attribute.bounds
         return scaled(numbers, low, high)[None, :]
+
+    def units(self, domain: Domain, /) -> Floats:
+        attribute = domain[self.attribute]
+        dates = isinstance(attribute, Date)
+        low, high = (0.0, attribute.known - 1.0) if dates else attribute.bounds
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        return np.array([[middle, half if half > 0 else 1.0]])
 
 
 def scaled(numbers: Floats, low: float, high: float) -> Floats:
@@ -180,7 +238,8 @@ class Cross(Feature):
     """The products of the numbers of several features: what they mean together.
 
     Of one-hot features these are one-hot for the combinations of their labels; of a one-hot and a
-    scaled feature, a slope for each label.
+    scaled feature, a slope for each label. In the units of the data they are products, too, of
+    parts that are counted from their middles: of sex=F and (age - 50) where ages go up to 100.
 
     Parameters
     ----------
@@ -220,6 +279,14 @@ class Cross(Feature):
             joint = np.moveaxis(joint, result.ndim, 1)
             result = joint.reshape(len(result) * len(one), *result.shape[1:], *one.shape[1:])
         return result
+
+    def units(self, domain: Domain, /) -> Floats:
+        halves = np.ones(1)
+        for part in self.parts:
+            own = natural(part, domain)
+            units = read_units(own, domain, len(own.labels(domain)))
+            halves = np.multiply.outer(halves, units[:, 1]).reshape(-1)
+        return np.stack([np.zeros(len(halves)), halves], axis=1)
 
     def __repr__(self) -> str:
         return f"Cross({', '.join(map(show_feature, self.parts))})"
@@ -295,6 +362,19 @@ def _read(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], tuple[str,
     if not np.abs(values).max() < _LARGEST:  # nor NaN
         raise QueryError(described(feature), "a feature must have finite numbers below 2^100")
     return names, labels, values
+
+
+def read_units(feature: Feature, domain: Domain, count: int) -> Floats:
+    """The middle and the half of each number of a feature, checked."""
+    expected = f"a middle and a positive half for each of its {count:,} numbers, all finite"
+
+    def read() -> Floats:
+        units = to_array(described(feature), feature.units(domain), expected)
+        if units.shape != (count, 2) or not np.isfinite(units).all() or not (units[:, 1] > 0).all():
+            raise QueryError(described(feature), f"its units must be {expected}")
+        return units
+
+    return asked(feature, read)
 
 
 def _check_numbers(feature: Feature, needed: int) -> None:

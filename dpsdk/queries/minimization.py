@@ -49,8 +49,8 @@ def _to_label(value: str) -> str:
     return to_name("label", value)
 
 
-def _to_set(value: ConvexSet) -> ConvexSet:
-    if not isinstance(value, Ball | Box | Simplex):
+def _to_set(value: ConvexSet | None) -> ConvexSet | None:
+    if value is not None and not isinstance(value, Ball | Box | Simplex):
         expected = "a bounded set of coefficients, such as Ball(8), Box(-1, 1) or Simplex()"
         raise InvalidArgument("over", expected, shown(value))
     return value
@@ -66,7 +66,7 @@ def _to_intercept(value: bool) -> bool:  # noqa: FBT001 - a reader of an argumen
         "loss": Nested[Loss]("a loss", Loss),
         "features": ListOf(FEATURE, least=1),
         "label": NAME,
-        "over": Nested[ConvexSet]("a set of coefficients", ConvexSet),
+        "over": Member(Nested[ConvexSet]("a set of coefficients", ConvexSet), None, quiet=True),
         "intercept": Member(FLAG, True),
     },
 )
@@ -100,7 +100,11 @@ class ConvexMinimization(Query[Model, ConvexForm]):
         become -1 and 1, or 0 and 1 where the loss takes no negative numbers; a bin stands for its
         middle; two labels that are no numbers count 0 and 1 before that.
     over
-        The set of coefficients: `Ball`, `Box` or `Simplex`.
+        The set of θ: `Ball`, `Box` or `Simplex`. If left out, a `Ball` in which the whole range of
+        every feature, from its one bound to the other or from label to label, may add 12 to the
+        margin, odds of e^12, at the same time; or twice the label's range, where the loss predicts
+        a number. With F features, an intercept counted as one, whose vectors before that are at
+        most R long, its radius is 6·R·√F, or 2·R·√F. Best models of common tables lie inside.
     intercept
         Whether the model has one, as the last of its coefficients.
 
@@ -125,7 +129,7 @@ over=Ball(radius=8.0))
     loss: Loss = field(converter=_to_loss)
     features: tuple[str | Feature, ...] = field(converter=_to_features, kw_only=True)
     label: str = field(converter=_to_label, kw_only=True)
-    over: ConvexSet = field(converter=_to_set, kw_only=True)
+    over: ConvexSet | None = field(default=None, converter=_to_set, kw_only=True)
     intercept: bool = field(default=True, converter=_to_intercept, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -156,10 +160,12 @@ over=Ball(radius=8.0))
         return inputs, Target.of(domain[self.label], self.loss)
 
     def _form(self, domain: Domain, inputs: Inputs, target: Target) -> ConvexForm:
-        return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, self.over)
+        over = Ball(inputs.radius(self.loss)) if self.over is None else self.over
+        return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, over)
 
     def __repr__(self) -> str:
         parts = [described(self.loss), f"features=[{', '.join(map(show_feature, self.features))}]"]
-        parts += [f"label={shown(self.label)}", f"over={described(self.over)}"]
+        parts.append(f"label={shown(self.label)}")
+        parts += [f"over={described(self.over)}"] * (self.over is not None)
         parts += ["intercept=False"] * (not self.intercept)
         return f"ConvexMinimization({', '.join(parts)})"

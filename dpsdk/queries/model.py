@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from dpsdk.queries.features import (
     natural,
     numbers_of,
     read_feature,
+    read_units,
     scaled,
 )
 from dpsdk.typing import Array, Floats, Ints
@@ -31,8 +34,17 @@ from dpsdk.typing import Array, Floats, Ints
 __all__ = ["Inputs", "Model", "Target"]
 
 
+_PROBES = np.array([-3.7, -0.4, 0.0, 0.3, 1.9])
+"""Margins that tell whether a loss predicts what these are."""
+
+
+_ODDS, _RANGES = 12.0, 4.0
+"""By how much the whole range of a feature may move the margin: of a class, and of a label that
+goes from -1 to 1. Part of what a query without a set means, so that neither ever changes."""
+
+
 @frozen
-class Inputs:
+class Inputs(Lasting):
     """The features of a model over a domain, and the one number that scales them all."""
 
     attributes: tuple[Attribute, ...]
@@ -45,6 +57,9 @@ class Inputs:
     """Feature vectors, one for an intercept included, are multiplied by this, so that the longest
     of the universe has length 1."""
     intercept: bool
+    units: Floats = field(converter=to_weights, eq=ByNumbers)
+    """The middle and the half of each number: in the units of the data it is middle + half times
+    itself."""
     missing_texts: tuple[str, ...] = ()
     """The texts that the domain reads as missing values."""
 
@@ -63,13 +78,41 @@ class Inputs:
         length = longest(vector)
         attributes = tuple([domain[name] for name in domain.names if name in touched])
         scale = 1.0 / length if length else 1.0
-        return cls(attributes, coordinates, labels, scale, intercept, domain.missing_texts)
+        pairs = zip(found, coordinates, strict=True)
+        units = np.concatenate([read_units(one, domain, own.width) for one, own in pairs])
+        texts = domain.missing_texts
+        return cls(attributes, coordinates, labels, scale, intercept, units, texts)
 
     @property
     def vector(self) -> tuple[Coordinates, ...]:
         """The coordinates of the scaled feature vector, that of an intercept last."""
         scaled_ones = [one.times(self.scale) for one in self.coordinates]
         return (*scaled_ones, *[Coordinates((), np.array([self.scale]))] * self.intercept)
+
+    @cached_property
+    def fixed(self) -> Floats:
+        """The value of each number that is the same in all cells; NaN for the others."""
+        values = [one.values.reshape(one.width, -1) for one in self.coordinates]
+        found = [np.where((one == one[:, :1]).all(axis=1), one[:, 0], np.nan) for one in values]
+        return np.concatenate(found)
+
+    def in_units(self) -> tuple[Floats, Floats]:
+        """How θ enters the coefficients in the units of the data, and their intercept.
+
+        A factor of each coefficient, and a weight of each of θ in the intercept. What never varies
+        has a coefficient of 0, and counts in the intercept.
+        """
+        fixed = ~np.isnan(self.fixed)
+        middles, halves = self.units.T
+        factors = np.where(fixed, 0.0, self.scale / halves)
+        weights = np.where(fixed, np.nan_to_num(self.fixed) * self.scale, -factors * middles)
+        return factors, np.append(weights, [self.scale] * self.intercept)
+
+    def radius(self, loss: Loss) -> float:
+        """That of a ball of θ in which no feature is held back; in units of data."""
+        swing = _ODDS if loss.signed or loss.predicts == "probability" else _RANGES
+        radius = 0.5 * swing * math.sqrt(len(self.coordinates) + self.intercept) / self.scale
+        return float(f"{radius:.12g}")  # as in 12 and not 12.000000000000002
 
     def margins(self, theta: Floats, codes: Mapping[str, Ints]) -> Floats:
         """⟨θ, x⟩ of records that are given by their cell numbers, none of them outside."""
@@ -173,15 +216,41 @@ class Model(Lasting):
 
     @property
     def coefficients(self) -> dict[str, float]:
-        """By how much the margin grows with each number of a feature, by the name of that."""
-        inputs = self._inputs
-        numbers = (self.theta[: len(inputs.labels)] * inputs.scale).tolist()
-        return dict(zip(inputs.labels, numbers, strict=True))
+        """How much a unit of each number of a feature adds, in the units of the data, by its name.
+
+        With u_j the numbers as the data have them (years for an age, the middle of a bin, days from
+        the first, 1 for a label, products for a `Cross`), what a model says of a record is
+
+            intercept + Σ coefficients[name_j] · u_j.
+
+        That is the prediction of `predict`, in the unit of the label, where the loss predicts a
+        mean or quantile by itself; and the margin for others: the logarithm of the odds of the
+        second label for a logistic loss, and for `GLMLoss("log")` that of the mean as a share of
+        the label's range. A number that is the same for all records has coefficient 0.
+        """
+        factors, _ = self._inputs.in_units()
+        numbers = self.theta[: len(factors)] * factors * self._unit[1]
+        return dict(zip(self._inputs.labels, numbers.tolist(), strict=True))
 
     @property
     def intercept(self) -> float:
-        """The margin where all features are zero; 0 for a model without an intercept."""
-        return float(self.theta[-1]) * self._inputs.scale if self._inputs.intercept else 0.0
+        """What a model says of a record all of whose numbers are 0 in the units of the data.
+
+        Numbers count from the middle of an attribute where a model is fitted, so that it need not
+        be 0 for a model that was fitted without an intercept.
+        """
+        middle, half = self._unit
+        _, weights = self._inputs.in_units()
+        return middle + half * float(weights @ self.theta)
+
+    @property
+    def _unit(self) -> tuple[float, float]:
+        """What a margin is in the unit of what coefficients add up to: middle + half * margin."""
+        kinds = ("mean", "quantile")
+        plain = self._loss.predicts in kinds and np.array_equal(
+            self._loss.predict(_PROBES), _PROBES
+        )
+        return (self._target.middle, self._target.half) if plain else (0.0, 1.0)
 
     @property
     def label(self) -> str:

@@ -26,7 +26,7 @@ from dpsdk.queries.conditions import Condition, Not, Wanted
 from dpsdk.queries.order import Between, Place
 from dpsdk.typing import Extra, Label
 
-__all__ = ["CONDITIONS", "END", "KNOWN", "NORMALIZED"]
+__all__ = ["CONDITIONS", "END", "KNOWN", "LABEL", "NORMALIZED"]
 
 _DAY = 'a day or a time, as {"date": "2024-02-29"} or {"time": "2024-02-29T13:00"}'
 _LABEL = (
@@ -147,7 +147,8 @@ class _Label:
         return {"anyOf": [plain, object_schema({"bin": pair}), _DAY_FIELD.schema(codebook), extra]}
 
 
-_LABEL_FIELD = _Label()
+LABEL = _Label()
+"""One label of an attribute."""
 
 
 class _Condition:
@@ -160,9 +161,9 @@ class _Condition:
             ends = (value.low, value.high)
             return {"between": [END.write(end, f"{path}.between", codebook) for end in ends]}
         if isinstance(value, set | frozenset | list):
-            labels = [_LABEL_FIELD.write(label, f"{path}.any", codebook) for label in value]
+            labels = [LABEL.write(label, f"{path}.any", codebook) for label in value]
             return {"any": sorted(labels, key=_order)}
-        return _LABEL_FIELD.write(value, path, codebook)
+        return LABEL.write(value, path, codebook)
 
     def read(
         self, plain: Plain, path: str, codebook: Codebook, /, *, negations: int = 2
@@ -170,7 +171,7 @@ class _Condition:
         if type(plain) is not dict or not plain.keys().isdisjoint(_LABELLED):
             if type(plain) is list or plain is None or type(plain) is float:
                 raise refused(path, _CONDITION, plain)
-            return _LABEL_FIELD.read(plain, path, codebook)
+            return LABEL.read(plain, path, codebook)
         name, inside = _only(plain)
         if name == "not":
             if not negations:
@@ -181,7 +182,7 @@ class _Condition:
         return _WANTED[name](inside, f"{path}.{name}", codebook)
 
     def schema(self, codebook: Codebook, /) -> JSON:
-        codebook.definitions.setdefault("label", _LABEL_FIELD.schema(codebook))
+        codebook.definitions.setdefault("label", LABEL.schema(codebook))
         label: JSON = {"$ref": "#/$defs/label"}
         integer: JSON = {"type": "integer"}
         integers: JSON = {"type": "array", "prefixItems": [integer, integer]}
@@ -222,7 +223,7 @@ def _between(plain: Plain, path: str, codebook: Codebook) -> Between:
 def _any(plain: Plain, path: str, codebook: Codebook) -> frozenset[Label]:
     if type(plain) is not list:
         raise refused(path, "a list of labels", plain)
-    labels = [_LABEL_FIELD.read(one, f"{path}[{at}]", codebook) for at, one in enumerate(plain)]
+    labels = [LABEL.read(one, f"{path}[{at}]", codebook) for at, one in enumerate(plain)]
     check_spread(path, labels)
     wanted = frozenset(labels)
     if len(wanted) != len(labels):

@@ -23,7 +23,7 @@ from dpsdk.typing import Array, Floats
 __all__ = ["ANSWER", "AnswerShape", "Part", "ReleasedAnswer", "in_own_unit", "parts_of"]
 
 AnswerShape: TypeAlias = Literal[
-    "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
+    "number", "truth", "nothing", "day", "numbers", "table", "model", "equation", "several", "other"
 ]
 """The meaning of numbers; `ReleasedAnswer` explains each."""
 
@@ -32,7 +32,7 @@ Part: TypeAlias = tuple[object, Floats]
 
 _SHAPES: tuple[AnswerShape, ...] = (
     *("number", "truth", "nothing", "day", "numbers"),
-    *("table", "model", "several", "other"),
+    *("table", "model", "equation", "several", "other"),
 )
 
 
@@ -88,10 +88,12 @@ class ReleasedAnswer(Lasting):
     stands_for
         "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a day
         or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable` or a
-        `GroupTable`, whose attributes are `names`; "model", the coefficients of a `Model`, whose
-        names are `names`, and after them the intercept and the excess; "several", the answers of a
-        workload, which are `parts`; "other", those of a class of another author, in the unit of the
-        answer, as errors are: `LinearQuery.numbers`, or the raw ones where the query does not say.
+        `GroupTable`, whose attributes are `names`; "equation", the coefficients of a `Model` in
+        the units of the data, whose names are `names`, and after them the intercept and the excess;
+        "model", the same as 0.1.0 wrote it, by the margin and the numbers of features; "several",
+        the answers of a workload, which are `parts`; "other", those of a class of another author,
+        in the unit of the answer, as errors are: `LinearQuery.numbers`, or the raw ones where the
+        query does not say.
     shape
         The length of each axis.
     numbers
@@ -136,7 +138,7 @@ class ReleasedAnswer(Lasting):
                 return 1
             case "table":
                 return len(self.shape)
-            case "model":
+            case "model" | "equation":
                 return max(math.prod(self.shape) - 2, 0)
             case _:
                 return 0
@@ -162,7 +164,7 @@ class ReleasedAnswer(Lasting):
         if isinstance(value, Model):
             coefficients = value.coefficients
             numbers = [*coefficients.values(), value.intercept, value.excess]
-            return cls("model", (len(numbers),), numbers, tuple(coefficients))
+            return cls("equation", (len(numbers),), numbers, tuple(coefficients))
         if isinstance(value, Answers):
             items = cast("Answers[object]", value).items
             both = zip(items, parts_of(query, raw, facts, len(items)), strict=True)

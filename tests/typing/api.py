@@ -1007,6 +1007,8 @@ def models_come_from_distributions_alone(
 
 
 def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution) -> None:
+    ConvexMinimization(LogisticLoss(), features=[OneHot("sex", drop="first")], label="income")
+    OneHot("sex", drop=("F", "M"))  # type: ignore[arg-type]  # one label
     assert_type(model.theta, Floats)
     assert_type(model.coefficients, dict[str, float])
     assert_type(model.intercept, float)

@@ -93,7 +93,7 @@ def _to_exact(value: bool) -> bool:  # noqa: FBT001  # a converter
         "low": _SIGNED,
         "high": _SIGNED,
         "step": _SIGNED,
-        "outside": Member(Choice[Beyond]("clip", "other"), "clip", quiet=True),
+        "outside": Member[Beyond](Choice[Beyond]("clip", "other"), "clip", quiet=True),
         "exact": Member(FLAG, default=False, quiet=True),
         **EXTRAS,
     },

@@ -167,8 +167,8 @@ class _Look:
             if number is not None:
                 return "number", number, numbers
         elif days > texts and not (keys and labels):
-            first, last = np.flatnonzero(seen[KINDS.spans[2]])[[0, -1]].tolist()
-            low, high = date(YEARS[first], 1, 1), date(YEARS[last], 12, 31)
+            passed = np.flatnonzero(seen[KINDS.spans[2]])
+            low, high = date(YEARS[int(passed[0])], 1, 1), date(YEARS[int(passed[-1])], 12, 31)
             return "date", Date(name, low, high, missing=True, other=True), days
         if not keys:
             return "unknown", None, 0.0

@@ -70,40 +70,6 @@ class Ramp(Factor):
     def knots(self) -> Ints:
         return np.array([0, self.size - 1])
 
-    def row_norms(self, power: int) -> Floats:
-        low, step = min(self.start, self._last), abs(self.step)
-        if power == 2:
-            total = self._sum(self.size, 2)
-        elif not step:
-            total = self.size * (abs(low) if power else low != 0)
-        else:
-            # So many weights are below zero.
-            below = min(max(-(low // step), 0), self.size)
-            if power:
-                negative = below * low + step * (below * (below - 1) // 2)
-                total = self._sum(self.size, 1) - 2 * negative
-            else:
-                total = self.size - (low % step == 0 and below < self.size and low <= 0)
-        return np.array([float(total)])
-
-    def _sum(self, count: int, power: int) -> int:
-        linear = count * (count - 1) // 2
-        if power == 1:
-            return count * self.start + self.step * linear
-        squares = linear * (2 * count - 1) // 3
-        return count * self.start**2 + 2 * self.start * self.step * linear + self.step**2 * squares
-
-    def deviations(self) -> tuple[Floats, Floats, Floats, Floats]:
-        mean, peak = (self.start + self._last) / 2, abs(self.step) * (self.size - 1) / 2
-        squares = self.step**2 * (self.size * (self.size**2 - 1)) / 12
-        counts = self.size if self.step else 0
-        return (
-            np.array([abs(mean)]),
-            np.array([squares]),
-            np.array([peak]),
-            np.array([float(counts)]),
-        )
-
     def largest_norms(self) -> tuple[float, float]:
         largest = max(map(abs, self.limits()))
         return largest, largest * largest

@@ -15,7 +15,8 @@ from dpsdk.codec import NAME, ListOf, Member, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Factor, Facts, Identity
-from dpsdk.queries.conjunction import Conditioned, ConditionedScalar
+from dpsdk.forms.assumptions import Assumptions, counting
+from dpsdk.queries.conjunction import Conditioned, ConditionedScalar, options
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.queries.tables import LabelledTable, axes_of, in_order
@@ -119,12 +120,13 @@ class Grouped(ConditionedScalar[G_co]):
 
 @frozen(repr=False)
 class Estimated(Conditioned[G_co]):
-    """A number within bounds, or one for each group, that is not linear in the raw numbers.
+    """A number of an attribute within bounds, or one a group, that is not linear in the raw ones.
 
     Raw numbers are those of several blocks, each with one number a group. A subclass works with
-    one row a block and one column a group.
+    one row a block, the last of which counts rows, and one column a group.
     """
 
+    attribute: str
     by: tuple[str, ...] | None = field(default=None, converter=to_by, kw_only=True)
 
     @property
@@ -147,8 +149,40 @@ class Estimated(Conditioned[G_co]):
         return self._bounds(parts, radii, facts)
 
     @abstractmethod
+    def _weight(self, facts: Facts) -> float:
+        """What a row weighs in the block that counts rows."""
+
+    @property
+    def advice(self) -> str:
+        if self.by is None:
+            return ""
+        return (
+            "the figure of a group of few rows may be anything, so the bound of all at once says "
+            "nothing; errors(beta) of a release bounds each group by itself"
+        )
+
+    def values_of(self) -> frozenset[str]:
+        return frozenset({self.attribute})
+
+    def presumes(self, facts: Facts, /) -> frozenset[str]:
+        if self.by is not None:
+            return frozenset({"smallest_group"})
+        return counting(facts, conditional=self._conditional(facts))
+
+    def _conditional(self, facts: Facts) -> bool:
+        """True if rows of the domain may not count."""
+        return self.where is not None or bool(facts.domain[self.attribute].extras)
+
+    def _counted(self, facts: Facts, assumptions: Assumptions) -> int:
+        """How many rows count in each group, at the least, by what is assumed."""
+        if self.by is not None:
+            return assumptions.smallest_group or 0
+        return assumptions.counted(facts, conditional=self._conditional(facts))
+
     def _counts(self, parts: Floats, facts: Facts) -> Floats:
         """The noisy numbers of rows."""
+        counts: Floats = parts[-1] / self._weight(facts)
+        return counts
 
     def _parts(self, numbers: Floats, facts: Facts) -> Floats:
         """Raw numbers, one row a block, with groups in the order of the answer."""
@@ -188,3 +222,7 @@ class Estimated(Conditioned[G_co]):
         # Where nothing was learned it is said in full, so that the bound is marked as vacuous.
         vacuous = np.isnan(parts).any(axis=0) | np.isnan(middles) | (high - low >= span)
         return np.where(vacuous, span, np.maximum(middles - low, high - middles))
+
+    def __repr__(self) -> str:
+        given = f"{described_by(self.by)}{options(self.where, normalized=True)}"
+        return f"{type(self).__name__}({shown(self.attribute)}{given})"

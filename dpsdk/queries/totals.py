@@ -15,12 +15,12 @@ from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer, Number
 from dpsdk.errors import QueryError
 from dpsdk.forms import Factor, Facts, LinearForm, Ramp, Weights
-from dpsdk.forms.assumptions import Assumptions, counting
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import SPAN_LIMIT
 from dpsdk.queries.base import to_attribute, to_normalized
 from dpsdk.queries.coarse import farthest_means, is_coarse
-from dpsdk.queries.conjunction import COUNTED, RESTRICTED, Where, masked, options, to_where
+from dpsdk.queries.conjunction import COUNTED, RESTRICTED, Where, masked, to_where
 from dpsdk.queries.groups import (
     GROUPED,
     By,
@@ -312,8 +312,6 @@ class Mean(Estimated[G_co]):
     Mean('hours', by='education')
     """
 
-    attribute: str
-
     @overload
     def __init__(
         self: Mean[float], attribute: str, *, by: None = None, where: Where = None
@@ -358,7 +356,6 @@ class Mean(Estimated[G_co]):
         return LinearForm(domain, (total, count.times(width * unit)))
 
     def _weight(self, facts: Facts) -> float:
-        """What a row weighs in the count."""
         low, high = limits_of(self, facts.domain[self.attribute])
         width = (high - low) or 1.0
         return width * _unit(width)
@@ -370,9 +367,6 @@ class Mean(Estimated[G_co]):
     @property
     def width(self) -> int:
         return 2
-
-    def values_of(self) -> frozenset[str]:
-        return frozenset({self.attribute})
 
     def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         del raw
@@ -403,15 +397,6 @@ class Mean(Estimated[G_co]):
         hidden = farthest_means(attribute, low, high)
         return np.maximum(low - hidden, least), np.minimum(high + hidden, greatest)
 
-    @property
-    def advice(self) -> str:
-        if self.by is None:
-            return ""
-        return (
-            "the mean of a group of few rows may be anything, so the bound of all at once says "
-            "nothing; errors(beta) of a release bounds each group by itself"
-        )
-
     def _middles(self, parts: Floats, facts: Facts) -> Floats:
         totals, counts = parts
         if not self.span(facts):
@@ -429,18 +414,12 @@ class Mean(Estimated[G_co]):
         low, high = np.where(known, ratios.min(axis=0), -1), np.where(known, ratios.max(axis=0), 1)
         return self._at(low, facts), self._at(high, facts)
 
-    def _counts(self, parts: Floats, facts: Facts) -> Floats:
-        counts: Floats = parts[1] / self._weight(facts)
-        return counts
-
     def presumed(
         self, radii: Floats, apart: Callable[[], Floats], facts: Facts, assumptions: Assumptions, /
     ) -> Floats:
         # docs/explanation/proofs/mean.md
         low, high = _ends(self, facts.domain)
-        counted = assumptions.smallest_group or 0
-        if self.by is None:
-            counted = assumptions.counted(facts, conditional=self._conditional(facts))
+        counted = self._counted(facts, assumptions)
         (total, count), (_, alone) = radii.reshape(2, -1), apart().reshape(2, -1)
         fewest = counted * self._weight(facts) - count
         known = fewest > np.maximum(total + count, alone)
@@ -449,25 +428,12 @@ class Mean(Estimated[G_co]):
         bounds = np.minimum(high - low, radius * (1 + _ROUNDED) + rounded)
         return np.where(known, bounds, high - low)
 
-    def presumes(self, facts: Facts, /) -> frozenset[str]:
-        if self.by is not None:
-            return frozenset({"smallest_group"})
-        return counting(facts, conditional=self._conditional(facts))
-
-    def _conditional(self, facts: Facts) -> bool:
-        """True if rows of the domain may not count."""
-        return self.where is not None or bool(facts.domain[self.attribute].extras)
-
     def _at(self, ratios: Floats, facts: Facts) -> Floats:
         """The numbers at relative places within the bounds, -1 being the lower, 1 the upper."""
         low, high = _ends(self, facts.domain)
         places: Floats = np.clip(ratios, -1.0, 1.0) * ((high - low) or 1.0)
         numbers: Floats = np.clip((low + high + places) / 2, low, high)
         return numbers
-
-    def __repr__(self) -> str:
-        given = f"{described_by(self.by)}{options(self.where, normalized=True)}"
-        return f"Mean({shown(self.attribute)}{given})"
 
 
 def _unit(width: float) -> float:

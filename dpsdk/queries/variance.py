@@ -10,22 +10,20 @@ from typing import Any, overload
 import numpy as np
 from typing_extensions import TypeVar
 
-from dpsdk._checks import shown
 from dpsdk._records import frozen
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Binned, Domain
 from dpsdk.forms import Factor, Facts, LinearForm, Squares, Weights
-from dpsdk.forms.assumptions import Assumptions, counting
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.forms.squares import squares
 from dpsdk.queries.base import to_attribute
 from dpsdk.queries.coarse import farthest
-from dpsdk.queries.conjunction import RESTRICTED, Where, masked, options, to_where
+from dpsdk.queries.conjunction import RESTRICTED, Where, masked, to_where
 from dpsdk.queries.groups import (
     GROUPED,
     By,
     Estimated,
     GroupTable,
-    described_by,
     groups_of,
     to_by,
 )
@@ -86,8 +84,6 @@ class _Places:
 class _Spread(Estimated[G_co]):
     """What follows from K² Σu, K² Σ(u² − ½) and ¾ K² n, where the values are K · unit · u."""
 
-    attribute: str
-
     def check(self, facts: Facts, /) -> None:
         places = _Places.of(self, facts.domain[self.attribute])
         check_sums(float(places.bound) ** 2, self, self.attribute, facts)
@@ -110,18 +106,6 @@ class _Spread(Estimated[G_co]):
     @property
     def width(self) -> int:
         return 3
-
-    @property
-    def advice(self) -> str:
-        if self.by is None:
-            return ""
-        return (
-            "the values of a group of few rows may be spread in any way, so the bound of all at "
-            "once says nothing; errors(beta) of a release bounds each group by itself"
-        )
-
-    def values_of(self) -> frozenset[str]:
-        return frozenset({self.attribute})
 
     def span(self, facts: Facts, /) -> float:
         low, high = facts.domain[self.attribute].bounds
@@ -151,12 +135,7 @@ class _Spread(Estimated[G_co]):
         return told.reshape(-1)
 
     def _weight(self, facts: Facts) -> float:
-        """What a row weighs in the count."""
         return 0.75 * _Places.of(self, facts.domain[self.attribute]).bound ** 2
-
-    def _counts(self, parts: Floats, facts: Facts) -> Floats:
-        counts: Floats = parts[2] / self._weight(facts)
-        return counts
 
     def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         before, _, after = self._blocks(raw, facts).shape
@@ -220,11 +199,8 @@ class _Spread(Estimated[G_co]):
     ) -> Floats:
         # docs/explanation/proofs/variance.md
         span = self.span(facts)
-        counted = assumptions.smallest_group or 0
-        if self.by is None:
-            counted = assumptions.counted(facts, conditional=self._conditional(facts))
         (first, second, count), alone = self._parts(radii, facts), self._parts(apart(), facts)[2]
-        least = counted * self._weight(facts) - count
+        least = self._counted(facts, assumptions) * self._weight(facts) - count
         known = least > np.maximum(count, alone)
         least, fewest = np.where(known, least, 1.0), np.where(known, least - count, 1.0)
         largest = 1 + 0.75 * (4 / 3 * count + first) / least
@@ -238,19 +214,6 @@ class _Spread(Estimated[G_co]):
         """The variance of the values where u has a variance of one."""
         places = _Places.of(self, facts.domain[self.attribute])
         return (places.bound * places.unit) ** 2
-
-    def presumes(self, facts: Facts, /) -> frozenset[str]:
-        if self.by is not None:
-            return frozenset({"smallest_group"})
-        return counting(facts, conditional=self._conditional(facts))
-
-    def _conditional(self, facts: Facts) -> bool:
-        """True if rows of the domain may not count."""
-        return self.where is not None or bool(facts.domain[self.attribute].extras)
-
-    def __repr__(self) -> str:
-        given = f"{described_by(self.by)}{options(self.where, normalized=True)}"
-        return f"{type(self).__name__}({shown(self.attribute)}{given})"
 
 
 def _variance(first: Floats, second: Floats, count: Floats) -> Floats:

@@ -61,7 +61,9 @@ def attribute_of(
     low, high = ends
     bounded = low is not None and high is not None
     if kind == "boolean":
-        true, false = words if any(words) else (("1",), ("0",))
+        # Without those that it reads at any rate.
+        own = [[one for one in texts if one.lower() not in ("true", "false")] for texts in words]
+        true, false = own if any(own) else (["1"], ["0"])
         return Boolean(name, true=true, false=false, missing=missing)
     if labels is not None and (kind == "text" or not bounded):
         return Categorical(name, labels, other=other, missing=missing)

@@ -8,20 +8,20 @@ CSVW-EO 0.2 adds for differential privacy; the Data Package standard and its Tab
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from fractions import Fraction
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import cast
 from urllib.parse import unquote
 
 from dpsdk._checks import read_whole, shown
+from dpsdk._records import frozen
 from dpsdk.codec import JSON, Plain, check, check_spread, parsed
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
-from dpsdk.domain.foreign.columns import Described, Ends, Kind, Lacking, Words, attribute_of
+from dpsdk.domain.foreign.columns import Described, Ends, Kind, Lacking, attribute_of
 from dpsdk.domain.foreign.nodes import Node
 from dpsdk.domain.foreign.yaml import from_yaml
 from dpsdk.domain.product import decoded
@@ -32,10 +32,19 @@ __all__ = ["described_in"]
 
 _MOST_BYTES = 1 << 24
 
-_Table: TypeAlias = tuple[tuple[str, ...], Node]
-"""What a table is called by, and its description."""
 
-_Reader: TypeAlias = Callable[[Node], list[Described]]
+@frozen
+class _Table:
+    """A table of some metadata: what it is called by, its schema, and what that inherits from.
+
+    The schema lists columns in a member, or, where that is None, has one member for each column.
+    """
+
+    names: tuple[str, ...]
+    schema: Node
+    listed: str | None = None
+    above: tuple[Node, ...] = ()
+
 
 _WHOLE = (
     "integer int long short byte unsignedLong unsignedInt unsignedShort unsignedByte year gYear "
@@ -62,9 +71,8 @@ def described_in(
     """Return what to call some metadata, and the columns of the one table, or of that named."""
     called = "the metadata" if isinstance(source, Mapping) else shown(fspath(source))
     try:
-        content = _content(source)
-        reader, tables = _tables(Node(content))
-        columns = reader(_chosen(tables, table))
+        root = Node(_content(source))
+        columns = _columns(root, _chosen(_tables(root), table))
     except WireError as error:
         message = f"{called}: {error}"
         raise DomainError(message) from None
@@ -84,29 +92,34 @@ def _content(source: str | PathLike[str] | Mapping[str, object]) -> Plain:
     return parsed(text) if text.lstrip().startswith("{") else from_yaml(text)
 
 
-def _tables(root: Node) -> tuple[_Reader, list[_Table]]:
-    """Return how a table of some metadata is read, and all that there are."""
+def _tables(root: Node) -> list[_Table]:
+    """Return all tables that some metadata describe."""
     if root.get("tables", "tableSchema"):
-        parts = list(root["tables"]) if root.get("tables") else [root]
-        return partial(_csvw, root), [(_names(one, "name", "url"), one) for one in parts]
+        parts = root["tables"] if root.get("tables") else [root]
+        return [
+            _Table(_names(one, "name", "url"), schema, "columns", (schema, one, root))
+            for one in parts
+            if (schema := one.get("tableSchema"))
+        ]
     if root.get("resources"):
-        tabular = [one for one in root["resources"] if one.get("schema")]
-        named = [(_names(one, "name", "path"), one["schema"]) for one in tabular]
-        return partial(_package, _is_ours(root)), named
+        return [
+            _Table(_names(one, "name", "path"), schema, "fields", (schema,))
+            for one in root["resources"]
+            if (schema := one.get("schema"))
+        ]
     if root.get("fields"):
-        return partial(_package, False), [((), root)]
+        return [_Table((), root, "fields", (root,))]
     if root.get("format") and root.get("attributes"):
         raise WireError("$", "metadata of others", "a file that Domain.load reads")
     if root.get("columns"):
-        return _smartnoise, [((), root["columns"])]
-    nested: list[_Table] = [
-        ((name, f"{schema}.{name}"), node)
+        return [_Table((), root["columns"])]
+    return [
+        _Table((name, f"{schema}.{name}"), node)
         for base, schemas in root.members()
         if base != "engine"
         for schema, tables in schemas.members()
         for name, node in tables.members()
     ]
-    return _smartnoise, nested
 
 
 def _names(node: Node, *members: str) -> tuple[str, ...]:
@@ -114,16 +127,34 @@ def _names(node: Node, *members: str) -> tuple[str, ...]:
     return tuple([str(one.plain) for one in found if one is not None])
 
 
-def _chosen(tables: Sequence[_Table], table: str | None) -> Node:
+def _chosen(tables: Sequence[_Table], table: str | None) -> _Table:
     if not tables:
         expected = "CSV on the Web, a data package, or metadata of SmartNoise or Lomas"
         raise WireError("$", expected, "none of its tables")
-    fit = [node for names, node in tables if table is None or table in names]
+    fit = [one for one in tables if table is None or table in one.names]
     if len(fit) == 1:
         return fit[0]
-    names = [shown(names[0]) for names, _ in tables[:12] if names]
+    names = [shown(one.names[0]) for one in tables[:12] if one.names]
     expected = f"the name of one of its tables, {', '.join(names)}" if names else "None"
     raise InvalidArgument("table", expected, shown(table))
+
+
+def _columns(root: Node, table: _Table) -> list[Described]:
+    schema, listed = table.schema, table.listed
+    if listed is None:
+        # Beside the columns there are options of the table, which are no objects.
+        objects = [(name, node) for name, node in schema.members() if isinstance(node.plain, dict)]
+        return [_column(name, node, typed=node["type"]) for name, node in objects]
+    ours = any(map(_is_ours, [root, *(root.get("notes") or ())]))
+    # Of a table that we published, the columns of labels are its key.
+    keys = set(_texts(schema, "primaryKey")) if ours and schema.get("primaryKey") else None
+    columns = [
+        one
+        for one in schema[listed]
+        if not _is_true(one, "virtual") and (keys is None or one["name"].text() in keys)
+    ]
+    named = _title if listed == "columns" else _name
+    return [_column(named(one), one, table.above, ours=ours) for one in columns]
 
 
 def _is_ours(node: Node) -> bool:
@@ -132,48 +163,94 @@ def _is_ours(node: Node) -> bool:
     return privacy is not None and privacy.get("domain_digest") is not None
 
 
+def _title(column: Node) -> str:
+    """The name of a column of CSV on the Web: its title, as an address can hold it."""
+    titles, named = column.get("titles"), column.get("name")
+    if titles and isinstance(titles.plain, dict):
+        titles = next((node for _, node in titles.members()), None)
+    own = unquote(named.text()) if named else ""
+    listed = titles.texts() if titles else [own]
+    # Of several titles, the name tells which is meant.
+    return own if own in listed or not listed else listed[0]
+
+
+def _name(column: Node) -> str:
+    return column["name"].text()
+
+
+def _first(parts: Iterable[Node], *members: str) -> Node | None:
+    return next((one for part in parts if (one := part.get(*members))), None)
+
+
+def _texts(node: Node, member: str) -> list[str]:
+    found = node.get(member)
+    return found.texts() if found else []
+
+
+def _is_true(node: Node, *members: str) -> bool:
+    found = node.get(*members)
+    return found is not None and found.flag()
+
+
 def _column(
     name: str,
-    typed: Node | None,
-    listed: Sequence[Node],
-    bounds: Sequence[Node],
+    column: Node,
+    above: Sequence[Node] = (),
     *,
-    form: str = "",
-    closed: bool = True,
-    never: bool = False,
-    null: Sequence[str] = ("",),
-    words: Words = ((), ()),
-    identifies: bool = False,
+    typed: Node | None = None,
     ours: bool = False,
 ) -> Described:
-    """Return a column of any format.
-
-    `typed` names its type, `listed` are its labels, all of them if `closed`, `bounds` the objects
-    that may have its bounds, and `form` is how values are written. Where it `never` is empty, or no
-    text stands for null, nothing is missing.
-    """
-    missing = bool(null) and not never
+    """Return a column of any format, by its members and those that it inherits from `above`."""
+    rules, datatype = column.get("constraints") or Node({}), _first((column, *above), "datatype")
+    details = datatype if datatype and isinstance(datatype.plain, dict) else Node({})
+    typed = details.get("base") if datatype is details else datatype or typed or column.get("type")
+    form = details.get("format")
+    if form and isinstance(form.plain, dict):
+        form = form.get("pattern")
+    pattern = form.text() if form else ""
+    groups, keys = column.get("partitions"), column.get("keyValues")
+    listed = keys or rules.get("enum") or column.get("categories")
+    values = listed.values() if listed else []
+    if groups:
+        values = [one for part in groups if (one := part["predicate"].get("partitionValue"))]
+    whole = "exhaustivePartitions" if groups else "exhaustiveKeys"
+    closed = not values or not (groups or keys) or _is_true(column, whole)
+    nulls = _first((column, *above), "null", "missingValues")
+    null = nulls.texts() if nulls else [""]
+    required, nullable = _first((rules, column, *above), "required"), column.get("nullable")
+    share = column.get("nullableProportion", "nullable_proportion")
+    never = bool(share and not share.end("number"))
+    if required or nullable:
+        never = required.flag() if required else not (nullable and nullable.flag())
+    # What takes the place of null there does not stand in the table.
+    missing = bool(null) and (not never or column.get("missing_value") is not None)
+    true, _, false = pattern.partition("|")
+    words = (
+        ([true], [false])
+        if false
+        else (_texts(column, "trueValues"), _texts(column, "falseValues"))
+    )
 
     def make(step: Fraction | None) -> Attribute:
-        typed_as = "string" if typed is None else typed.text()
-        if (kind := _KINDS.get(typed_as)) is None:
+        if (kind := _KINDS.get("string" if typed is None else typed.text())) is None:
             raise Lacking("a type that attributes have")
-        labels = _labels(listed, kind) or (_alternatives(form) if kind == "text" else None)
+        labels = _labels(values, kind) or (_alternatives(pattern) if kind == "text" else None)
         if ours and labels and (published := _published(name, labels)):
             return published
-        no_label = any(node.plain is None for node in listed)
+        no_label = any(node.plain is None for node in values)
         return attribute_of(
             name,
             kind,
             missing=missing or no_label,
             labels=labels,
             other=not closed,
-            ends=_ends(bounds, kind),
-            step=_step(form) if kind == "number" and step is None else step,
-            words=_words(*words) if kind == "boolean" else ((), ()),
+            ends=_ends((details, rules, column), kind),
+            step=_step(pattern) if kind == "number" and step is None else step,
+            words=words,
         )
 
     texts = [text for text in null if text not in ("", "nan", "NaN")]
+    identifies = _is_true(column, "privacyId", "private_id")
     return Described(name, make, identifies, tuple(texts) if missing else ())
 
 
@@ -198,13 +275,6 @@ def _ends(parts: Sequence[Node], kind: Kind) -> Ends:
             end = Fraction(cast("Fraction", end) * sign // 1 + 1) * sign
         found.append(end)
     return found[0], found[1]
-
-
-def _words(true: Sequence[str], false: Sequence[str]) -> Words:
-    """The texts of true and of false, without those that a Boolean reads at any rate."""
-    usual = ("true", "false")
-    own = [[one for one in words if one.lower() not in usual] for words in (true, false)]
-    return own[0], own[1]
 
 
 def _step(pattern: str) -> Fraction | None:
@@ -253,110 +323,3 @@ def _published(name: str, labels: Sequence[str | int]) -> Attribute | None:
     if low is not None and known == [str(low + place) for place in range(len(known))]:
         return Integer(name, low, low + len(known) - 1, missing=missing, other=other)
     return Categorical(name, known, missing=missing, other=other)
-
-
-def _of_labels(schema: Node, members: str, *, ours: bool) -> list[Node]:
-    """The columns of a table; of one that we published, those of labels."""
-    columns, key = list(schema[members]), schema.get("primaryKey") if ours else None
-    keys = None if key is None else set(key.texts())
-    return [one for one in columns if keys is None or one["name"].text() in keys]
-
-
-def _csvw(root: Node, table: Node) -> list[Described]:
-    schema, notes = table["tableSchema"], root.get("notes")
-    ours = notes is not None and any(map(_is_ours, notes))
-    columns = _of_labels(schema, "columns", ours=ours)
-    parts = [(one, schema, table, root) for one in columns if not _is_true(one, "virtual")]
-    return [_csvw_column(part, ours=ours) for part in parts]
-
-
-def _csvw_column(parts: Sequence[Node], *, ours: bool) -> Described:
-    column = parts[0]
-
-    def inherited(name: str) -> Node | None:
-        return next((one for part in parts if (one := part.get(name))), None)
-
-    titles, named, datatype = column.get("titles"), column.get("name"), inherited("datatype")
-    if titles and isinstance(titles.plain, dict):
-        titles = next((node for _, node in titles.members()), None)
-    own = unquote(named.text()) if named else ""
-    listed = titles.texts() if titles else [own]
-    # The name is a title that an address can hold; of several titles, it tells which is meant.
-    name = own if own in listed or not listed else listed[0]
-    details = datatype if datatype and isinstance(datatype.plain, dict) else Node({})
-    form = details.get("format")
-    if form and isinstance(form.plain, dict):
-        form = form.get("pattern")
-    keys, groups = column.get("keyValues"), column.get("partitions")
-    values = list(keys or ())
-    if groups:
-        values = [one for part in groups if (one := part["predicate"].get("partitionValue"))]
-    null, required = inherited("null"), inherited("required")
-    true, _, false = ("" if form is None else form.text()).partition("|")
-    share = column.get("nullableProportion")
-    return _column(
-        name,
-        details.get("base") if datatype is details else datatype,
-        values,
-        (details, column),
-        form="" if form is None else form.text(),
-        closed=not values
-        or _is_true(column, "exhaustivePartitions" if groups else "exhaustiveKeys"),
-        never=required.flag() if required else bool(share and not share.end("number")),
-        null=[""] if null is None else null.texts(),
-        words=([true], [false]) if false else ((), ()),
-        identifies=_is_true(column, "privacyId"),
-        ours=ours,
-    )
-
-
-def _is_true(node: Node, member: str) -> bool:
-    found = node.get(member)
-    return found is not None and found.flag()
-
-
-def _package(ours: bool, schema: Node) -> list[Described]:  # noqa: FBT001
-    above, fields = schema.get("missingValues"), _of_labels(schema, "fields", ours=ours)
-    return [_field(field, above, ours=ours) for field in fields]
-
-
-def _values(node: Node | None) -> list[Node]:
-    """The items of a list, each alone or as the value of an object."""
-    return [one["value"] if isinstance(one.plain, dict) else one for one in node or ()]
-
-
-def _field(field: Node, above: Node | None, *, ours: bool) -> Described:
-    constraints = field.get("constraints") or Node({})
-    null = field.get("missingValues") or above
-    true, false = field.get("trueValues"), field.get("falseValues")
-    return _column(
-        field["name"].text(),
-        field.get("type"),
-        _values(constraints.get("enum") or field.get("categories")),
-        (constraints,),
-        never=_is_true(constraints, "required"),
-        null=[""] if null is None else [one.text() for one in _values(null)],
-        words=(true.texts() if true else (), false.texts() if false else ()),
-        ours=ours,
-    )
-
-
-def _smartnoise(table: Node) -> list[Described]:
-    # Beside the columns there are options of the table, which are no objects.
-    columns = [(name, node) for name, node in table.members() if isinstance(node.plain, dict)]
-    return [_smart_column(name, node) for name, node in columns]
-
-
-def _smart_column(name: str, column: Node) -> Described:
-    share, nullable = column.get("nullable_proportion"), column.get("nullable")
-    # What takes the place of null there does not stand in the table.
-    replaced = column.get("missing_value") is not None
-    never = not nullable.flag() if nullable else bool(share and not share.end("number"))
-    return _column(
-        name,
-        column["type"],
-        list(column.get("categories") or ()),
-        (column,),
-        never=never and not replaced,
-        identifies=_is_true(column, "private_id"),
-    )

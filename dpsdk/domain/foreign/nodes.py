@@ -58,9 +58,13 @@ class Node:
             raise self.refused("a text")
         return self.plain
 
+    def values(self) -> list[Node]:
+        """The items of a list, each alone or as the value of an object."""
+        return [one["value"] if isinstance(one.plain, dict) else one for one in self]
+
     def texts(self) -> list[str]:
         """The value, which has to be a text or a list of them."""
-        return [one.text() for one in self] if isinstance(self.plain, list) else [self.text()]
+        return [one.text() for one in (self.values() if isinstance(self.plain, list) else [self])]
 
     def flag(self) -> bool:
         """The value, which has to be true or false."""

@@ -144,11 +144,14 @@ class NumberCells(Cells):
         return -edges[cell - above], -edges[cell - above - 1]
 
     def of(self, keys: Sequence[str], texts: TextFormat) -> Ints:
+        return self.of_numbers([number_of(key, texts) for key in keys])
+
+    def of_numbers(self, numbers: Sequence[Number | None]) -> Ints:
+        """Return the cell of each number, -1 for none."""
         edges = [Decimal(edge.numerator) / edge.denominator for edge in self.edges]
         above = len(edges) - 1
 
-        def cell(key: str) -> int:
-            number = number_of(key, texts)
+        def cell(number: Number | None) -> int:
             if number is None:
                 return -1
             # Not by abs, which rounds.
@@ -158,7 +161,7 @@ class NumberCells(Cells):
                 return -1
             return place + above if place and number < 0 else place
 
-        return np.fromiter(map(cell, keys), np.int64, len(keys))
+        return np.fromiter(map(cell, numbers), np.int64, len(numbers))
 
 
 YEARS = range(1900, 2100)
@@ -220,9 +223,10 @@ class KindCells(Cells):
             places = [
                 place
                 for place, number in enumerate(numbers)
-                if number is not None and (number == int(number)) == (kind is self.whole)
+                if number is not None
+                and (isinstance(number, int) or number == int(number)) == (kind is self.whole)
             ]
-            own = kind.of([keys[place] for place in places], texts)
+            own = kind.of_numbers([numbers[place] for place in places])
             cells[places] = np.where(own < 0, self.text, own + span.start)
         for place, key in enumerate(keys):
             year = None if numbers[place] is not None else _year_of(key)

@@ -179,18 +179,34 @@ class KeyReader(Matcher):
         if isinstance(kind, str):  # lists, bytes, durations
             return np.full(len(values), _OTHER)
         if kind in MOMENTS or values.dtype.kind in "biuf":
-            distinct, places = np.unique(values, return_inverse=True)
+            distinct, places = _distinct(values)
             if kind in MOMENTS:
                 zoned = kind is Kind.ZONED_TIME
                 codes = [self._moment(int(one), zoned=zoned) for one in distinct]
             elif distinct.dtype.kind == "f":
                 codes = [self._item(one) for one in distinct]
+            elif distinct.dtype.kind == "b":
+                codes = [self.boolean(value=bool(one)) for one in distinct]
             else:
-                codes = [self._item(one) for one in cast("list[object]", distinct.tolist())]
+                return self._whole(distinct)[places]
             return np.array(codes, dtype=np.int64)[places]
         items, known = cast("list[object]", values.tolist()), self._codes
         found = (known[item] if type(item) is str else self._item(item) for item in items)
         return np.fromiter(found, np.int64, len(items))
+
+    def _whole(self, values: Array) -> Ints:
+        """Return the codes of different whole numbers."""
+        near = (values > -SAFE) & (values < SAFE)
+        texts, known = list(map(str, cast("list[int]", values[near].tolist()))), self._codes
+        codes = np.full(len(values), _OTHER)
+        if known.keys_in_order or not self._missing.isdisjoint(texts):
+            codes[near] = [known[text] for text in texts]
+            return codes
+        # All are new keys, as they print.
+        known.keys_in_order.extend(texts)
+        known.update(zip(texts, range(len(texts)), strict=True))
+        codes[near] = np.arange(len(texts))
+        return codes
 
     def _item(self, item: object) -> int:
         """Return the code of a value that is no plain text."""
@@ -230,6 +246,22 @@ class KeyReader(Matcher):
         smallest: type[np.signedinteger] = np.int32 if len(known) < 2**31 else np.int64
         narrow: Ints = places.astype(smallest)[codes]
         return KeyColumn([known[place] for place in order], narrow)
+
+
+def _distinct(values: Array) -> tuple[Array, Ints]:
+    """Return the different values in order, and the place of each; near numbers are not sorted."""
+    if values.dtype.kind == "b":
+        distinct, places = _distinct(values.view(np.uint8))
+        return distinct.astype(np.bool_), places
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high < 2**63 and high - low < len(values):
+            steps: Ints = values.astype(np.int64) - low
+            there = np.zeros(high - low + 1, dtype=np.bool_)
+            there[steps] = True
+            return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[steps]
+    distinct, places = np.unique(values, return_inverse=True)
+    return distinct, places
 
 
 def _is_missing(item: object) -> bool:

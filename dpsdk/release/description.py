@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, TypeAlias
 
 from dpsdk._arrays import Lasting
+from dpsdk._checks import cut
 from dpsdk._frames import Column, Framed
-from dpsdk._html import html_of, page, table
+from dpsdk._html import html_of, page, said, table
 from dpsdk._records import field, frozen
-from dpsdk.domain import Attribute, Domain
+from dpsdk.domain import Attribute, Domain, Number
+from dpsdk.domain.attributes import printed
 from dpsdk.errors import InvalidArgument
 from dpsdk.release.cost import Cost
 
@@ -18,6 +21,13 @@ __all__ = ["ColumnDescription", "ColumnKind", "Description"]
 
 ColumnKind: TypeAlias = Literal["number", "date", "labels", "unknown"]
 """What a column holds: numbers between bounds, dates, frequent labels, or nothing that showed."""
+
+_HEADS = ("column", "what it holds", "missing", "covered")
+_NAME, _ROOM = 24, 48
+"""Characters of a name and of what a column holds, so that a line has less than 100."""
+_MORE = ", ..."
+_LOUD = 0.1
+"""A share of the rows: where missing ones may be off by more, little can be read."""
 
 
 @frozen
@@ -53,27 +63,44 @@ class ColumnDescription(Lasting):
     more: float
 
     def __str__(self) -> str:
-        parts = [f"{self.name}: {self._what}", f"missing {self.missing:.1%} ± {self.radius:.1%}"]
-        if self.attribute is not None:
-            parts.append(f"covered {self.covered:.1%}")
-        return ", ".join(parts)
+        missing, covered = self._shares
+        parts = [f"{self.name}: {self.what}", f"missing {missing}"]
+        return ", ".join([*parts, f"covered {covered}"] if covered else parts)
 
     @property
     def what(self) -> str:
         """Its declaration in a few words, or what it would take to have one."""
-        return self._what
+        one = self.attribute
+        if one is None and self.more > 1:
+            return f"unknown; a label of 1% needs {self.more:,.0f} times the epsilon"
+        if one is None:
+            return "unknown; no label has 1% of the rows"
+        if self.kind == "labels":
+            text = f"{one.known:,} label{'' if one.known == 1 else 's'}: "
+            return text + _listed(
+                [one.text(place) for place in range(one.known)], _ROOM - len(text)
+            )
+        words = "dates" if self.kind == "date" else "numbers"
+        if isinstance(one, Number) and one.exact:
+            words = "whole numbers"
+        return f"{words} from {one.text(0)} to {one.text(one.known - 1)}"
 
     @property
-    def _what(self) -> str:
-        one = self.attribute
-        if one is None:
-            return f"unknown; labels of 1% of the rows need {self.more:,.0f} times the epsilon"
-        if self.kind == "labels":
-            names = [one.text(place) for place in range(one.known)]
-            shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-            return f"{one.known:,} label{'' if one.known == 1 else 's'} ({shown})"
-        ends = f"{one.text(0)} to {one.text(one.known - 1)}"
-        return f"{'dates' if self.kind == 'date' else 'numbers'} from {ends}"
+    def _shares(self) -> tuple[str, str]:
+        radius = math.ceil(self.radius * 1000) / 1000
+        covered = "" if self.attribute is None else f"{self.covered:.1%}"
+        return f"{self.missing:.1%} ± {radius:.1%}", covered
+
+
+def _listed(labels: Sequence[str], room: int) -> str:
+    """As many labels as there is room for, at least one, as a terminal may show them."""
+    text = cut(printed(labels[0]), room - len(_MORE))
+    for place, label in enumerate(map(printed, labels[1:]), start=1):
+        end = "" if place == len(labels) - 1 else _MORE
+        if len(text) + len(label) + len(end) + 2 > room:
+            return text + _MORE
+        text = f"{text}, {label}"
+    return text
 
 
 def _to_columns(value: Sequence[ColumnDescription]) -> tuple[ColumnDescription, ...]:
@@ -141,10 +168,7 @@ class Description(Framed, Lasting):
         }
 
     def __str__(self) -> str:
-        lines = [("column", "what it holds", "missing", "covered")]
-        for one in self.columns:
-            covered = "" if one.attribute is None else f"{one.covered:.1%}"
-            lines.append((one.name, one.what, f"{one.missing:.1%} ± {one.radius:.1%}", covered))
+        lines = [_HEADS, *self._lines]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rows = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -153,9 +177,25 @@ class Description(Framed, Lasting):
         count = len(self.columns)
         known = count - len(self.unknown)
         end = f"{known:,} of {count:,} columns known, about {self.rows:,.0f} rows, for {self.cost}"
-        return "\n".join([*rows, end])
+        return "\n".join([*rows, "", *self._legend, end])
 
     __repr__ = __str__
+
+    @property
+    def _lines(self) -> list[tuple[str, ...]]:
+        return [(cut(printed(one.name), _NAME), one.what, *one._shares) for one in self.columns]
+
+    @property
+    def _legend(self) -> list[str]:
+        told = [
+            "missing  of the rows; all columns together are off by no more, with probability 95%",
+            "covered  about so many of the values that are there are labels, or within the bounds",
+        ]
+        if max(one.radius for one in self.columns) > _LOUD:
+            told.append(
+                "The noise is large beside so few rows: more epsilon or fewer columns show more."
+            )
+        return told
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
@@ -164,9 +204,6 @@ class Description(Framed, Lasting):
 
 @html_of.register
 def _html_of_description(description: Description, /) -> str:
-    rows = (
-        [one.name, one.what, f"{one.missing:.1%} ± {one.radius:.1%}", f"{one.covered:.1%}"]
-        for one in description.columns
-    )
-    heads = ["column", "what it holds", "missing", "covered"]
-    return page("Description", table(heads, rows, len(description.columns)))
+    parts = [table(_HEADS, description._lines, len(description.columns))]
+    parts += [f"<p>{said(line)}</p>" for line in description._legend]
+    return page("Description", *parts)

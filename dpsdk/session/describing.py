@@ -185,6 +185,10 @@ class _Look:
         if not ends:
             return None
         low, high = min(one for one, _ in ends), max(one for _, one in ends)
+        # Down to 0 where that widens them by a quarter at the most: the cells there are narrow, and
+        # too few rows may be in each to pass.
+        low = Fraction(0) if 0 < 5 * low <= high else low
+        high = Fraction(0) if low <= 5 * high < 0 else high
         exact = name not in steps and not seen[parts].any()
         step = steps.get(name, Fraction(1) if exact else Fraction(1, 1000))
         first, last = math.floor(low / step), math.ceil(high / step)

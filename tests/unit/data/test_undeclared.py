@@ -316,3 +316,15 @@ def test_found_keys_are_labels_that_find_the_same_rows(values):
     counted = open_histogram(data).counted(("v",)).reshape(-1)
     # Of those without a key, others come first.
     assert counted.tolist() == np.bincount(places, minlength=size + 2).tolist()
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("absent", [(), ("3", "True")])
+def test_arrays_have_the_keys_of_their_values_one_by_one(kind, absent):
+    limits = (0, 1) if kind == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    near = np.arange(limits[0] == 0, 9) if kind == "bool" else np.arange(1, 9)
+    for values in ([*limits, *limits], np.tile(near, 3).tolist()):
+        array = np.array(values, kind)
+        one_by_one = read(array.tolist(), missing_texts=absent)
+        assert read(array, missing_texts=absent) == one_by_one
+        assert not absent or len(values) == 4 or MISSING in one_by_one

@@ -38,7 +38,9 @@ def test_each_column_is_told_by_its_kind():
         "code": "labels",
     }  # fmt: skip
     domain = found.domain
-    assert domain["age"].bounds == (10.0, 100.0)
+    assert domain["age"].bounds == (0.0, 100.0)
+    assert domain["age"].exact
+    assert not domain["paid"].exact
     assert domain["sex"].labels[:2] == ("F", "M")
     assert domain["code"].labels[:3] == ("1", "2", "10")
     assert domain["day"].text(0) == "2021-01-01"

@@ -14,7 +14,7 @@ from dpsdk.cli.words import Remark, printable
 from dpsdk.data.declaration import DEFAULT_MAX_ROWS
 from dpsdk.data.delimited import FileFormat, column_titles
 from dpsdk.data.parquet import parquet_names
-from dpsdk.data.undeclared import Undeclared, UndeclaredFacts
+from dpsdk.data.undeclared import Undeclared, UndeclaredFacts, UndeclaredOptions
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
 from dpsdk.release.description import Description
@@ -145,26 +145,21 @@ def _check(look: Look) -> None:
 
 def _loaded(look: Look) -> Undeclared:
     name = printable(look.table.name) if look.name is None else look.name
+    options: UndeclaredOptions = {
+        "neighbors": look.neighbors,
+        "max_rows": look.max_rows,
+        "strip": look.strip,
+        "decimal": look.decimal,
+        "thousands": look.thousands,
+    }
     if look.parquet:
-        return Undeclared.from_parquet(
-            look.table,
-            unit=look.unit,
-            name=name,
-            neighbors=look.neighbors,
-            max_rows=look.max_rows,
-            strip=look.strip,
-            decimal=look.decimal,
-            thousands=look.thousands,
-        )
+        return Undeclared.from_parquet(look.table, unit=look.unit, name=name, **options)
+    form = look.lines
     return Undeclared.from_csv(
         look.table,
         unit=look.unit,
         name=name,
-        neighbors=look.neighbors,
-        max_rows=look.max_rows,
-        delimiter=look.lines.delimiter,
-        encoding=look.lines.encoding,
-        strip=look.strip,
-        decimal=look.decimal,
-        thousands=look.thousands,
+        delimiter=form.delimiter,
+        encoding=form.encoding,
+        **options,
     )

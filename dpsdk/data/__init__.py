@@ -1,7 +1,7 @@
 """Private tables: how they are declared, taken in and kept to themselves."""
 
 from dpsdk.data.private_data import Collect, Outside, PrivateData
-from dpsdk.data.undeclared import Undeclared, UndeclaredFacts
+from dpsdk.data.undeclared import Undeclared, UndeclaredFacts, UndeclaredOptions
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.forms.facts import Neighbors
 
@@ -13,4 +13,5 @@ __all__ = [
     "PrivateData",
     "Undeclared",
     "UndeclaredFacts",
+    "UndeclaredOptions",
 ]

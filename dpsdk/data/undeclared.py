@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
-from typing import Any, cast, final
+from typing import Any, TypedDict, Unpack, cast, final
 
 from dpsdk._checks import shown, to_name
 from dpsdk._records import field, frozen, shows_half_made
@@ -27,10 +27,22 @@ from dpsdk.forms.facts import Neighbors
 from dpsdk.progress import Bars, working
 from dpsdk.typing import Array, Ints
 
-__all__ = ["MISSING_TEXTS", "Undeclared", "UndeclaredFacts"]
+__all__ = ["MISSING_TEXTS", "Undeclared", "UndeclaredFacts", "UndeclaredOptions"]
 
 MISSING_TEXTS = ("?", "NA", "N/A", "null", "NULL", "None")
 """Texts that many tables have in place of a missing value, beside the empty one, nan and NaN."""
+
+
+class UndeclaredOptions(TypedDict, total=False):
+    """The options that all doors of `Undeclared` have; `Undeclared.from_columns` explains them."""
+
+    neighbors: Neighbors | None
+    max_rows: int | None
+    strip: bool
+    decimal: str
+    thousands: str | None
+    missing_texts: Sequence[str]
+    progress: bool
 
 
 def _to_unit(value: str | None) -> str | None:
@@ -72,13 +84,13 @@ class _Declared:
 
     name: str = field(converter=to_table_name)
     unit: str | None = field(converter=_to_unit)
-    neighbors: Neighbors | None
-    max_rows: int | None = field(converter=to_max_rows)
     columns: tuple[str, ...] | None = field(converter=_to_names)
-    missing_texts: tuple[str, ...] = field(converter=_to_missing)
-    texts: TextFormat = field(kw_only=True)
-    lines: FileFormat = field(kw_only=True)
-    bars: Bars | None = field(kw_only=True)
+    texts: TextFormat
+    lines: FileFormat
+    bars: Bars | None
+    neighbors: Neighbors | None = None
+    max_rows: int | None = field(default=None, converter=to_max_rows)
+    missing_texts: tuple[str, ...] = field(default=MISSING_TEXTS, converter=_to_missing)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.neighbors, Neighbors | None):
@@ -115,6 +127,23 @@ class _Declared:
     def person(self) -> PersonMatcher | None:
         """Return what reads the column of identifiers, if there is one."""
         return None if self.unit is None else PersonMatcher(self.unit, self.texts)
+
+
+def _declared(
+    name: str,
+    unit: str | None,
+    columns: Sequence[str] | None,
+    lines: tuple[Any, ...] = (),
+    *,
+    strip: bool = False,
+    decimal: str = ".",
+    thousands: str | None = None,
+    progress: bool = False,
+    **others: Any,
+) -> _Declared:
+    texts = TextFormat(strip, decimal, thousands)
+    own = FileFormat(*lines, strip=texts.strip)
+    return _Declared(name, unit, columns, texts, own, Bars.of(progress), **others)
 
 
 @shows_half_made
@@ -172,13 +201,7 @@ class Undeclared(Hidden):
         *,
         unit: str | None,
         name: str = "data",
-        neighbors: Neighbors | None = None,
-        max_rows: int | None = None,
-        strip: bool = False,
-        decimal: str = ".",
-        thousands: str | None = None,
-        missing_texts: Sequence[str] = MISSING_TEXTS,
-        progress: bool = False,
+        **options: Unpack[UndeclaredOptions],
     ) -> Undeclared:
         """Take in one array, list or series for each column.
 
@@ -214,14 +237,7 @@ class Undeclared(Hidden):
         InvalidArgument
             If another argument is not as expected.
         """
-        made = cls._made(
-            "the columns",
-            (name, unit, neighbors, max_rows, None, missing_texts),
-            (strip, decimal, thousands),
-            _read_columns,
-            columns,
-            progress=progress,
-        )
+        made = cls._made("the columns", (name, unit, None), options, _read_columns, columns)
         # The traceback of an error must not carry the values.
         del columns
         return outcome(made)
@@ -233,17 +249,11 @@ class Undeclared(Hidden):
         *,
         unit: str | None,
         name: str | None = None,
-        neighbors: Neighbors | None = None,
-        max_rows: int | None = None,
         columns: Sequence[str] | None = None,
         header: Sequence[str] | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
-        strip: bool = False,
-        decimal: str = ".",
-        thousands: str | None = None,
-        missing_texts: Sequence[str] = MISSING_TEXTS,
-        progress: bool = False,
+        **options: Unpack[UndeclaredOptions],
     ) -> Undeclared:
         """Read a text file: the first line names the columns, every other line is one row.
 
@@ -259,27 +269,18 @@ class Undeclared(Hidden):
             What a ledger knows the table by; the path unless given.
         header, delimiter, encoding
             As for `PrivateData.from_csv`.
-        unit, neighbors, max_rows, strip, decimal, thousands, missing_texts, progress
-            As for `from_columns`.
+        unit, options
+            As for `from_columns`, where `options` are those from `neighbors` to `progress`.
 
         Raises
         ------
-        DataError
-            As for `from_columns`, and if the file cannot be read or its first line names a column
+        DataError, InvalidArgument
+            As for `from_columns`; also if the file cannot be read or its first line names a column
             twice.
-        InvalidArgument
-            If another argument is not as expected.
         """
         source = to_path(path)
-        made = cls._made(
-            source,
-            (source if name is None else name, unit, neighbors, max_rows, columns, missing_texts),
-            (strip, decimal, thousands),
-            _read_file,
-            lines=(delimiter, encoding, header),
-            progress=progress,
-        )
-        return outcome(made)
+        called, lines = source if name is None else name, (delimiter, encoding, header)
+        return outcome(cls._made(source, (called, unit, columns, lines), options, _read_file))
 
     @classmethod
     def from_frame(
@@ -288,14 +289,8 @@ class Undeclared(Hidden):
         *,
         unit: str | None,
         name: str = "data",
-        neighbors: Neighbors | None = None,
-        max_rows: int | None = None,
         columns: Sequence[str] | None = None,
-        strip: bool = False,
-        decimal: str = ".",
-        thousands: str | None = None,
-        missing_texts: Sequence[str] = MISSING_TEXTS,
-        progress: bool = False,
+        **options: Unpack[UndeclaredOptions],
     ) -> Undeclared:
         """Read a frame of any library that narwhals reads; one of an engine is collected first.
 
@@ -306,26 +301,17 @@ class Undeclared(Hidden):
         ----------
         frame
             The table.
-        unit, name, neighbors, max_rows, columns, strip, decimal, thousands, missing_texts, progress
+        unit, name, columns, options
             As for `from_csv`.
 
         Raises
         ------
-        DataError
-            As for `from_columns`, and if narwhals does not know the object.
-        InvalidArgument
-            If another argument is not as expected.
+        DataError, InvalidArgument
+            As for `from_columns`; also if narwhals does not know the object.
         MissingExtra
             If narwhals is not installed.
         """
-        made = cls._made(
-            "the frame",
-            (name, unit, neighbors, max_rows, columns, missing_texts),
-            (strip, decimal, thousands),
-            _read_frame,
-            frame,
-            progress=progress,
-        )
+        made = cls._made("the frame", (name, unit, columns), options, _read_frame, frame)
         del frame
         return outcome(made)
 
@@ -336,14 +322,8 @@ class Undeclared(Hidden):
         *,
         unit: str | None,
         name: str | None = None,
-        neighbors: Neighbors | None = None,
-        max_rows: int | None = None,
         columns: Sequence[str] | None = None,
-        strip: bool = False,
-        decimal: str = ".",
-        thousands: str | None = None,
-        missing_texts: Sequence[str] = MISSING_TEXTS,
-        progress: bool = False,
+        **options: Unpack[UndeclaredOptions],
     ) -> Undeclared:
         """Read Parquet files, found as `PrivateData.from_parquet` finds them.
 
@@ -353,27 +333,17 @@ class Undeclared(Hidden):
         ----------
         path
             A file, a directory or a pattern.
-        unit, name, neighbors, max_rows, columns, strip, decimal, thousands, missing_texts, progress
+        unit, name, columns, options
             As for `from_csv`.
 
         Raises
         ------
-        DataError
-            As for `from_frame`, and if there is no such file.
-        InvalidArgument
-            If another argument is not as expected.
-        MissingExtra
-            If narwhals, or a library that reads Parquet, is not installed.
+        DataError, InvalidArgument, MissingExtra
+            As for `from_frame`; also if there is no such file, or no library that reads Parquet.
         """
         source = to_path(path)
-        made = cls._made(
-            source,
-            (source if name is None else name, unit, neighbors, max_rows, columns, missing_texts),
-            (strip, decimal, thousands),
-            _read_parquet,
-            progress=progress,
-        )
-        return outcome(made)
+        called = source if name is None else name
+        return outcome(cls._made(source, (called, unit, columns), options, _read_parquet))
 
     @classmethod
     def from_sql(
@@ -384,14 +354,8 @@ class Undeclared(Hidden):
         unit: str | None,
         parameters: Parameters | None = None,
         name: str = "data",
-        neighbors: Neighbors | None = None,
-        max_rows: int | None = None,
         columns: Sequence[str] | None = None,
-        strip: bool = False,
-        decimal: str = ".",
-        thousands: str | None = None,
-        missing_texts: Sequence[str] = MISSING_TEXTS,
-        progress: bool = False,
+        **options: Unpack[UndeclaredOptions],
     ) -> Undeclared:
         """Read the rows of a query, over a connection as `PrivateData.from_sql` takes it.
 
@@ -399,28 +363,16 @@ class Undeclared(Hidden):
         ----------
         connection, query, parameters
             As for `PrivateData.from_sql`.
-        unit, name, neighbors, max_rows, columns, strip, decimal, thousands, missing_texts, progress
+        unit, name, columns, options
             As for `from_csv`.
 
         Raises
         ------
-        DataError
-            As for `from_frame`.
-        InvalidArgument
-            If another argument is not as expected.
-        MissingExtra
-            If narwhals, or Ibis where it is needed, is not installed.
+        DataError, InvalidArgument, MissingExtra
+            As for `from_frame`; also if Ibis is needed and not installed.
         """
-        made = cls._made(
-            "the query",
-            (name, unit, neighbors, max_rows, columns, missing_texts),
-            (strip, decimal, thousands),
-            _read_query,
-            connection,
-            query,
-            parameters,
-            progress=progress,
-        )
+        public = name, unit, columns
+        made = cls._made("the query", public, options, _read_query, connection, query, parameters)
         del connection, parameters
         return outcome(made)
 
@@ -429,18 +381,16 @@ class Undeclared(Hidden):
         cls,
         source: str,
         public: tuple[Any, ...],
-        texts: tuple[Any, ...],
+        options: UndeclaredOptions,
         read: Callable[..., tuple[KeyedRows, int]],
         *given: object,
-        lines: tuple[Any, ...] = (),
-        progress: bool = False,
     ) -> Undeclared | BaseException:
         """Return a table of what is read, or the error to raise after the caller let go."""
+        if unknown := options.keys() - UndeclaredOptions.__annotations__:
+            return TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
 
         def load() -> Undeclared:
-            form = TextFormat(*texts)
-            own = FileFormat(*lines, strip=form.strip)
-            declared = _Declared(*public, texts=form, lines=own, bars=Bars.of(progress))
+            declared = _declared(*public, **options)
             with working(declared.bars, f"loading {declared.name}"):
                 rows, count = read(declared, source, *given)
             return cls._keep(declared, source, rows, count)

@@ -244,6 +244,8 @@ def test_a_table_shows_nothing_and_opens_no_session():
         Session(table, Budget(1))
     with pytest.raises(TypeError, match="unit"):
         Undeclared.from_columns({"v": [1]})
+    with pytest.raises(TypeError, match="argument 'max_row'"):
+        Undeclared.from_columns({"v": [1]}, unit=None, max_row=2)
 
 
 @pytest.mark.parametrize(

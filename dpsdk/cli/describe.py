@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from dpsdk import Budget, Neighbors
+from dpsdk._checks import shown
 from dpsdk._records import frozen
 from dpsdk.cli.files import write_new
 from dpsdk.cli.ledgers import LedgerOptions
-from dpsdk.cli.words import Remark, printable
+from dpsdk.cli.words import Remark, printable, say
+from dpsdk.data.columns import require_columns
 from dpsdk.data.declaration import DEFAULT_MAX_ROWS
 from dpsdk.data.delimited import FileFormat, column_titles
+from dpsdk.data.frames import require_narwhals
+from dpsdk.data.guard import explained
 from dpsdk.data.parquet import parquet_names
-from dpsdk.data.undeclared import Undeclared, UndeclaredFacts, UndeclaredOptions
+from dpsdk.data.undeclared import (
+    MISSING_TEXTS,
+    Undeclared,
+    UndeclaredFacts,
+    UndeclaredOptions,
+)
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
 from dpsdk.release.description import Description
-from dpsdk.session.describing import price_within
+from dpsdk.session.describing import price_within, to_steps
 from dpsdk.session.discovery import Discovery
 
 __all__ = ["Look", "describe_table"]
@@ -36,6 +45,8 @@ class Look:
     max_rows: int | None = None
     columns: tuple[str, ...] | None = None
     steps: Mapping[str, str]
+    missing_texts: tuple[str, ...] = MISSING_TEXTS
+    header: tuple[str, ...] | None = None
     encoding: str | None = None
     delimiter: str | None = None
     strip: bool = False
@@ -55,7 +66,7 @@ class Look:
     def lines(self) -> FileFormat:
         """How the text of a table is read that is no Parquet file."""
         delimiter = "," if self.delimiter is None else self.delimiter
-        return FileFormat(delimiter, self.encoding or "utf-8", strip=self.strip)
+        return FileFormat(delimiter, self.encoding or "utf-8", self.header, strip=self.strip)
 
     @property
     def who(self) -> str:
@@ -72,25 +83,14 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
     charges nothing and writes nothing.
     """
     _check(look)
-    held = (
-        parquet_names(str(look.table))
-        if look.parquet
-        else column_titles(str(look.table), look.lines)
-    )
-    names = [one for one in held if one != look.unit]
-    if look.unit is not None and look.unit not in held:
-        raise InvalidArgument("--unit", "a column of the table", repr(look.unit))
-    relation = look.neighbors or (
-        Neighbors.REPLACE_ONE if look.unit is None else Neighbors.ADD_REMOVE
-    )
-    limit = look.max_rows or DEFAULT_MAX_ROWS
-    facts = UndeclaredFacts(tuple(names), relation, None, limit, look.unit)
+    names, facts = _facts(look)
+    to_steps(look.steps, facts)
     rho, pricing = price_within(look.columns, facts, look.budget)
     count = len(names if look.columns is None else look.columns)
     each = "rows" if look.unit is None else "persons"
     head = [
         f"table     {printable(look.table)}, {count:,} column{'' if count == 1 else 's'}",
-        f"protects  {look.who}, by {relation.value} neighbours",
+        f"protects  {look.who}, by {facts.neighbors.value} neighbours",
         f"cost      {' + '.join(map(str, pricing.guarantees))}, within {look.budget}",
         f"shows     labels from about {pricing.passing:,.0f} {each} on",
     ]
@@ -99,32 +99,63 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
     raw = _loaded(look)
     ledger = None if look.ledger is None else look.ledger.open(made=True)
     whole = look.budget if look.cap is None else look.cap
+    found: Description | None = None
     with Discovery(raw, whole, noise=noise, ledger=ledger) as discovery:
         before = discovery.spent.charges
         try:
             found = discovery.describe(
                 rho=rho, leak=pricing.request.leak, columns=look.columns, steps=look.steps
             )
+            tail = [] if look.ledger is None else [f"left      {discovery.remaining}"]
+            if look.write is not None:
+                tail.append(f"domain    {_written(look.write, found)}")
         except BaseException as error:
             with suppress(Exception):
                 if look.ledger is not None and discovery.spent.charges > before:
                     error.add_note(Remark(f"what {look.ledger.label} was charged stays charged"))
+            with suppress(Exception):
+                if found is not None:
+                    # It was paid for.
+                    say(f"{found}\n{_domain(found)}")
             raise
-        left = f"left      {discovery.remaining}"
-    tail = [left] if look.ledger is not None else []
-    if look.write is not None:
-        tail.append(f"domain    {_written(look.write, found)}")
     return "\n".join([*head, *tail, "", str(found)])
+
+
+def _facts(look: Look) -> tuple[list[str], UndeclaredFacts]:
+    """The columns that can be looked at, and what is public of the table. No row is read."""
+    source = str(look.table)
+    if look.parquet:
+        require_narwhals()
+        with explained(source):
+            held: Sequence[str] = parquet_names(source)
+    else:
+        held = column_titles(source, look.lines)
+    if look.unit is not None and look.unit not in held:
+        raise InvalidArgument("--unit", "a column of the table", shown(look.unit))
+    names = [one for one in held if one != look.unit]
+    require_columns(source, held, names)
+    if look.columns is not None and len(set(look.columns)) < len(look.columns):
+        raise InvalidArgument("--only", "different names of columns", shown(list(look.columns)))
+    relation = look.neighbors or (
+        Neighbors.REPLACE_ONE if look.unit is None else Neighbors.ADD_REMOVE
+    )
+    limit = look.max_rows or DEFAULT_MAX_ROWS
+    return names, UndeclaredFacts(tuple(names), relation, None, limit, look.unit)
+
+
+def _domain(found: Description) -> str:
+    return "" if len(found.unknown) == len(found.columns) else found.domain.to_json()
 
 
 def _written(path: Path, found: Description) -> str:
     """Write the domain; what was paid for is not lost if that fails."""
-    if len(found.unknown) == len(found.columns):
+    domain = _domain(found)
+    if not domain:
         return "not written: no column is known"
     try:
-        write_new(path, f"{found.domain.to_json()}\n")
+        write_new(path, f"{domain}\n")
     except OSError as error:
-        return f"not written: {error.strerror}. It is\n{found.domain.to_json()}"
+        return f"not written: {error.strerror}. It is\n{domain}"
     return printable(path)
 
 
@@ -137,6 +168,11 @@ def _check(look: Look) -> None:
         raise InvalidArgument("--name", expected, "none")
     if look.cap is not None and look.ledger is None:
         raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+    if look.unit is not None and look.neighbors is Neighbors.REPLACE_ONE:
+        expected = "add-remove or left out: with --unit the number of rows is private"
+        raise InvalidArgument("--neighbors", expected, look.neighbors.value)
+    if look.header == ():
+        raise InvalidArgument("--columns", "given with --no-header: all names", "none")
     write = look.write
     if write is not None and (write.exists() or not write.absolute().parent.is_dir()):
         expected = "a new file in a directory that is there"
@@ -151,6 +187,7 @@ def _loaded(look: Look) -> Undeclared:
         "strip": look.strip,
         "decimal": look.decimal,
         "thousands": look.thousands,
+        "missing_texts": look.missing_texts,
     }
     if look.parquet:
         return Undeclared.from_parquet(look.table, unit=look.unit, name=name, **options)
@@ -159,6 +196,7 @@ def _loaded(look: Look) -> Undeclared:
         look.table,
         unit=look.unit,
         name=name,
+        header=look.header,
         delimiter=form.delimiter,
         encoding=form.encoding,
         **options,

@@ -258,11 +258,13 @@ _DESCRIBE = {
     "--max-rows N": "the table has no more rows, or persons, than this",
     "--only NAME": "look at these columns alone, which shows more of them",
     "--step NAME STEP": "a column of numbers, and how fine they are kept",
+    "--missing-texts TEXT": "texts that stand for a missing value (default ?, NA, N/A, null, NULL "
+    "and None)",
     "--write DOMAIN.json": "a new file for the domain",
     "--dry-run": "say who is protected, and what would be spent and shown; read no row",
 }  # fmt: skip
 
-_NOT_DESCRIBED = ("--outside", "--no-header", "--columns", "--dates")
+_NOT_DESCRIBED = ("--outside", "--dates")
 
 _GROUPS: dict[str, dict[str, str]] = {
     "which tables": {

@@ -22,6 +22,7 @@ from dpsdk.cli.release import release_tables
 from dpsdk.cli.request import USUAL, Request, Wanted
 from dpsdk.cli.words import Remark, complain, printable, problem, say
 from dpsdk.data.delimited import FileFormat
+from dpsdk.data.undeclared import MISSING_TEXTS
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
 from dpsdk.plugins import listed
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
         elif arguments.command == "plugins":
             say(_plugins())
         elif arguments.command == "describe":
-            say(describe_table(_look(arguments), noise))
+            _describe(_look(arguments), noise)
         elif arguments.command == "ledger":
             run = show if arguments.action == "show" else verify
             say(run(_ledger_at(arguments.file, arguments)))
@@ -67,9 +68,17 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
 
 def _of_options(error: Exception, arguments: argparse.Namespace) -> Exception:
     """Return the same error, with a parameter that is an option here called as it was given."""
-    if not isinstance(error, InvalidArgument) or error.parameter not in vars(arguments):
+    if not isinstance(error, InvalidArgument):
         return error
-    return InvalidArgument(_option(error.parameter), error.expected, error.got)
+    given = vars(arguments)
+    for name in (error.parameter, _OTHER_NAMES.get(error.parameter)):
+        if name in given:
+            return InvalidArgument(_option(name), error.expected, error.got)
+    return error
+
+
+_OTHER_NAMES = {"column": "only", "steps": "step", "budget": "epsilon"}
+"""Options that are called otherwise than the parameters of the library are."""
 
 
 def _option(name: str) -> str:
@@ -134,6 +143,17 @@ def _release(request: Request, noise: NoiseSource | None) -> None:
         raise
 
 
+def _describe(look: Look, noise: NoiseSource | None) -> None:
+    report = describe_table(look, noise)
+    try:
+        say(report)
+    except BaseException as error:
+        # It was paid for, and is there.
+        if look.write is not None and look.write.exists():
+            error.add_note(Remark(f"but the domain is in {printable(look.write)}"))
+        raise
+
+
 def _request(arguments: argparse.Namespace) -> Request:
     given = vars(arguments)
     plain: dict[str, Any] = {
@@ -170,14 +190,16 @@ def _look(arguments: argparse.Namespace) -> Look:
         name: None if given[name] is None else _character("", given[name])
         for name in ("delimiter", "thousands")
     }
-    most = arguments.max_rows
+    most, texts = arguments.max_rows, arguments.missing_texts
     return Look(
         **plain | marks,
         budget=Budget(epsilon=arguments.epsilon, delta=arguments.delta),
         neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
         max_rows=None if most is None else _whole("--max-rows", most),
         columns=None if arguments.only is None else tuple(arguments.only),
+        missing_texts=MISSING_TEXTS if texts is None else tuple(texts),
         steps=dict(arguments.step or ()),
+        header=_header(arguments),
         ledger=_ledger(arguments),
         cap=_cap(arguments),
         dry=arguments.dry_run,

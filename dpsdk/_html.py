@@ -17,6 +17,7 @@ __all__ = [
     "html_of",
     "said",
     "table",
+    "text_within",
     "warning",
 ]
 
@@ -105,6 +106,13 @@ def html_of(value: object, /) -> str:
 def brief_of(value: object, /) -> str:
     """Return a value as the text of a cell. Classes of many numbers register theirs."""
     return number_text(value) if isinstance(value, float) else " ".join(repr(value).split())
+
+
+@singledispatch
+def text_within(value: object, low: object, high: object, /) -> str:
+    """Return an answer as text, with the interval of each entry where its class has room for it."""
+    del low, high
+    return repr(value)
 
 
 def number_text(value: float) -> str:

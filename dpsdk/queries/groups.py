@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from dpsdk._checks import shown
+from dpsdk._html import text_within
 from dpsdk._records import field, frozen
 from dpsdk.codec import NAME, ListOf, Member, OrNone
 from dpsdk.domain import Domain
@@ -89,6 +90,13 @@ class GroupTable(LabelledTable):
         if self.counts is None:
             return columns
         return {**columns, "count" if value != "count" else "rows": self.counts.values}
+
+
+@text_within.register
+def _text_of_groups(table: GroupTable, low: object, high: object, /) -> str:
+    if not isinstance(low, GroupTable) or not isinstance(high, GroupTable):
+        return table.text()
+    return table.text({"from": low.values, "to": high.values})
 
 
 @frozen(repr=False)

@@ -132,9 +132,9 @@ class LabelledTable(Lasting):
         """Return the HTML that a notebook shows."""
         return page(f"Table of {listed(self.names, len(self.names))}", html_of(self))
 
-    def _shown(self) -> Iterator[list[str]]:
-        """The labels and the numbers of each entry, as texts."""
-        columns = list(self._columns("value").values())
+    def _shown(self, beside: Mapping[str, Floats] | None = None) -> Iterator[list[str]]:
+        """The labels and the numbers of each entry, and some beside it, as texts."""
+        columns = [*self._columns("value").values(), *(beside or {}).values()]
         for cell in np.ndindex(self.values.shape):
             labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
             yield [*labels, *[number_text(float(numbers[cell])) for numbers in columns]]
@@ -149,7 +149,12 @@ class LabelledTable(Lasting):
         return ""
 
     def __repr__(self) -> str:
-        header, rows = self._header, list(itertools.islice(self._shown(), 12))
+        return self.text()
+
+    def text(self, beside: Mapping[str, Floats] | None = None) -> str:
+        """The first entries as lines of text, with other numbers of each beside it."""
+        header = [*self._header, *(beside or {})]
+        rows = list(itertools.islice(self._shown(beside), 12))
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
-from dpsdk._html import html_of, number_text, page, pairs, warning
+from dpsdk._html import html_of, number_text, page, pairs, text_within, warning
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.spent import Payment
 from dpsdk.accuracy import (
@@ -471,6 +472,9 @@ class Release(Lasting, Generic[A_co]):
         if moved:
             error = f"{error}, moved by up to {moved:.4g}"
         if "\n" in answer:  # a table, whose lines are its own
+            if text_within.dispatch(type(value)) is not text_within.dispatch(object):
+                with suppress(NoBound):
+                    answer = text_within(value, *self.interval(0.05))
             lines = [f"Release of {self.query}", answer, f"{error}, {source}", *notes]
             return "\n".join(lines)
         between = " " if bound.proven else ", "

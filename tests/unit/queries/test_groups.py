@@ -494,3 +494,16 @@ def test_a_workload_of_means_by_condition_is_told_of_groups():
     # They cost the same.
     facts, two = facts_of(Neighbors.REPLACE_ONE, True), Mean("x", by="g", where={"g": {"a", "b"}})
     assert sensitivity(one_by_one.lower(DOMAIN), facts) == sensitivity(two.lower(DOMAIN), facts)
+
+
+def test_a_release_of_groups_shows_the_interval_of_each():
+    columns = {"x": [0, 1, 2, 3] * 500, "g": ["a", "b"] * 1000, "h": ["u"] * 2000}
+    data = PrivateData.from_columns(columns, DOMAIN)
+    release = Session(data, Budget(9, "1e-6"), noise=seeded(1)).release(
+        Mean("x", by="g"), using=Gaussian(rho="0.1")
+    )
+    low, high = release.interval(0.05)
+    header, first = [line.split() for line in repr(release).splitlines()[1:3]]
+    assert header[-2:] == ["from", "to"]
+    assert float(first[-2]) == pytest.approx(low.values[0], rel=1e-4)
+    assert float(first[-1]) == pytest.approx(high.values[0], rel=1e-4)

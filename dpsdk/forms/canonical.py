@@ -36,7 +36,7 @@ import numpy as np
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.typing import Array, Floats
+from dpsdk.typing import Array, Floats, Ints
 
 if TYPE_CHECKING:
     from dpsdk.forms.blocks import Block
@@ -157,20 +157,20 @@ def interval_line(axis: int, size: int, start: int, stop: int) -> Line:
 
 def line_of(weights: Floats, axis: int) -> Line:
     """The line of any weights along one attribute."""
-    return runs_of(weights, axis, len(weights), range(len(weights)))
+    size = len(weights)
+    return runs_of(weights, axis, size, np.arange(size), size)
 
 
-def runs_of(weights: Floats, axis: int, size: int, cells: range) -> Line:
+def runs_of(weights: Floats, axis: int, size: int, starts: Ints, stop: int) -> Line:
     """The line of an attribute of so many cells that has these weights on some, else zeros.
 
-    One weight for each of the `cells`, and for those behind it up to the next.
+    Each weight from its own start to the next one, and the last up to, not including, a stop.
     """
-    starts = _changes(weights)
-    values = weights[starts]
-    starts = starts * cells.step + cells.start
-    if cells.start or cells.stop < size:
-        before, after = np.zeros(min(cells.start, 1)), np.zeros(int(cells.stop < size))
-        ends = before.astype(np.int64), after.astype(np.int64) + cells.stop
+    changes = _changes(weights)
+    values, starts = weights[changes], starts[changes]
+    if starts[0] > 0 or stop < size:
+        before, after = np.zeros(int(starts[0] > 0)), np.zeros(int(stop < size))
+        ends = before.astype(np.int64), after.astype(np.int64) + stop
         starts = np.concatenate([ends[0], starts, ends[1]])
         values = np.concatenate([before, values, after])
         changes = _changes(values)

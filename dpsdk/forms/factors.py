@@ -244,8 +244,9 @@ class Factor(Functions):
 
     def lines_within(self, axis: int, size: int, first: int) -> list[Line]:
         """The same of functions that weigh so from a cell on, of so many cells, and zero beside."""
-        cells = range(first, first + self.size)
-        return [runs_of(row, axis, size, cells) for row in self.matrix()]
+        stop = first + self.size
+        cells = np.arange(first, stop)
+        return [runs_of(row, axis, size, cells, stop) for row in self.matrix()]
 
 
 @frozen

@@ -109,7 +109,12 @@ class Ramp(Factor):
         if stop - first > MATRIX_LIMIT:
             return [ramp_line(axis, size, range(first, stop), start, self.step)]
         weights = np.arange(stop - first) * self.step + start
-        return [runs_of(weights.astype(np.float64), axis, size, range(first, stop))]
+        cells = np.arange(first, stop)
+        return [runs_of(weights.astype(np.float64), axis, size, cells, stop)]
+
+    def part(self, start: int, stop: int) -> Ramp:
+        """The same function of some neighbouring cells alone."""
+        return Ramp(stop - start, self.start + self.step * start, self.step)
 
 
 def _to_inner(inner: Factor) -> Factor:

@@ -33,7 +33,8 @@ class Squares(Factor):
     """A place, its square and a count for a variance: K² times u, u² − ½ and ¾, with |u| ≤ 1.
 
     `width` neighbouring cells share a place. The first place is t = −K, the next ones are `step`
-    higher each, none is above K, and u is t / K. K is `bound`, and even, so that all weights are
+    higher each, none is above K, and u is t / K. So many cells are left out at the start as `skip`
+    says. K is `bound`, and even, so that all weights are
     integers. With these three numbers a variance costs no more than a mean under Gaussian noise:
     docs/explanation/proofs/variance.md.
 
@@ -48,20 +49,31 @@ class Squares(Factor):
     bound: int = field(converter=index)
     step: int = field(default=1, converter=index)
     width: int = field(default=1, converter=index)
+    skip: int = field(default=0, converter=index)
 
     def __attrs_post_init__(self) -> None:
-        if self.size < 1 or not 1 <= self.width <= self.size or self.step < 0:
-            got = f"{self.size}, {self.width} and {self.step}"
-            raise InvalidArgument("size, width and step", "positive, and width <= size", got)
+        if self.size < 1 or self.width < 1 or self.step < 0 or self.skip < 0:
+            got = f"{self.size}, {self.width}, {self.step} and {self.skip}"
+            raise InvalidArgument("size, width, step and skip", "none of them negative", got)
         if self.bound % 2 or not 2 <= self.bound <= _LARGEST:
             raise InvalidArgument("bound", f"even, from 2 to {_LARGEST}", str(self.bound))
-        if self.step * (self._groups - 1) > 2 * self.bound:
+        if self.step * self._last > 2 * self.bound:
             expected = f"at most {2 * self.bound} from the first place to the last"
-            raise InvalidArgument("step", expected, str(self.step * (self._groups - 1)))
+            raise InvalidArgument("step", expected, str(self.step * self._last))
 
     @property
-    def _groups(self) -> int:
-        return -(-self.size // self.width)
+    def _first(self) -> int:
+        return self.skip // self.width
+
+    @property
+    def _last(self) -> int:
+        return (self.skip + self.size - 1) // self.width
+
+    @property
+    def _starts(self) -> Ints:
+        """The first cell of each place."""
+        starts = np.arange(self._first, self._last + 1) * self.width - self.skip
+        return np.maximum(starts, 0)
 
     @property
     def rows(self) -> int:
@@ -72,24 +84,25 @@ class Squares(Factor):
         return True
 
     def columns(self, codes: Ints) -> Floats:
-        groups = np.asarray(codes, dtype=np.int64) // self.width
-        return squares(self.step * groups - self.bound, self.bound)
+        places = (np.asarray(codes, dtype=np.int64) + self.skip) // self.width
+        return squares(self.step * places - self.bound, self.bound)
 
     def extents(self) -> tuple[Floats, Floats]:
         # Squares are least in the middle, and largest at the first place.
-        middle = min(self.bound // max(self.step, 1), self._groups - 1)
-        groups = np.array([0, middle, min(middle + 1, self._groups - 1), self._groups - 1])
-        weights = self.columns(groups * self.width)
+        middle = min(max(self.bound // max(self.step, 1), self._first), self._last)
+        few = np.array([self._first, middle, min(middle + 1, self._last), self._last])
+        weights = squares(self.step * few - self.bound, self.bound)
         return weights.min(axis=1), weights.max(axis=1)
 
     def knots(self) -> Ints | None:
         if self.width == 1:
             return None
-        starts = np.arange(0, self.size, self.width)
+        starts = self._starts
         return np.unique(np.concatenate([starts, starts[1:] - 1, [self.size - 1]]))
 
     def largest_norms(self) -> tuple[float, float]:
-        return 9 * self.bound**2 / 4, 29 * self.bound**4 / 16
+        weights = self.columns(self._starts)
+        return float(np.abs(weights).sum(axis=0).max()), float((weights**2).sum(axis=0).max())
 
     def products(self) -> tuple[float, float]:
         if self.size <= PAIR_LIMIT:
@@ -104,17 +117,24 @@ class Squares(Factor):
         norms = self.largest_norms()
         if not replaced:
             return *norms, True
-        ends = self.step * (self._groups - 1) == 2 * self.bound
-        attained = ends and (groups > 1 or 3 * self.bound // 2 % self.step == 0)
-        return norms[0] * min(groups, 2), 4.0 * self.bound**4, attained
+        alone = 9 * self.bound**2 / 4
+        attained = not self._first and self.step * self._last == 2 * self.bound
+        if groups < 2:
+            return alone, 4.0 * self.bound**4, attained and 3 * self.bound // 2 % self.step == 0
+        return 2 * norms[0], 4.0 * self.bound**4, attained
+
+    def part(self, start: int, stop: int) -> Squares:
+        """The same functions of some neighbouring cells alone."""
+        return Squares(stop - start, self.bound, self.step, self.width, self.skip + start)
 
     def coarsened(self, codes: Ints) -> tuple[Factor, Ints]:
-        return Squares(self._groups, self.bound, self.step), codes // self.width
+        few = Squares(self._last - self._first + 1, self.bound, self.step, skip=self._first)
+        return few, (codes + self.skip) // self.width - self._first
 
     def lines(self, axis: int) -> list[Line]:
         return self.lines_within(axis, self.size, 0)
 
     def lines_within(self, axis: int, size: int, first: int) -> list[Line]:
-        cells = range(first, first + self.size, self.width)
-        rows = self.columns(np.arange(self._groups) * self.width)
-        return [runs_of(row, axis, size, cells) for row in rows]
+        starts = self._starts
+        rows = self.columns(starts)
+        return [runs_of(row, axis, size, starts + first, first + self.size) for row in rows]

@@ -25,6 +25,7 @@ from dpsdk.forms import (
     Ramp,
     Range,
     Ranges,
+    Squares,
     Weights,
     Within,
 )
@@ -236,12 +237,12 @@ def _product(name: str, factor: Factor, mask: Factor) -> Factor:
         start = max(own.start, other.start)
         return Range(factor.size, start, max(start, min(own.stop, other.stop)))
     inner, first = (factor.inner, factor.first) if isinstance(factor, Within) else (factor, 0)
-    if other is not None and isinstance(inner, Ramp):
+    if other is not None and isinstance(inner, Ramp | Squares):
         start, stop = max(first, other.start), min(first + inner.size, other.stop)
         if start >= stop:
-            return Range(factor.size, 0, 0)
-        part = Ramp(stop - start, inner.start + inner.step * (start - first), inner.step)
-        return Within(part, factor.size, start).simplified()
+            none = np.zeros(factor.rows, dtype=np.int64)
+            return Ranges(factor.size, none, none)
+        return Within(inner.part(start - first, stop - first), factor.size, start).simplified()
     if other is not None and isinstance(inner, Cuts):
         ends = [np.clip(own, other.start, other.stop) for own in factor.ranges or ()]
         return Ranges(factor.size, *ends)

@@ -48,6 +48,8 @@ FACTORS = [
     Within(Within(Ramp(2, 1, 1), 3), 5, 1), Within(Toeplitz([2.0, 1.0]), 4),
     Within(Residual(3), 4), Squares(1, 2), Squares(5, 2), Squares(3, 4, 4), Squares(3, 2, 2),
     Squares(5, 2, 2, width=2), Squares(6, 2, 4, width=3), Within(Squares(7, 2, 1, width=2), 9, 1),
+    Squares(4, 4, 2, skip=1), Squares(6, 4, 2, width=3, skip=4), Squares(1, 2, 2, width=2, skip=3),
+    Within(Squares(6, 4, 2, width=3, skip=2), 8, 1),
 ]  # fmt: skip
 
 
@@ -185,7 +187,8 @@ def test_factors_of_huge_attributes_are_never_written_out():
         lambda: Cuts(5, [0, 2, 2]), lambda: Cuts(5, [0, 5]), lambda: Within(Identity(3), 2),
         lambda: Within(Identity(3), 4, 2), lambda: Within(Identity(3), 4, -1),
         lambda: Within("a factor", 4), lambda: Squares(3, 3), lambda: Squares(3, 0),
-        lambda: Squares(6, 2), lambda: Squares(3, 2, -1), lambda: Squares(3, 2, width=4),
+        lambda: Squares(6, 2), lambda: Squares(3, 2, -1), lambda: Squares(3, 2, width=0),
+        lambda: Squares(3, 2, skip=3), lambda: Squares(3, 2, skip=-1),
         lambda: Squares(2, 2**21),
     ],
 )  # fmt: skip

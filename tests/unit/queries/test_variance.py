@@ -34,7 +34,7 @@ from dpsdk.forms import (
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.forms.squares import squares
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Mean, StdDev, Variance
+from dpsdk.queries import Between, Mean, StdDev, Variance
 from dpsdk.queries import variance as module
 from dpsdk.release import AddsUp
 from dpsdk.testing import seeded
@@ -106,8 +106,15 @@ def test_groups_cost_under_gaussian_noise_what_one_does(neighbors):
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize(
-    "squared", [Squares(5, 2), Squares(3, 4, 4), Squares(3, 2), Within(Squares(4, 2, 2, 2), 5)]
-)
+    "squared",
+    [
+        Squares(5, 2),
+        Squares(3, 4, 4),
+        Squares(3, 2),
+        Within(Squares(4, 2, 2, 2), 5),
+        Squares(2, 2, skip=3),
+    ],
+)  # fmt: skip
 def test_moves_of_variances_of_groups_are_enumerated(squared, factors, relation):
     domain = Domain(Integer("b", 0, 2), Integer("a", 0, squared.size - 1), Integer("c", 0, 3))
     form = LinearForm(domain, [Kronecker.of(domain, {"a": squared, **factors}).times(-3.0)])
@@ -192,6 +199,26 @@ def test_the_largest_variance_may_lie_between_the_ends_of_the_count():
     at_ends = max(4 * module._variance(8.0, 6.0, c) for c in (6.0, 34.0))
     inside = max(4 * module._variance(8.0, 6.0, c) for c in np.linspace(6, 34, 1000))
     assert at_ends < inside <= high == pytest.approx(inside, rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [9, 20_001, 10**7])
+def test_a_condition_may_be_on_the_attribute_itself(size):
+    domain = Domain(Number("a", 0, size - 1, missing=True), Integer("b", 0, 1))
+    rng = np.random.default_rng(1)
+    codes = {"a": rng.integers(0, size + 1, 800), "b": rng.integers(0, 2, 800)}
+    low, high = size // 4, size - size // 3
+    some = codes["a"][(codes["a"] >= low) & (codes["a"] <= high)]
+    for relation in RELATIONS:
+        of = facts(domain, relation[0], rows=800, outside=relation[1])
+        query = StdDev("a", where={"a": Between(low, high)})
+        found = sensitivity(query.lower(domain), of)
+        place = module._Places.of(query, domain["a"])
+        assert found.l1 <= 9 * place.bound**2 // 4 + 1
+        raw = raw_of(domain, query, codes)
+        assert abs(query.lift(raw, of) - np.std(some)) <= place.away + 1e-7
+        none = StdDev("a", where={"a": Between(size + 5, size + 9)})
+        with pytest.raises(QueryError, match="holds no label"):
+            none.lower(domain)
 
 
 def test_a_count_like_none_says_nothing():

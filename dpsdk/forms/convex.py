@@ -41,7 +41,7 @@ from dpsdk.forms.slopes import (
 )
 from dpsdk.forms.solver import minimise
 from dpsdk.losses import Constants, Loss
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array, Bools, Floats, Ints
 
 __all__ = ["ConvexForm", "Tables"]
 
@@ -216,6 +216,47 @@ class ConvexForm(Form):
             tolerance=tolerance,
         )
         return least.theta[np.argsort(places)], least.gap
+
+    def fit(self, tables: Tables) -> tuple[Floats, float]:
+        """Minimise over public tables, where what never varies has coefficient 0. Free.
+
+        Many θ are equally good where a coordinate is the same in all records of some weight. Then
+        its part goes to a coordinate that depends on nothing, an intercept, if the set has such a
+        θ. Returns θ and a gap as `minimise` does.
+        """
+        theta, gap = self.minimise(tables)
+        seen = self._by_label(tables).sum(axis=0).reshape(self._design.shape) > 0.0
+        if seen.all():
+            return theta, gap
+        low, high = self._spans(seen)
+        still = ~(low < high)
+        values = np.where(still & np.isfinite(low), low, 0.0)
+        starts = np.cumsum([0, *[one.width for one in self.coordinates]])
+        constants = [starts[place] for place, one in enumerate(self.coordinates) if not one.names]
+        moved = np.where(still, 0.0, theta)
+        if constants and values[constants[-1]]:
+            at = constants[-1]
+            moved[at] = float((theta * values).sum()) / values[at]
+        else:
+            moved = np.where(values == 0.0, moved, theta)
+        if np.array_equal(moved, theta) or not self.over.contains(moved, tolerance=0.0):
+            return theta, gap
+        return moved, gap + max(self.value(tables, moved) - self.value(tables, theta), 0.0)
+
+    def _spans(self, seen: Bools) -> tuple[Floats, Floats]:
+        """The least and the largest of each coordinate over some cells of the design."""
+        low, high = np.empty(self.dimension), np.empty(self.dimension)
+        place = 0
+        for axis, block in enumerate(self._blocks):
+            others = tuple([other for other in range(seen.ndim) if other != axis])
+            rows = block[seen.any(axis=others)]
+            own = self._places[place : place + block.shape[1]]
+            low[own], high[own] = (
+                rows.min(axis=0, initial=np.inf),
+                rows.max(axis=0, initial=-np.inf),
+            )
+            place += block.shape[1]
+        return low, high
 
     def expand(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
         """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, for the weights w of public tables.

@@ -65,7 +65,7 @@ class Fitted:
 
 def modelled(form: ConvexForm, distribution: Distribution) -> Measurement:
     """The θ that is best for a distribution, and after it the certified gap. Costs nothing."""
-    theta, gap = form.minimise(distribution)
+    theta, gap = form.fit(distribution)
     return Measurement(np.append(theta, gap), _MODELLED, "hypothesis")
 
 

@@ -146,12 +146,16 @@ over=Ball(radius=8.0))
         return Model(raw[:-1], float(raw[-1]), *self._read(facts.domain), self.loss)
 
     def fit(self, distribution: Distribution, /) -> Model:
-        """The model of least average loss over a distribution, such as that of a channel. Free."""
+        """The model of least average loss over a distribution, such as that of a channel. Free.
+
+        A number of a feature that never varies there has coefficient 0, if the set has such a
+        model; `Model.extrapolates` says of which rows it then knows nothing.
+        """
         if not isinstance(distribution, Distribution):
             raise InvalidArgument("distribution", "a distribution", shown(distribution))
         domain = distribution.domain
         inputs, target = self._read(domain)
-        theta, gap = self._form(domain, inputs, target).minimise(distribution)
+        theta, gap = self._form(domain, inputs, target).fit(distribution)
         return Model(theta, gap, inputs, target, self.loss)
 
     def _read(self, domain: Domain) -> tuple[Inputs, Target]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from dpsdk._arrays import ByNumbers, Lasting
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, shown, to_finite
 from dpsdk._frames import Column, Rows, rows_of
 from dpsdk._records import field, frozen
 from dpsdk.data.readers import read_codes
 from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Coordinates
 from dpsdk.forms.design import check_cells, longest
 from dpsdk.forms.factors import to_weights
+from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.queries.features import (
     Feature,
@@ -29,7 +31,7 @@ from dpsdk.queries.features import (
     read_units,
     scaled,
 )
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array, Bools, Floats, Ints
 
 __all__ = ["Inputs", "Model", "Target"]
 
@@ -187,6 +189,20 @@ class Target(Lasting):
         return self.middle + self.half * numbers
 
 
+@runtime_checkable
+class LinearBounds(Protocol):
+    """Where θ of a table lies, as a `CoefficientSet` knows it."""
+
+    @property
+    def centre(self) -> Floats:
+        """A vector of the set; NaN if there is none to tell."""
+        ...
+
+    def reach(self, functions: Floats, beta: float, /) -> Floats:
+        """How far linear functions of θ, one a row, may be from what they are at the centre."""
+        ...
+
+
 @frozen(repr=False)
 class Model(Lasting):
     """A linear model that was fitted: public, and made of what was released.
@@ -243,6 +259,75 @@ class Model(Lasting):
         _, weights = self._inputs.in_units()
         return middle + half * float(weights @ self.theta)
 
+    def intervals(self, accuracy: object, beta: float = 0.05) -> dict[str, tuple[float, float]]:
+        """Intervals of the table's own coefficients, in the units of the data. Free.
+
+        Of the least squares over all coefficients, whatever set the model was sought in; all of
+        them hold at once with probability 1 - beta, and with them those of `contrast`. They say
+        nothing of a population that the table may be a sample of.
+
+        Parameters
+        ----------
+        accuracy
+            That of a release of second moments, as `release.accuracy` of a squared loss by
+            `SufficientStatistics` or `Moments`; or its `CoefficientSet`.
+
+        Returns
+        -------
+        dict of pairs
+            By name, and last that of "intercept" ("(intercept)" where a feature is called that).
+            From -inf to inf for a coefficient that the features do not determine, such as each of
+            a `OneHot` beside an intercept: ask for a `contrast`, or drop a label. So is each where
+            the noise leaves any direction open. A number that never varies is exactly 0.
+
+        Raises
+        ------
+        NoBound
+            If the accuracy knows of no such set.
+        """
+        several = np.eye(len(self._named))
+        return dict(zip(self._named, self._bounds(several, accuracy, beta), strict=True))
+
+    def contrast(
+        self, weights: Mapping[str, float], accuracy: object, beta: float = 0.05
+    ) -> tuple[float, float]:
+        """An interval of a weighted sum of coefficients of the table, as `intervals` has them.
+
+        Of a difference with weights 1 and -1, as in `{"sex=M": 1, "sex=F": -1}`: finite for two
+        labels of one `OneHot`, though neither is determined by itself.
+        """
+        row = np.zeros((1, len(self._named)))
+        for name, weight in weights.items():
+            if name not in self._named:
+                raise InvalidArgument("weights", "names of coefficients", shown(name))
+            row[0, self._named.index(name)] = to_finite("weights", weight)
+        return self._bounds(row, accuracy, beta)[0]
+
+    @property
+    def _named(self) -> list[str]:
+        labels = self._inputs.labels
+        return [*labels, "(intercept)" if "intercept" in labels else "intercept"]
+
+    def _bounds(self, rows: Floats, accuracy: object, beta: float) -> list[tuple[float, float]]:
+        """Of sums of coefficients and the intercept, with weights in rows."""
+        known = getattr(accuracy, "coefficients", accuracy)
+        if not isinstance(known, LinearBounds):
+            why = "the release has no set of coefficients, which follow from second moments alone"
+            advice = "take SquaredLoss and PrivateMinimizer with Corrected(Moments())"
+            raise NoBound(str(self), why, advice)
+        factors, weights = self._inputs.in_units()
+        middle, half = self._unit
+        functions = np.zeros((len(factors) + 1, len(self.theta)))
+        functions[: len(factors), : len(factors)] = np.diag(factors)
+        functions[-1] = weights
+        moved = half * rows @ functions
+        if known.centre.shape != self.theta.shape:
+            expected = "the accuracy of this model's own release"
+            raise InvalidArgument("accuracy", expected, "that of another")
+        widths = known.reach(moved, beta)
+        centre = middle * rows[:, -1] + moved @ np.nan_to_num(known.centre)
+        return list(zip((centre - widths).tolist(), (centre + widths).tolist(), strict=True))
+
     @property
     def _unit(self) -> tuple[float, float]:
         """What a margin is in the unit of what coefficients add up to: middle + half * margin."""
@@ -274,17 +359,53 @@ class Model(Lasting):
             or the margin, which is positive for the second. NaN for a row of which a value is
             missing, or no label.
         """
-        attributes = self._inputs.attributes
-        codes = read_codes(columns, attributes, self._inputs.missing_texts)
-        known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in attributes]
-        inside = np.logical_and.reduce(known)
-        kept = {name: code[inside] for name, code in codes.items()}
+        inside, kept = self._read(columns)
         predicted = self._loss.predict(self._inputs.margins(self.theta, kept))
         if self._loss.predicts in ("mean", "quantile"):
             predicted = self._target.unscaled(predicted)
         result = np.full(len(inside), np.nan)
         result[inside] = predicted
         return result
+
+    def extrapolates(
+        self, columns: Mapping[str, Array | Sequence[object]] | object, distribution: Distribution
+    ) -> Bools:
+        """True for each row that is beyond all records of a distribution, in any feature. Free.
+
+        There a prediction rests on the line alone, or on a label that was never seen: among the
+        records of some weight none has that label, or as small or as large a number. Ask
+        with the distribution that the model was fitted on; or, of a model that was found in a table
+        itself, with any that is public. False where there is no prediction, as a value is missing.
+        """
+        if not isinstance(distribution, Distribution):
+            raise InvalidArgument("distribution", "a distribution", shown(distribution))
+        inside, codes = self._read(columns)
+        beyond = np.zeros(int(inside.sum()), dtype=np.bool_)
+        for attribute in self._inputs.attributes:
+            if not attribute.ordered:
+                weights = distribution.table((attribute.name,))[: attribute.known]
+                beyond |= ~(weights > 0.0)[codes[attribute.name]]
+        for one in self._inputs.coordinates:
+            shape = one.values.shape[1:]
+            # With their sum, which tells a label that was dropped from all others.
+            numbers = np.concatenate([one.values, one.values.sum(axis=0, keepdims=True)])
+            weights = distribution.table(one.names)[tuple([slice(size) for size in shape])]
+            seen = numbers[:, weights > 0.0]
+            low, high = seen.min(axis=1, initial=np.inf), seen.max(axis=1, initial=-np.inf)
+            cells = np.ravel_multi_index(tuple([codes[name] for name in one.names]), shape)
+            own = numbers.reshape(len(numbers), -1)[:, cells]
+            beyond |= ((own < low[:, None]) | (own > high[:, None])).any(axis=0)
+        result = np.zeros(len(inside), dtype=np.bool_)
+        result[inside] = beyond
+        return result
+
+    def _read(self, columns: object) -> tuple[Bools, dict[str, Ints]]:
+        """Which rows have all their values, and the cell numbers of these."""
+        attributes = self._inputs.attributes
+        codes = read_codes(columns, attributes, self._inputs.missing_texts)
+        known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in attributes]
+        inside = np.logical_and.reduce(known)
+        return inside, {name: code[inside] for name, code in codes.items()}
 
     def __repr__(self) -> str:
         count = len(self._inputs.labels)

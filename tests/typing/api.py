@@ -230,7 +230,7 @@ from dpsdk.release import (
 from dpsdk.session.discovery import Estimate
 from dpsdk.session.history import Receipt, Receipts
 from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
-from dpsdk.typing import Floats, Ints, Label
+from dpsdk.typing import Bools, Floats, Ints, Label
 
 
 def answers_have_the_type_of_their_query(session: Session) -> None:
@@ -881,7 +881,7 @@ def certificates_bound_total_variation(looked: Measurement[NoiseAccuracy], rows:
 
 
 def coefficients_have_confidence_sets(
-    form: ConvexForm, moments: Measurement[NoiseAccuracy], excess: CertifiedExcess
+    form: ConvexForm, moments: Measurement[NoiseAccuracy], excess: CertifiedExcess, model: Model
 ) -> None:
     found = CoefficientSet.of(form, moments)
     assert_type(found.contains([0.0, 1.0], 0.05), bool)
@@ -890,6 +890,9 @@ def coefficients_have_confidence_sets(
     accuracy: ScalarAccuracy = excess
     assert_type(accuracy.error(0.05), float)
     assert_type(excess.coefficients, CoefficientSet | None)
+    assert_type(found.reach([[0.0, 1.0]], 0.05), Floats)
+    assert_type(model.intervals(accuracy, 0.05), dict[str, tuple[float, float]])
+    assert_type(model.contrast({"age": 1}, accuracy), tuple[float, float])
 
 
 def facts_of(data: SyntheticData) -> Facts:
@@ -1014,6 +1017,8 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     assert_type(model.intercept, float)
     assert_type(model.excess, float)
     assert_type(model.predict({"age": [39, 50], "sex": ["Female", "Male"]}), Floats)
+    assert_type(model.extrapolates({"age": [39], "sex": ["Male"]}, tables), Bools)
+    assert_type(form.fit(tables), tuple[Floats, float])
     assert_type(form.minimise(tables), tuple[Floats, float])
     assert_type(form.gradient(model.theta), LinearForm)
     assert_type(form.hessian([0.0, 1.0]), LinearForm)

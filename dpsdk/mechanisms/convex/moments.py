@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from dpsdk._arrays import ByNumbers, Lasting, frozen_copy, frozen_integers
-from dpsdk._checks import described, shown, to_beta, to_shaped
+from dpsdk._checks import described, shown, to_array, to_beta, to_shaped
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -237,7 +237,8 @@ class CoefficientSet(Lasting):
     that the table may be a sample of. Where the noise leaves a direction open, it is unbounded and
     says so. It costs nothing beyond the moments.
 
-    Coefficients are those of θ, for feature vectors and labels as they are scaled in a query.
+    Coefficients are those of θ, for feature vectors and labels as they are scaled in a query;
+    `Model.intervals` tells them in the units of the data.
 
     Oracles that measure second moments for a squared loss put one into the accuracy of their
     releases, as `coefficients`. From moments of your own, use `CoefficientSet.of`.
@@ -319,10 +320,31 @@ class CoefficientSet(Lasting):
         noise is not small enough to tell the set to be bounded, or where features differ by less
         than a millionth of their size in some direction.
         """
-        solved, size = self._solved, self.pattern.dimension
-        radius = self._radius(to_beta(beta))
+        return self.reach(np.eye(self.pattern.dimension), beta)
+
+    def reach(self, functions: Array | Sequence[Sequence[float]], beta: float = 0.05) -> Floats:
+        """How far linear functions of θ may be from what they are at the centre, in all the set.
+
+        For an array (functions, coefficients), a number for each; all hold at once. A difference of
+        two coefficients may be determined where neither of them is. Infinite as in `half_widths`;
+        0 for a function that is 0.
+        """
+        size = self.pattern.dimension
+        given = to_array("functions", functions, f"an array (functions, {size}) of finite numbers")
+        if given.ndim != 2 or given.shape[1] != size or not np.isfinite(given).all():
+            expected = f"an array (functions, {size}) of finite numbers"
+            raise InvalidArgument("functions", expected, f"shape {given.shape}")
+        lengths = np.linalg.norm(given, axis=1)
+        result = np.zeros(len(given))
+        units = given[lengths > 0.0] / lengths[lengths > 0.0, None]
+        result[lengths > 0.0] = self._reach(units, to_beta(beta)) * lengths[lengths > 0.0]
+        return result
+
+    def _reach(self, functions: Floats, beta: float) -> Floats:
+        """Of functions of length 1."""
+        solved, radius = self._solved, self._radius(beta)
         if solved is None or not self.span.whole:
-            return np.full(size, math.inf)
+            return np.full(len(functions), math.inf)
         basis, at_centre = self.span.basis, self._noise(self.centre)
         # Directions in which the inverse is diagonal, so that the weakest stands by itself.
         _, own = np.linalg.eigh(solved)
@@ -345,10 +367,10 @@ class CoefficientSet(Lasting):
         reach = near(own)
         growth = float((more(own, reach) / reach).max())
         if not radius * growth < 1.0:
-            return np.full(size, math.inf)
-        ways, farther = basis.T, radius / (1.0 - radius * growth)
+            return np.full(len(functions), math.inf)
+        ways, farther = basis.T @ functions.T, radius / (1.0 - radius * growth)
         widths = radius * (near(ways) + farther * more(ways, reach))
-        outside = np.linalg.norm(np.eye(size) - basis @ basis.T, axis=0) > _OUTSIDE
+        outside = np.linalg.norm(functions.T - basis @ ways, axis=0) > _OUTSIDE
         return np.where(outside, math.inf, widths * (1.0 + 1e-6))
 
     def _radius(self, beta: float) -> float:

@@ -9,14 +9,14 @@ import pytest
 from attrs import evolve
 from shares import Shares
 
-from dpsdk import Budget, Categorical, Domain, Integer, PrivateData
+from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import Odometer, ZCDPComposition
 from dpsdk.accuracy import NoiseAccuracy
-from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.errors import InvalidArgument, NoBound, QueryError, TooLarge
 from dpsdk.forms import Ball, ConvexForm, Coordinates
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
 from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, SquaredLoss
-from dpsdk.mechanisms import CoefficientSet
+from dpsdk.mechanisms import CoefficientSet, PrivateMinimizer
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.queries import ConvexMinimization, OneHot
 from dpsdk.release import Measurement
@@ -247,3 +247,76 @@ def test_features_that_are_nearly_alike_are_covered_or_nothing_is_claimed(apart)
     for found in sets(convex, columns, GaussianNoise(1), 40):
         assert found.contains(true, 1e-6)
         assert (np.abs(np.nan_to_num(found.centre) - true) <= found.half_widths(1e-6)).all()
+
+
+def test_functions_that_the_features_determine_are_bounded():
+    columns, convex = rows(20_000), form(("a", OneHot("c")))
+    true = own_coefficients(convex, columns)
+    asked = np.array(
+        [[0.0, 1, -1, 0, 0], [0, 1, 0, 0, 1], [3, 0, 0, 2, 2], [0] * 5, [0, 1, 0, 0, 0]]
+    )
+    for found in sets(convex, columns, GaussianNoise(1), 20):
+        reach = found.reach(asked, 1e-6)
+        assert np.isfinite(reach).tolist() == [True, True, True, True, False]
+        assert reach[3] == 0
+        assert (np.abs(asked[:4] @ (found.centre - true)) <= reach[:4]).all()
+        assert found.reach(-7 * asked[:2], 1e-6) == pytest.approx(7 * reach[:2])
+        assert found.reach(np.eye(5), 0.1).tolist() == found.half_widths(0.1).tolist()
+    for wrong in ([1.0] * 5, [[1.0]], [[np.nan] * 5], "x"):
+        with pytest.raises(InvalidArgument):
+            found.reach(wrong)
+
+
+LINES = {
+    "plain": ["a", "b"], "reference": ["a", OneHot("c", drop="first")],
+    "one-hot": ["a", OneHot("c")], "no intercept": ["a", OneHot("c")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_intervals_are_in_the_units_of_the_data(name):
+    columns, intercept = rows(20_000), name != "no intercept"
+    query = ConvexMinimization(SquaredLoss(), features=LINES[name], label="t", intercept=intercept)
+    data = PrivateData.from_columns(columns, DOMAIN)
+    x = {"a": columns["a"], "b": columns["b"], "intercept": np.ones(20_000)}
+    x |= {f"c={label}": (columns["c"] == label) * 1.0 for label in "xyz"}
+    for seed in range(10):
+        with Session(data, Budget(1, "1e-6"), noise=seeded(seed)) as session:
+            release = session.release(query, using=PrivateMinimizer(epsilon=1, delta="1e-6"))
+        model = release.value
+        bounds = model.intervals(release.accuracy, 1e-6)
+        names = [*model.coefficients, "intercept"]
+        assert list(bounds) == names
+        if name == "one-hot":
+            open_ends = {key for key, (low, high) in bounds.items() if np.isinf([low, high]).all()}
+            assert open_ends == {"c=x", "c=y", "c=z", "intercept"}
+            names = ["a", "c=y", "c=z", "intercept"]
+            apart = {f"c={one}": {f"c={one}": 1, "c=x": -1} for one in "yz"}
+            apart["intercept"] = {"intercept": 1, "c=x": 1}
+            told = {key: model.contrast(way, release.accuracy, 1e-6) for key, way in apart.items()}
+            bounds = {"a": bounds["a"]} | told
+        # Least squares by hand; without an intercept ages count from the middle.
+        used = [key for key in names if intercept or key != "intercept"]
+        numbers = np.stack([x[key] - 2.5 * (key == "a" and not intercept) for key in used], axis=1)
+        shift = 0.0 if intercept else 2.0
+        own = np.linalg.lstsq(numbers, columns["t"] - shift, rcond=None)[0]
+        for key, value in zip(used, own, strict=True):
+            low, high = bounds[key]
+            assert low <= value <= high
+            assert high - low < 1.5
+
+
+def test_what_has_no_set_has_no_intervals():
+    data = PrivateData.from_columns(rows(2000), DOMAIN)
+    query = ConvexMinimization(HuberLoss(1), features=["a"], label="t")
+    with Session(data, Budget(1, "1e-6"), noise=seeded(1)) as session:
+        release = session.release(query, using=PrivateMinimizer(epsilon=1, delta="1e-6"))
+    with pytest.raises(NoBound, match="second moments"):
+        release.value.intervals(release.accuracy)
+    convex = form()
+    (found,) = sets(convex, rows(2000), GaussianNoise(1), 1)
+    with pytest.raises(InvalidArgument, match="own release"):
+        release.value.intervals(found)
+    for weights in ({"nothing": 1}, {"a": np.nan}, {"a": "x"}):
+        with pytest.raises(InvalidArgument, match="weights"):
+            release.value.contrast(weights, found)

@@ -10,17 +10,22 @@ from dpsdk import (
     MISSING,
     Binned,
     Boolean,
+    Budget,
     Categorical,
     Date,
     Domain,
     Integer,
     Number,
+    PrivateData,
+    Session,
     SyntheticData,
     wire,
 )
-from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel
+from dpsdk.errors import InvalidArgument, NoBound, QueryError, UnknownLabel
 from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
+from dpsdk.mechanisms import PrivateMinimizer, SufficientStatistics
 from dpsdk.queries import Ball, ConvexMinimization, Cross, Feature, Model, OneHot, Scaled
+from dpsdk.testing import seeded
 
 FIRST = date(2026, 1, 1)
 DOMAIN = Domain(
@@ -213,3 +218,83 @@ def test_without_a_set_a_ball_lets_each_feature_move_what_it_may():
     )
     # One feature from -1 to 1: its range moves the margin by twelve.
     assert alone.lower(DOMAIN).over == Ball(6)
+
+
+def fitted(codes, features, **more):
+    """A model of ages, wages and educations, and what it was fitted on."""
+    domain = Domain(DOMAIN["age"], DOMAIN["edu"], DOMAIN["wage"])
+    rows = SyntheticData(domain, np.array(codes))
+    query = ConvexMinimization(SquaredLoss(), features=features, label="wage", **more)
+    return query.fit(rows), rows, query.lower(domain)
+
+
+@pytest.mark.parametrize("hot", [OneHot("edu"), OneHot("edu", drop="a"), OneHot("edu", drop="c")])
+def test_what_never_varies_in_a_distribution_has_coefficient_nought(hot):
+    model, rows, form = fitted([[3, 1, 50], [3, 0, 90], [3, 1, 60]], [Scaled("age"), hot])
+    assert model.coefficients["age"] == 0
+    assert model.coefficients.get("edu=c", 0) == 0
+    assert model.predict({"age": [23] * 2, "edu": ["a", "b"]}) == pytest.approx([190, 155], abs=0.2)
+    assert form.value(rows, model.theta) <= form.minimise(rows)[1] + form.value(
+        rows, form.minimise(rows)[0]
+    )
+    assert form.over.contains(model.theta, tolerance=0)
+
+
+def test_a_set_that_binds_keeps_its_best_model():
+    codes, small = [[9, 1, 200], [9, 0, 190]], Ball(0.5)
+    model, rows, form = fitted(codes, ["age"], over=small)
+    best, gap = form.minimise(rows)
+    assert form.value(rows, model.theta) <= form.value(rows, best) + gap
+    assert small.contains(model.theta, tolerance=1e-12)
+    domain = Domain(DOMAIN["age"], DOMAIN["wage"])
+    nobody = SyntheticData(domain, np.zeros((0, 2), dtype=int), outside_count=5)
+    found = ConvexMinimization(SquaredLoss(), features=["age"], label="wage").fit(nobody)
+    assert found.coefficients == {"age": 0}
+
+
+def test_without_an_intercept_what_never_varies_stands_for_one():
+    model, _, _ = fitted([[9, 1, 200], [9, 0, 190]], ["age"], intercept=False)
+    assert model.coefficients["age"] != 0
+    assert model.predict({"age": [29]}) == pytest.approx([295], abs=0.5)
+
+
+@pytest.mark.parametrize("drop", [None, "a", "b", "c"])
+@pytest.mark.parametrize("crossed", [False, True])
+def test_rows_beyond_all_records_are_told(drop, crossed):
+    hot = OneHot("edu", drop=drop)
+    features = [Cross(hot, "age")] if crossed else [hot, "age"]
+    model, rows, _ = fitted([[2, 0, 50], [6, 0, 90], [2, 1, 60], [6, 1, 0]], features)
+    people = {"age": [22, 24, 26, 21, 27, 24, 99], "edu": ["a", "b", "a", "a", "b", "c", "a"]}
+    expected = np.array([False, False, False, True, True, True, False])
+    if crossed and drop in ("a", "b"):
+        # Of whom the slope is nought their age says nothing.
+        expected[{"a": 3, "b": 4}[drop]] = False
+    np.testing.assert_array_equal(model.extrapolates(people, rows), expected)
+    with pytest.raises(InvalidArgument, match="distribution"):
+        model.extrapolates(people, people)
+
+
+def test_a_release_has_intervals_in_the_units_of_the_data():
+    age, edu = RNG.integers(20, 30, 5000), RNG.integers(0, 3, 5000)
+    wage = np.clip(3 * age + 20 * (edu == 1) + 100, 100, 300)
+    domain = Domain(DOMAIN["age"], DOMAIN["edu"], DOMAIN["wage"])
+    columns = {"age": age, "edu": np.array(["a", "b", "c"])[edu], "wage": wage}
+    data = PrivateData.from_columns(columns, domain)
+    using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=SufficientStatistics())
+    with Session(data, Budget(2, "1e-5"), noise=seeded(1)) as session:
+        dropped, plain = (
+            session.release(
+                ConvexMinimization(SquaredLoss(), features=["age", hot], label="wage"), using=using
+            )
+            for hot in (OneHot("edu", drop="a"), OneHot("edu"))
+        )
+    bounds = dropped.value.intervals(dropped.accuracy)
+    assert list(bounds) == ["age", "edu=b", "edu=c", "intercept"]
+    for (low, high), true in zip(bounds.values(), [3, 20, 0, 100], strict=True):
+        assert low < true < high < low + 200
+    low, high = plain.value.contrast({"edu=b": 1, "edu=a": -1}, plain.accuracy)
+    assert low < 20 < high < low + 60
+    assert plain.value.intervals(plain.accuracy)["edu=b"] == (-np.inf, np.inf)
+    model, _, _ = fitted([[3, 1, 50]], ["age"])
+    with pytest.raises(NoBound):
+        model.intervals(None)

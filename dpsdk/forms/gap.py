@@ -6,6 +6,7 @@ a convex set; theorems and sources are in docs/explanation/proofs/proximal-gap.m
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from hashlib import sha256
@@ -25,7 +26,7 @@ from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.forms.steps import Steps, written
 from dpsdk.typing import Array, Floats
 
-__all__ = ["Gap", "GapForm", "ProximalGapForm"]
+__all__ = ["Gap", "GapForm", "ProximalGapForm", "weight_range"]
 
 
 class Gap(Form):
@@ -53,6 +54,20 @@ class Gap(Form):
 
 _GAPS = b"dpsdk gap form 1\0"
 
+_LARGEST_WEIGHT = 2.0**20
+
+
+def weight_range(form: LinearForm) -> tuple[float, float]:
+    """Between which numbers the weights of a form lie, 0 and 1 among them; so do its shares."""
+    low, high = form.limits
+    return min(low, 0.0), max(high, 1.0)
+
+
+def _power_above(distance: float) -> float:
+    """The least power of two that is at least so much, and at least one."""
+    mantissa, exponent = math.frexp(max(distance, 1.0))
+    return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
 
 def _to_numbers(values: Floats) -> Floats:
     return frozen_copy(np.array(values, dtype=np.float64))
@@ -63,9 +78,10 @@ class GapForm(Gap):
     """Linear functions of the rows minus public answers to them, in counts of rows.
 
     Gap i is the sum of function i over the rows, minus `rates[i]` times the number of rows, minus
-    `offsets[i]`; its absolute value where `absolute`. Functions and rates lie between 0 and 1, so
-    one row moves a gap by one at the most, under either neighbour relation and whether or not
-    the number of rows is public (docs/explanation/proofs/watch.md).
+    `offsets[i]`; its absolute value where `absolute`. Where functions and rates lie between 0 and
+    1, one row moves a gap by one at the most, under either neighbour relation and whether or not
+    the number of rows is public (docs/explanation/proofs/watch.md). Weights are at most 2^20 in
+    size; of wider ones `moved` says how far a row moves a gap. Rates lie where shares can.
     """
 
     form: LinearForm
@@ -76,15 +92,16 @@ class GapForm(Gap):
     """True if a gap above its threshold is also asked for its size."""
 
     def __attrs_post_init__(self) -> None:
-        low, high = self.form.limits
-        if not (low >= 0 and high <= 1):  # neither is NaN
-            raise InvalidArgument("form", "weights from 0 to 1", "some outside that range")
+        low, high = weight_range(self.form)
+        if not (low >= -_LARGEST_WEIGHT and high <= _LARGEST_WEIGHT):  # neither is NaN
+            raise InvalidArgument("form", "weights from -2**20 to 2**20", "some outside that range")
         for name, values in (("rates", self.rates), ("offsets", self.offsets)):
             if values.shape != (self.form.rows,) or not np.isfinite(values).all():
                 expected = f"{self.form.rows} finite numbers"
                 raise InvalidArgument(name, expected, f"shape {values.shape}")
-        if float(self.rates.min()) < 0 or float(self.rates.max()) > 1:
-            raise InvalidArgument("rates", "numbers from 0 to 1", "some outside that range")
+        if float(self.rates.min()) < low or float(self.rates.max()) > high:
+            expected = f"numbers from {low:g} to {high:g}"
+            raise InvalidArgument("rates", expected, "some outside that range")
 
     @property
     def domain(self) -> Domain:  # type: ignore[override]  # derived here, a field elsewhere
@@ -105,8 +122,22 @@ class GapForm(Gap):
 
     @property
     def sensitivity(self) -> float:
-        """One row, by the limits of functions and rates."""
-        return 1.0
+        """How far one record moves a gap at the most, in rows, under either relation."""
+        low, high = weight_range(self.form)
+        return _power_above(high - low)
+
+    def moved(self, facts: Facts) -> float:
+        """How far one record moves a gap at the most between tables of such facts, in rows.
+
+        Rounded up to a power of two, and at least 1, so that a lattice of it is one of rows.
+        """
+        low, high = self.form.limits
+        if facts.outside:
+            low, high = min(low, 0.0), max(high, 0.0)
+        if facts.replaced:
+            return _power_above(high - low)
+        rates = float(self.rates.min()), float(self.rates.max())
+        return _power_above(max(high - rates[0], rates[1] - low))
 
     @classmethod
     def around(cls, form: LinearForm, rates: Floats) -> GapForm:

@@ -40,14 +40,15 @@ __all__ = [
     "LinearGaps",
     "ProximalGaps",
     "RoundedForm",
+    "bits_of_row",
     "in_rows",
     "prepare_gaps",
     "prepare_linear",
     "prepare_proximal",
 ]
 
-RoundedForm: TypeAlias = LinearForm | ProximalGapForm
-"""The forms whose weights go onto a lattice."""
+RoundedForm: TypeAlias = LinearForm | GapForm | ProximalGapForm
+"""The forms whose weights go onto a lattice; a linear one as gaps that a record moves by a row."""
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
@@ -97,23 +98,44 @@ class LinearGaps(Lasting):
         return np.abs(gaps) if self.absolute else gaps
 
 
+def bits_of_row(gap: GapForm, facts: Facts, bits: int) -> int:
+    """How fine a row is cut where 2**bits steps are what a record moves a gap by."""
+    own = bits - round(math.log2(gap.moved(facts)))
+    if own < 0:
+        raise InvalidArgument("gap", "smaller weights for so much noise", "larger ones")
+    return own
+
+
+def _check_moved(lattice: LinearForm, rates: Ints, facts: Facts, most: float) -> None:
+    """Refuse gaps that a record moves by more than so many steps, of the integers as they are."""
+    low, high = lattice.limits
+    if facts.outside:
+        low, high = min(low, 0.0), max(high, 0.0)
+    moved = high - low
+    if not facts.replaced:
+        moved = max(high - float(rates.min()), float(rates.max()) - low)
+    if not moved <= most:
+        expected = "weights that a lattice holds without moving further than they do"
+        raise InvalidArgument("gap", expected, "others")
+
+
 def prepare_linear(gap: GapForm, facts: Facts, bits: int) -> LinearGaps:
     """Put gaps of linear functions onto a lattice. Raises as `prepare_gaps` does."""
     own = prepare_form(gap.form, facts)
-    lattice, change = on_given_lattice(own, bits, "gap")
-    low, high = lattice.limits
-    unit = 2.0**bits
-    if not (low >= 0 and high <= unit):
-        raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
+    own_bits = bits_of_row(gap, facts, bits)
+    lattice, change = on_given_lattice(own, own_bits, "gap")
+    unit = 2.0**own_bits
+    rates = np.floor(gap.rates * unit + 0.5).astype(np.int64)
+    _check_moved(lattice, rates, facts, 2.0**bits)
     if float(np.abs(gap.offsets).max()) * unit > FARTHEST:
         raise InvalidArgument("offsets", in_rows(unit), "some beyond that")
     return LinearGaps(
         lattice,
-        frozen_integers(np.floor(gap.rates * unit + 0.5).astype(np.int64)),
+        frozen_integers(rates),
         frozen_integers(np.floor(gap.offsets * unit + 0.5).astype(np.int64)),
         gap.absolute,
         gap.numeric,
-        unit / gap.sensitivity,
+        unit,
         change,
         own,
     )

@@ -25,6 +25,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Crossing, Facts, FormBlock, GapForm, LinearForm, sensitivity
+from dpsdk.forms.gap import weight_range
 from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.points import PointPricing, price_points
@@ -85,9 +86,9 @@ class Select(Request[int]):
     ----------
     gaps
         How far the rows are from public answers, in counts of rows. The score of a row is its gap;
-        one row of a person moves it by one at the most. Or a `Crossing`, and nothing but `epsilon`
-        beside it: then the options are its cells, and the score of one is by how many rows it
-        misses the share, below zero.
+        one row of a person moves it by `gaps.moved(facts)` at the most. Or a `Crossing`, and
+        nothing but `epsilon` beside it: then the options are its cells, and the score of one is by
+        how many rows it misses the share, below zero.
     epsilon
         From 1e-100 to 1e100.
     groups
@@ -133,21 +134,24 @@ class Select(Request[int]):
         bits = _bits(epsilon, largest, facts)
         own = prepare_linear(gaps, facts, bits)
         _check(own, spans, opposites=self.opposites)
-        # A gap is at most all rows away from its offset.
+        # A gap is at most what all rows move away from its offset.
         farthest = float(np.abs(own.offsets.astype(np.float64)).max())
-        if largest * (max(facts.row_limit, 1) * 2.0**bits + farthest) > _FARTHEST_SCORE:
+        low, high = weight_range(gaps.form)
+        most = max(facts.row_limit, 1) * own.steps * (high - low)
+        if largest * (most + farthest) > _FARTHEST_SCORE:
             expected = "small enough that sums of gaps stay within 2**60 steps of a lattice"
             raise InvalidArgument("gaps", expected, f"groups of up to {largest:,}")
         options = len(spans) if spans is not None else own.rows * (1 + self.opposites)
         move = _move(own, spans, facts, bits)
-        scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
-        rounding = 2 * largest * (facts.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
+        unit = int(own.steps)
+        scale = 2 * float(Fraction(move, unit) / epsilon)
+        rounding = 2 * largest * (facts.row_limit * (own.change + 1 / unit) + 1 / unit)
         return SelectPricing(
             BoundedRangeGuarantee(epsilon),
             ShortfallAccuracy(scale, options, rounding),
             own,
             spans,
-            _in_steps(self.penalties, options, bits),
+            _in_steps(self.penalties, options, unit),
             self.opposites,
             epsilon / (2 * move),
         )
@@ -224,15 +228,15 @@ def _check(gaps: LinearGaps, spans: tuple[Span, ...] | None, *, opposites: bool)
             raise InvalidArgument("gaps", "absolute where they are in groups", "signed gaps")
 
 
-def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Ints | None:
+def _in_steps(penalties: tuple[int, ...] | None, options: int, unit: int) -> Ints | None:
     if penalties is None:
         return None
     if len(penalties) != options:
         raise InvalidArgument("penalties", f"{options} of them, one an option", f"{len(penalties)}")
-    if max(map(abs, penalties)) << bits > FARTHEST:
-        expected = f"at most {FARTHEST / 2.0**bits:g} rows"
+    if max(map(abs, penalties)) * unit > FARTHEST:
+        expected = f"at most {FARTHEST / unit:g} rows"
         raise InvalidArgument("penalties", expected, "some beyond that")
-    return frozen_integers(np.array([number << bits for number in penalties], dtype=np.int64))
+    return frozen_integers(np.array([number * unit for number in penalties], dtype=np.int64))
 
 
 def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits: int) -> int:
@@ -240,10 +244,10 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits
     row = setting.unit_rows << bits
     if spans is None:
         return row
-    # A single function moves by a row at the most, whatever it is.
+    # A single function moves by so many steps at the most, whatever it is.
     wide = {span for span in spans if span[1] > span[0] + 1}
     # A lattice of integral weights has the same weights, so many times.
-    form, steps = (gaps.own.form, 1 << bits) if gaps.own.form.integral else (gaps.source, 1)
+    form, steps = (gaps.own.form, gaps.steps) if gaps.own.form.integral else (gaps.source, 1)
     ends = list(accumulate(block.rows for block in form.blocks))
 
     def moves() -> dict[Span, int]:
@@ -252,11 +256,11 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Facts, bits
             for span in wide
         }
 
-    sums = gaps.own.once(("select", bits, spans), moves)
+    sums = gaps.own.once(("select", gaps.steps, spans), moves)
     largest = row if any(stop == start + 1 for start, stop in spans) else 1
     for (start, stop), functions in sums.items():
         # Where rows come and go, so does what the rates expect of them.
-        rates = 0 if setting.replaced else sum(gaps.rates[start:stop].tolist())
+        rates = 0 if setting.replaced else sum(map(abs, gaps.rates[start:stop].tolist()))
         most = (stop - start) * row
         largest = max(largest, min(most, functions + setting.unit_rows * rates))
     return largest

@@ -27,12 +27,13 @@ from dpsdk._records import define, field, frozen, shows_half_made
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, Gap, ProximalGapForm
+from dpsdk.forms import Facts, Gap, GapForm, ProximalGapForm
 from dpsdk.kernel.access import Access, Allowance, access_of
 from dpsdk.kernel.gaps import (
     FARTHEST,
     LatticeGaps,
     RoundedForm,
+    bits_of_row,
     in_rows,
     prepare_gaps,
     prepare_proximal,
@@ -159,8 +160,8 @@ class Watching:
     def rounding(self, facts: Facts, form: RoundedForm | None = None) -> float:
         """How much rounding weights, rates and thresholds to the lattice can move a gap, in rows.
 
-        Of forms whose weights change by half a step at the most, if none is given; of a proximal
-        gap in multiples of its `unit`.
+        Of forms whose weights change by half a step at the most, if none is given; of gaps in
+        multiples of their `unit`.
         """
         step = 2.0 ** -self.lattice_bits(facts)
         usual = (facts.row_limit + 1) * step
@@ -169,18 +170,23 @@ class Watching:
         if isinstance(form, ProximalGapForm):
             gaps = prepare_proximal(form, facts, self.lattice_bits(facts))
             return gaps.rounding(facts.row_limit, step)
-        own = prepare_form(form, facts)
-        change = on_given_lattice(own, self.lattice_bits(facts), "gap")[1]
+        bits = self.lattice_bits(facts)
+        if isinstance(form, GapForm):
+            unit, bits = form.moved(facts), bits_of_row(form, facts, bits)
+            change = on_given_lattice(prepare_form(form.form, facts), bits, "gap")[1] / unit
+        else:
+            change = on_given_lattice(prepare_form(form, facts), bits, "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
 
     def unit(self, facts: Facts, gap: Gap) -> float:
         """In what unit all these figures are: how far one record moves such a gap, as charged.
 
-        A row for a `GapForm`; what moves a `ProximalGapForm`, with its gradient on the lattice.
+        What moves a `ProximalGapForm`, with its gradient on the lattice; a row for a `GapForm` of
+        weights from 0 to 1.
         """
         if isinstance(gap, ProximalGapForm):
             return prepare_proximal(gap, facts, self.lattice_bits(facts)).moved
-        return gap.sensitivity
+        return gap.moved(facts) if isinstance(gap, GapForm) else gap.sensitivity
 
 
 def run_share(run: int, runs: int) -> float:

@@ -1,7 +1,8 @@
 """How far a hypothesis is moved by answers, and what such moves are proven to gain.
 
-Everything speaks of functions with weights in [0, 1], of answers that are shares of the records,
-and of the potential KL(h‖p): the relative entropy of the true distribution h from the hypothesis p.
+Everything speaks of functions with weights in [0, 1], or in a wider range where their forms have
+one, of answers that are shares of the records, and of the potential KL(h‖p): the relative entropy
+of the true distribution h from the hypothesis p.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dpsdk._checks import require, shown, to_integer
 from dpsdk._records import define, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
+from dpsdk.forms.gap import weight_range
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.typing import Floats
 
@@ -156,10 +158,11 @@ def step_towards(
     Parameters
     ----------
     form
-        A form of one function with weights in [0, 1].
+        A form of one function. Where its weights leave [0, 1], the step and what it gains are those
+        of their `width`.
     value, radius
-        A released answer, brought into [0, 1] first, and how far it may be from the truth in the
-        good event.
+        A released answer, brought into the range of the weights first, and how far it may be from
+        the truth in the good event.
     gap
         A lower bound of |truth - answer| from elsewhere, at least 0.
     answer
@@ -174,14 +177,15 @@ def step_towards(
         no gap is known.
     """
     now = hypothesis.answer(form) if answer is None else answer
-    wanted = min(max(value, 0.0), 1.0)
+    low, high = weight_range(form)
+    wanted, width = min(max(value, low), high), high - low
     known = max(_to_gap("gap", gap), abs(wanted - now) - _to_gap("radius", radius))
     if wanted == now or known <= 0:
         return 0.0
-    step = math.copysign(hoeffding_step(known), wanted - now)
+    step = math.copysign(hoeffding_step(known, width), wanted - now)
     hypothesis.shift(form, step, now)
     if meter is not None:
-        meter.stepped(known)
+        meter.stepped(known, width)
     return step
 
 
@@ -306,16 +310,16 @@ class Replay:
     def remember(self, form: LinearForm, value: float, radius: float) -> None:
         """Keep a released answer.
 
-        The form has one function, with weights in [0, 1] where a meter is to be told. `value` is
-        the released average of the records, brought into [0, 1], or into the limits of the function
-        where these are wider; `radius` how far it may be from the truth in the good event.
+        The form has one function. `value` is the released average of the records, brought into
+        [0, 1], or into the limits of the function where these are wider; `radius` how far it may be
+        from the truth in the good event.
         """
         if form.rows != 1:
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
         if math.isnan(value):
             raise InvalidArgument("value", "a number", shown(value))
-        low, high = form.limits
-        inside = min(max(value, min(low, 0.0)), max(high, 1.0))
+        low, high = weight_range(form)
+        inside = min(max(value, low), high)
         self._released.append((form, inside, _to_gap("radius", radius)))
         self._stacked = None
 
@@ -351,8 +355,11 @@ def _move(
     if abs(target - answer) <= _ROUNDING or hypothesis.move_to(form, target, answer) == 0.0:
         return False
     if meter is not None:
-        # The target may have been brought inside of what can be reached.
-        meter.moved(*[min(max(share, 0.0), 1.0) for share in (answer, hypothesis.answer(form))])
+        # As coins, whose chances are between the ends of the weights. The target may have been
+        # brought inside of what can be reached.
+        low, high = weight_range(form)
+        chances = [(share - low) / (high - low) for share in (answer, hypothesis.answer(form))]
+        meter.moved(*[min(max(chance, 0.0), 1.0) for chance in chances])
     return True
 
 

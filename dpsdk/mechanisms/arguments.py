@@ -108,15 +108,15 @@ def check_convex(form: object, mechanism: str) -> None:
         )
 
 
-def check_shares(form: LinearForm, mechanism: str) -> None:
-    """Refuse weights other than from 0 to 1. Raises as `check_linear` does."""
+def check_shares(form: LinearForm, mechanism: str, *, signed: bool = True) -> None:
+    """Refuse weights other than from 0, or from -1, to 1. Raises as `check_linear` does."""
     check_linear(form, mechanism)
     low, high = form.limits
-    if low < 0 or high > 1:
+    if low < -signed or high > 1:
         reason = (
-            f"{mechanism} answers queries that count rows, or weigh them from 0 to 1, such as "
-            "Count, Threshold, Interval, Conjunction, Marginal and Linear; this one weighs them "
-            f"from {low:g} to {high:g}, so ask it of Laplace or Gaussian"
+            f"{mechanism} answers queries that count rows, or weigh them from {-signed:d} to 1, "
+            "such as Count, Threshold, Interval, Conjunction, Marginal and Linear; this one weighs "
+            f"them from {low:g} to {high:g}, so ask it of Laplace or Gaussian"
         )
         raise QueryError("", reason)
 

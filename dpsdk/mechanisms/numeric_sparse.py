@@ -20,6 +20,7 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.codec import AMOUNT, INTEGER, Choice, Member
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm, LinearForm
+from dpsdk.forms.gap import weight_range
 from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
@@ -53,6 +54,7 @@ __all__ = [
     "equal_share",
     "fine",
     "law_of_count",
+    "midway",
     "moving_row",
     "on_any_lattice",
     "price_any",
@@ -101,14 +103,15 @@ class NumberPricing:
 
 
 def price_any(form: LinearForm, noise: Noise, terms: Terms) -> NumberPricing:
-    """Price measuring one function of a form with weights from 0 to 1. Spends nothing."""
+    """Price measuring one function of a form with weights from -1 to 1. Spends nothing."""
     facts = terms.facts
     most = Measure(form.row(moving_row(form, facts)), noise).price(terms)
     if form.integral or form.rows == 1:
         return NumberPricing(most.guarantee, (most.accuracy,))
     if form.rows > _PRICED and fine(form):
-        slack = on_any_lattice(noise, facts)
-        bound = NoiseAccuracy(law_of_count(noise, facts), 1, 1.0, slack)
+        unit = midway(form).sensitivity
+        slack = on_any_lattice(noise, facts) * unit
+        bound = NoiseAccuracy(law_of_count(noise, facts), 1, unit, slack)
         return NumberPricing(most.guarantee, (bound,))
     rows = [form.row(number) for number in range(form.rows)]
     parts = dict.fromkeys([Measure(row, noise).price(terms).accuracy for row in rows])
@@ -259,9 +262,14 @@ class NumericSparse(Mechanism[GapForm]):
         )
 
 
-def drift_of(watching: Watching, form: LinearForm, facts: Facts) -> float:
-    """How much further than usual rounding may move gaps of a form, in rows."""
-    return watching.rounding(facts, form) - watching.rounding(facts)
+def midway(form: LinearForm) -> GapForm:
+    """Gaps of a form from the middle of what its shares may be."""
+    return GapForm.around(form, np.full(form.rows, sum(weight_range(form)) / 2))
+
+
+def drift_of(watching: Watching, gap: GapForm, facts: Facts) -> float:
+    """How much further than usual rounding may move gaps, in multiples of their unit."""
+    return watching.rounding(facts, gap) - watching.rounding(facts)
 
 
 @frozen
@@ -270,9 +278,9 @@ class SparseAccuracy(HalfWidths):
 
     And for numbers that were measured, how far off these are. `run` is the number of the last run
     that was open, of `runs` at the most; `drift` is by how much more than usual rounding may move
-    gaps. Where what is above is measured (`measures`), `measured`
-    has the accuracy of these numbers, by place, and `number` that of any number, while it is not
-    known which will be measured.
+    gaps, and `unit` how far a record moves one at the most. Where what is above is measured
+    (`measures`), `measured` has the accuracy of these numbers, by place, and `number` that of any
+    number, while it is not known which will be measured.
 
     Failures are shared: half go to the bound of answers "below", half to what was above. The
     bounds of "below" hold for all runs together, since a run whose threshold came out high lives
@@ -287,6 +295,7 @@ class SparseAccuracy(HalfWidths):
     run: int
     runs: int
     measures: bool = field(kw_only=True)
+    unit: float = field(default=1.0, kw_only=True)
     measured: dict[int, HalfWidths] = field(factory=dict[int, HalfWidths], kw_only=True, hash=False)
     number: tuple[HalfWidths, ...] = field(default=(), kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
@@ -297,10 +306,10 @@ class SparseAccuracy(HalfWidths):
         cls, tops: int, schedule: SparseSchedule, form: GapForm, facts: Facts, run: int
     ) -> SparseAccuracy:
         """The accuracy of a form, where no number is measured yet."""
-        drift = drift_of(schedule.watching, form.form, facts)
+        drift, unit = drift_of(schedule.watching, form, facts), form.moved(facts)
         measures = form.numeric and schedule.noise is not None
         parts = form.rows, drift, run, tops
-        return cls(schedule.watching, facts, *parts, measures=measures)
+        return cls(schedule.watching, facts, *parts, measures=measures, unit=unit)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
@@ -316,7 +325,9 @@ class SparseAccuracy(HalfWidths):
             above = 0.0
         else:
             above = self.watching.above(beta / 2, self.facts, asked) + self.drift - mean
-        radii = np.full(rows, max(below, above, 0.0))
+        if not self.number:  # whose error is in rows already
+            above *= self.unit
+        radii = np.full(rows, max(below * self.unit, above, 0.0))
         for place, accuracy in self.measured.items():
             radii[place] = float(accuracy.radii(beta / 2 / most, joint=True)[0])
         return radii
@@ -366,7 +377,7 @@ class _Sparse:
         given = self.mechanism
         try:
             with in_words_of(epsilon=given.epsilon, delta=given.delta):
-                mean = self.schedule.watching.mean_noise(kernel.facts)
+                mean = self.schedule.watching.mean_noise(kernel.facts) * form.moved(kernel.facts)
                 return self.watch.first_above(form, mean, place, kernel=kernel)
         except InvalidArgument as error:
             if error.parameter != "offsets":

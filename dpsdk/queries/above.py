@@ -16,6 +16,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
 from dpsdk.forms.assumptions import Assumptions
+from dpsdk.forms.gap import weight_range
 from dpsdk.queries.base import SCALAR, Query, ScalarQuery
 from dpsdk.typing import Floats
 
@@ -50,15 +51,16 @@ class _AtLevel(Query[A_co, GapForm], Lifting[A_co]):
         query, level = self.query, self.level
         form = query.lower(domain)
         low, high = form.blocks[0].limits()
-        if form.rows != 1 or low < 0 or high > 1:
+        if form.rows != 1 or low < -1 or high > 1:
             reason = (
-                "only a query that counts rows, or weighs them from 0 to 1, can be asked for a "
+                "only a query that counts rows, or weighs them from -1 to 1, can be asked for a "
                 f"level; this one weighs them from {low:g} to {high:g}"
             )
             raise QueryError(str(query), reason)
         share, count = (level, 0.0) if query.normalized else (0.0, level)
-        if not 0 <= share <= 1:
-            expected = "a share from 0 to 1, as the query is one"
+        low, high = weight_range(form)
+        if not low <= share <= high:
+            expected = f"a share from {low:g} to {high:g}, as the query is one"
             raise InvalidArgument("level", expected, shown(level))
         numbers = np.array([share]), np.array([count])
         return GapForm(form, *numbers, absolute=False, numeric=self._numeric)
@@ -95,7 +97,10 @@ class Above(_AtLevel[bool]):
         return not math.isnan(raw[0])
 
     def span(self, facts: Facts, /) -> float:
-        return 1.0 if self.query.normalized else self.query.span(facts)
+        if not self.query.normalized:
+            return self.query.span(facts)
+        low, high = weight_range(self.query.lower(facts.domain))
+        return high - low
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         del raw

@@ -1,4 +1,4 @@
-"""Any linear query: a weight between 0 and 1 for every record."""
+"""Any linear query: a weight for every record, from 0 to 1 unless a wider range is declared."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._arrays import ByNumbers
-from dpsdk._checks import cut, shown, to_name
+from dpsdk._checks import cut, shown, to_finite, to_name
 from dpsdk._records import evolve, field, frozen
-from dpsdk.codec import NAME, NUMBERS, Codebook, ListOf, Member, OrNone, written
+from dpsdk.codec import NAME, NUMBER, NUMBERS, Codebook, ListOf, Member, OrNone, written
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge, WireError
-from dpsdk.forms import Dense, LinearForm, Weights
+from dpsdk.forms import Dense, Facts, LinearForm, Weights
 from dpsdk.forms.factors import to_weights
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import COUNTED, ConditionedScalar, Conjunction, masked
@@ -25,6 +25,8 @@ __all__ = ["Linear", "to_names"]
 
 CELL_LIMIT = 2**20
 """A function is evaluated on no more cells than this; a condition is spread over no more."""
+
+_LARGEST_WEIGHT = 2.0**20
 
 Weigh: TypeAlias = Callable[[Record], float]
 
@@ -51,9 +53,24 @@ def _to_table(weights: Array | Weigh) -> Floats | Weigh:
     if callable(weights):
         return weights
     table = to_weights(weights)
-    if table.size == 0 or table.min() < 0 or table.max() > 1:
-        raise InvalidArgument("weights", "numbers from 0 to 1", "some outside that range")
+    if table.size == 0:
+        raise InvalidArgument("weights", "numbers from 0 to 1", "none")
     return table
+
+
+def _to_end(name: str, value: float) -> float:
+    number = float(to_finite(name, value))
+    if abs(number) > _LARGEST_WEIGHT:
+        raise InvalidArgument(name, "a number from -2**20 to 2**20", shown(value))
+    return number + 0.0  # a zero has no sign here
+
+
+def _to_low(value: float) -> float:
+    return _to_end("low", value)
+
+
+def _to_high(value: float) -> float:
+    return _to_end("high", value)
 
 
 def _key(weights: Floats | Weigh) -> object:
@@ -77,12 +94,18 @@ def _settled(query: Linear, path: str, codebook: Codebook) -> Linear:
 
 @written(
     "query.linear",
-    {"weights": NUMBERS, "attributes": Member(OrNone(ListOf(NAME, least=1)), None), **COUNTED},
+    {
+        "weights": NUMBERS,
+        "attributes": Member(OrNone(ListOf(NAME, least=1)), None),
+        **COUNTED,
+        "low": Member(NUMBER, 0.0, quiet=True),
+        "high": Member(NUMBER, 1.0, quiet=True),
+    },
     settle=_settled,
 )
 @frozen(repr=False)
 class Linear(ConditionedScalar):
-    """The mean, over the rows, of a weight from 0 to 1 that a public rule gives each record.
+    """The mean, over the rows, of a weight that a public rule gives each record.
 
     A linear query of Dwork and Roth (2014, chapter 4): a float, or with `normalized=False` the sum.
 
@@ -91,15 +114,21 @@ class Linear(ConditionedScalar):
     weights
         An array with one weight a cell, flat or shaped like the universe; or a function of a
         record, a mapping from attributes to labels. A function is evaluated on the cells of the
-        universe, twice, and never on a row: it must give each cell one number from 0 to 1. Cells of
-        missing and of other values come behind those of the labels, and a function sees them as
-        `MISSING` and `OTHER`.
+        universe, twice, and never on a row: it must give each cell one number from `low` to `high`.
+        Cells of missing and of other values come behind those of the labels, and a function sees
+        them as `MISSING` and `OTHER`.
     attributes
         What the weights depend on, if not on every attribute: the array then covers, and the
         function then sees, only these, so that the universe may be large.
+    low, high
+        Between which numbers all weights lie, at most 2^20 in size; 0 and 1 if left out. Rows
+        outside the domain weigh 0 whatever the range. `OnlinePMW(signed=True)`, `MWEM`,
+        `OfflinePMW` and `NumericSparse` take weights from -1 to 1.
 
     Raises
     ------
+    InvalidArgument
+        If `low` is not below `high`, or a number of an array lies outside.
     QueryError
         When the query is lowered, before anything is paid: if the array has another shape, or the
         function raises, leaves the range, or gives a cell two values.
@@ -111,6 +140,22 @@ class Linear(ConditionedScalar):
 
     weights: Floats | Weigh = field(converter=_to_table, eq=_key)
     attributes: tuple[str, ...] | None = field(default=None, converter=_to_attributes)
+    low: float = field(default=0.0, converter=_to_low, kw_only=True)
+    high: float = field(default=1.0, converter=_to_high, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.low < self.high:
+            raise InvalidArgument("low", f"below high={self.high:g}", shown(self.low))
+        weights = self.weights
+        if not callable(weights) and (weights.min() < self.low or weights.max() > self.high):
+            raise InvalidArgument("weights", self._range, "some outside that range")
+
+    @property
+    def _range(self) -> str:
+        return f"numbers from {self.low:g} to {self.high:g}"
+
+    def span(self, facts: Facts, /) -> float:
+        return super().span(facts) * (max(self.high, 0.0) - min(self.low, 0.0))
 
     def footprint(self, domain: Domain, /) -> int:
         touched = set(self._touched(domain))
@@ -160,7 +205,7 @@ class Linear(ConditionedScalar):
 
     def _table(self, touched: Domain) -> Floats:
         if callable(self.weights):
-            return _tabulated(self.weights, touched, str(self))
+            return _tabulated(self.weights, touched, self)
         if self.weights.shape not in {touched.shape, (touched.size,)}:
             reason = (
                 f"weights of shape {self.weights.shape} for a universe of shape {touched.shape}"
@@ -177,30 +222,34 @@ class Linear(ConditionedScalar):
         if self.attributes is not None:
             comma = "," if len(self.attributes) == 1 else ""
             names = f", attributes=({listed(self.attributes, len(self.attributes))}{comma})"
-        return f"Linear({rule}{names}{self._given})"
+        ends = "" if (self.low, self.high) == (0, 1) else f", low={self.low:g}, high={self.high:g}"
+        return f"Linear({rule}{names}{ends}{self._given})"
 
 
-def _tabulated(function: Weigh, touched: Domain, query: str) -> Floats:
+def _tabulated(function: Weigh, touched: Domain, asked: Linear) -> Floats:
+    query = str(asked)
     if touched.size > CELL_LIMIT:
         advice = "name the attributes that the function needs with attributes=[...]"
         raise TooLarge(query, touched.size, CELL_LIMIT, "cells", advice)
-    table = np.array([_weight(function, touched, cell, query) for cell in range(touched.size)])
+    table = np.array([_weight(function, touched, cell, asked) for cell in range(touched.size)])
     # The second look runs backwards, so that a function that counts its calls is found out.
     for cell in reversed(range(touched.size)):
-        if _weight(function, touched, cell, query) != table[cell]:
+        if _weight(function, touched, cell, asked) != table[cell]:
             reason = f"the function gave two values at {touched.record(cell)}"
             raise QueryError(query, reason)
     return table.reshape(touched.shape)
 
 
-def _weight(function: Weigh, touched: Domain, cell: int, query: str) -> float:
+def _weight(function: Weigh, touched: Domain, cell: int, query: Linear) -> float:
     record = touched.record(cell)
     try:
         value = function(dict(record))
     except Exception as error:
         reason = f"the function raised {type(error).__name__} at {record}"
-        raise QueryError(query, reason) from error
-    if not isinstance(value, numbers.Real | np.bool_) or not 0 <= value <= 1:
-        reason = f"the function gave {shown(value)} at {record}, expected a number from 0 to 1"
-        raise QueryError(query, reason)
+        raise QueryError(str(query), reason) from error
+    low, high = query.low, query.high
+    if not isinstance(value, numbers.Real | np.bool_) or not low <= value <= high:
+        expected = f"a number from {low:g} to {high:g}"
+        reason = f"the function gave {shown(value)} at {record}, expected {expected}"
+        raise QueryError(str(query), reason)
     return float(value)

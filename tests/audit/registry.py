@@ -212,6 +212,11 @@ ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True
 OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[False] * 3, True))
 """The more gaps are below that rise before one is above that falls, the nearer to the bound."""
 LEVEL = NumericAbove(COUNT, 1)
+SIGNS = {s: Linear([s, -s], low=-1, high=1, normalized=False) for s in (1, -1)}
+SIGNED_ABOVE = tuple(Above(SIGNS[s], 1) for s in (1, -1, 1))
+"""A row replaced moves them by two."""
+SHARE_ABOVE = tuple(Above(Linear([s, -s], low=-1, high=1), s) for s in (1, -1, 1))
+"""A row that comes moves them by two: the level is as far as shares go."""
 
 
 def histogram(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
@@ -224,10 +229,11 @@ def sparse(*queries: Query[Any, GapForm], tops: int = 1, delta: str = "0") -> Bu
     )
 
 
-def online(*queries: Query[Any], updates: int = 1) -> Build:
+def online(*queries: Query[Any], updates: int = 1, signed: bool = False) -> Build:
     """Multiplicative weights from a uniform start, its threshold below every gap there is."""
     return lambda epsilon: pure_program(
-        OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
+        OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01, signed=signed),
+        *queries,
     )
 
 
@@ -472,6 +478,16 @@ LINES = gaps_of(THREE, 0.5, 0.25, 0.0)
 TABLES = gaps_of(PAIR, 0.25, 0.75, 1.0, 0.0)
 COUNTS = gaps_of(PAIR, 0.0, 0.0, 0.0, 0.0, offset=1.0)
 AROUND = GapForm.around(BOXES.lower(PAIR), np.array([0.0, 0.25, 0.0]))
+OF_SIGNS = GapForm.around(
+    LinearForm(THREE, [Dense(("level",), (3,), np.array([[-1, 0.5, 1], [1, -1, 0.25]]))]),
+    np.array([0.5, -0.25]),
+)
+OPPOSED_SIGNS = GapForm(
+    LinearForm(THREE, [Dense(("level",), (3,), np.outer([1, 1, -1, -1], [-1, 0.5, 1]))]),
+    np.zeros(4),
+    np.full(4, -9.0),
+)
+TWO_BY_TWO = [slice(0, 2), slice(2, 4)]
 SIGNED = gaps_of(THREE, 0.5, 0.25, 0.0, absolute=False)
 UNEVEN = GapForm.around(
     LinearForm.stack([WEIGHTS.lower(THREE), LINES.form]), np.array([0.4, 1.0, 0.5, 0.0])
@@ -567,6 +583,17 @@ CASES = (
     Case("Gaussian, what no row changes", gaussian(NOBODY), concentrated, BIT, 2, (SOME,)),
     Case("sparse vector", sparse(*ABOVE), pure, BIT, 2, (Fraction(1), Fraction(5)), lattice=0),
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
+    Case("sparse vector, signed", sparse(*SIGNED_ABOVE), pure, BIT, 2, LARGE, lattice=1),
+    Case("sparse vector, signed shares", sparse(*SHARE_ABOVE), pure, BIT, 2, LARGE, lattice=1),
+    Case(
+        "one round of PMW, signed",
+        online(SIGNS[1], signed=True),
+        pure,
+        BIT,
+        1,
+        (Fraction(20),),
+        lattice=1,
+    ),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("one round of PMW, models", guarded, pure, BIT, 1, (Fraction(20),), lattice=0),
@@ -626,6 +653,14 @@ CASES = (
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
     Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),
     Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
+    Case("select, signed weights", chosen(OF_SIGNS), ranged, THREE, 2),
+    Case(
+        "select, a group of signed weights",
+        chosen(OPPOSED_SIGNS, groups=TWO_BY_TWO),
+        ranged,
+        THREE,
+        2,
+    ),
     Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
     Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
     Case("select, rectangles", chosen(AROUND, groups=[slice(0, 1), slice(1, 3)]), ranged, PAIR, 2),

@@ -736,6 +736,9 @@ def a_watch_compares_proximal_gaps(
 ) -> None:
     gap = ProximalGapForm.of(form, np.zeros(2))
     assert_type(gap, ProximalGapForm)
+    signed = Linear(np.array([-1, 1]), low=-1, high=1)
+    assert_type(GapForm.around(signed.lower(facts.domain), np.zeros(1)).moved(facts), float)
+    assert_type(OnlinePMW(1, updates=9, signed=True).signed, bool)
     shifted = ProximalGapForm(gap.gradient, np.zeros(1), Ball(1), 0.5, np.zeros(1))
     assert_type(shifted, ProximalGapForm)
     assert_type(gap.shift, Floats | None)

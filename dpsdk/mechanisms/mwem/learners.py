@@ -16,12 +16,14 @@ from dpsdk._records import evolve, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
+from dpsdk.forms.gap import weight_range
 from dpsdk.hypothesis import DenseHypothesis, Distribution
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
 from dpsdk.learning import EntropicFit, step_towards
 from dpsdk.mechanisms.arguments import check_linear
 from dpsdk.mechanisms.fitted import Learner
 from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan
+from dpsdk.mechanisms.numeric_sparse import midway
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
@@ -128,8 +130,9 @@ class Marginals(Learner[MWEMStrategy]):
         # Priced beforehand, so that what cannot be measured is refused before anything is paid.
         self._start.price(terms)
         self._penalties = _expected(self._blocks, self._noise, terms)
-        gaps = GapForm.around(form, np.full(form.rows, 0.5))
-        Select(gaps, plan.choice, groups=self._groups, penalties=self._penalties).price(terms)
+        Select(midway(form), plan.choice, groups=self._groups, penalties=self._penalties).price(
+            terms
+        )
         # One field, so that an interrupt finds all of a round or nothing.
         fit = EntropicFit(form.domain, outside=facts.outside)
         self._state = _Fitted(fit, float(facts.rows or 0), None, ())
@@ -164,7 +167,7 @@ class Marginals(Learner[MWEMStrategy]):
         if not self._state.started:
             self._begin(kernel)
         state, plan = self._state, self._plan
-        rates = np.clip(state.fit.hypothesis().answers(self._form), 0.0, 1.0)
+        rates = np.clip(state.fit.hypothesis().answers(self._form), *weight_range(self._form))
         gaps = GapForm.around(self._form, rates)
         chosen = kernel.select(gaps, plan.choice, groups=self._groups, penalties=self._penalties)
         numbers = kernel.measure(self._blocks[chosen], self._noise)
@@ -230,20 +233,21 @@ class OneByOne(_Functions):
     def round(self, kernel: Kernel) -> None:
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
-        clipped = np.clip(rates, 0.0, 1.0)
+        low, high = weight_range(form)
+        clipped, width = np.clip(rates, low, high), high - low
         hypothesis = state.hypothesis.copy()
         if plan.noise is None:
             gaps = GapForm(form, clipped, np.zeros(form.rows), absolute=False)
             chosen = kernel.select(gaps, plan.choice, opposites=True)
             place = chosen % form.rows
             potential = math.log(form.domain.size + self._facts.outside)
-            rate = math.sqrt(8 * potential / plan.rounds)
+            rate = math.sqrt(8 * potential / plan.rounds) / width
             step = rate if chosen < form.rows else -rate
         else:
             place = chosen = kernel.select(GapForm.around(form, clipped), plan.choice)
             self.begun = True
             number = kernel.measure(form.row(place), plan.noise)
-            value = min(max(float(number.values[0]) / self._rows, 0.0), 1.0)
+            value = min(max(float(number.values[0]) / self._rows, low), high)
             # As printed for functions in [-1, 1]; half of what is proven to gain the most there.
             step = (value - float(rates[place])) / 2
         hypothesis.shift(form.row(place), step, float(rates[place]))
@@ -276,7 +280,8 @@ class Certifying(_Functions):
     def round(self, kernel: Kernel) -> None:
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
-        place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.choice)
+        clipped = np.clip(rates, *weight_range(form))
+        place = kernel.select(GapForm.around(form, clipped), plan.choice)
         self.begun = True
         row, rate = form.row(place), float(rates[place])
         number = float(kernel.measure(row, plan.noise).values[0])

@@ -12,7 +12,8 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
-from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
+from dpsdk.forms import Boxes, Facts, LinearForm, Lowers
+from dpsdk.forms.gap import weight_range
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
@@ -48,6 +49,7 @@ from dpsdk.mechanisms.mwem.plan import (
     share_of,
     short,
 )
+from dpsdk.mechanisms.numeric_sparse import midway
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
@@ -87,7 +89,7 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
     workload: Lowers[LinearForm] = field(converter=to_workload)
 
     def _form(self, terms: Terms) -> LinearForm:
-        """The form of the workload, of weights from 0 to 1."""
+        """The form of the workload, of weights from -1 to 1."""
         form = self.workload.lower(facts_of(terms).domain)
         check_shares(form, type(self).__name__)
         return form
@@ -127,7 +129,7 @@ class MWEM(LearnsWorkload):
     so far are fitted again each round. Nothing is promised of the error; the rules below promise
     one.
 
-    The universe has at most 2^24 cells, and functions weigh rows from 0 to 1. Where the number of
+    The universe has at most 2^24 cells, and functions weigh rows from -1 to 1. Where the number of
     rows is private it is estimated from what is measured.
 
     Parameters
@@ -174,9 +176,10 @@ class MWEM(LearnsWorkload):
         Half of ε / rounds goes to the choice, half to a Laplace number, which is brought into the
         range of its function; weights are multiplied by exp(f · (number - answer) / 2); the average
         of all distributions before a move answers. Corrected: functions from 0 to 1 move by one
-        row. With probability 1 - `beta` no number of the workload is off by more than promised
-        (docs/explanation/proofs/mwem.md), which says something for large tables only. The number of
-        rows must be public; `rounds` left out are those that make the promise the smallest.
+        row, from -1 to 1 by two. With probability 1 - `beta` no number of the workload is off by
+        more than promised (docs/explanation/proofs/mwem.md), which says something for large tables
+        only. The number of rows must be public; `rounds` left out are those that make the promise
+        the smallest.
         """
         return cls(workload, epsilon=epsilon, rounds=rounds, _rule="textbook", _beta=beta)
 
@@ -208,7 +211,7 @@ class MWEM(LearnsWorkload):
         Raises
         ------
         QueryError, DomainError
-            If the workload cannot be put to such a table, or has other weights than from 0 to 1.
+            If the workload cannot be put to such a table, or has other weights than from -1 to 1.
         PublicSizeRequired
             If an error is to be promised, and the number of rows is private.
         InvalidArgument
@@ -270,16 +273,15 @@ def _promising(plan: Plan, form: LinearForm, beta: float, terms: Terms) -> Plan:
     facts = terms.facts
     rows, rounds = float(facts.rows or 1), plan.rounds
     potential = math.log(facts.domain.size + facts.outside)
-    rates, zeros = np.full(form.rows, 0.5), np.zeros(form.rows)
+    gaps, (low, high) = midway(form), weight_range(form)
     if plan.noise is None:
-        signed = GapForm(form, rates, zeros, absolute=False)
+        signed = evolve(gaps, absolute=False)
         choice = Select(signed, plan.choice, opposites=True).price(terms).accuracy
         short = choice.error(beta / rounds)
-        error = short + rows * math.sqrt(potential / (2 * rounds))
+        error = short + (high - low) * rows * math.sqrt(potential / (2 * rounds))
         return evolve(plan, error=error * (1 + 1e-9), beta=beta)
-    gaps = GapForm(form, rates, zeros)
     short = Select(gaps, plan.choice).price(terms).accuracy.error(beta / (2 * rounds))
-    noise = number_radius(plan.noise, beta / 2, rounds, facts)
+    noise = number_radius(plan.noise, beta / 2, rounds, facts) * gaps.sensitivity
     error = short + math.hypot(rows * math.sqrt(4 * potential / rounds), noise)
     return evolve(plan, error=error * (1 + 1e-9), beta=beta)
 
@@ -328,7 +330,7 @@ class OfflinePMW(LearnsWorkload):
         Raises
         ------
         QueryError, DomainError
-            If the workload cannot be put to such a table, or has other weights than from 0 to 1.
+            If the workload cannot be put to such a table, or has other weights than from -1 to 1.
         PublicSizeRequired
             If the number of rows is private.
         InvalidArgument
@@ -346,13 +348,14 @@ class OfflinePMW(LearnsWorkload):
             key=lambda count: _rough(self, count, form, self.beta, facts, potential),
         )
         # So that this many moves would use up more than all of the potential.
-        gap = rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
+        low, high = weight_range(form)
+        gap = (high - low) * rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
         with self._in_words():
             plan, cost = _spent(self, rounds, form, self.beta, terms)
             noise = plan.noise or LaplaceNoise(plan.choice)
-            gaps = GapForm.around(form, np.full(form.rows, 0.5))
+            gaps = midway(form)
             choice = Select(gaps, plan.choice).price(terms).accuracy
-            radius = number_radius(noise, self.beta / 2, rounds, facts)
+            radius = number_radius(noise, self.beta / 2, rounds, facts) * gaps.sensitivity
         missed = choice.error(self.beta / (2 * rounds))
         bound = (gap + 2 * radius + missed) * (1 + 1e-9)
         return OfflinePlan(rounds, plan.choice, noise, gap, radius, bound, self.beta, cost)

@@ -34,7 +34,7 @@ from dpsdk.mechanisms.arguments import (
     to_zero_delta,
 )
 from dpsdk.mechanisms.base import HypothesisMechanism, built_in
-from dpsdk.mechanisms.numeric_sparse import drift_of, price_any
+from dpsdk.mechanisms.numeric_sparse import drift_of, midway, price_any
 from dpsdk.mechanisms.pmw.schedule import Promise, Rounds, Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.release import Cost, Quote
@@ -59,6 +59,10 @@ def _replay(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
     return to_flag("replay", value)
 
 
+def _signed(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
+    return to_flag("signed", value)
+
+
 @built_in(
     "online-pmw",
     {
@@ -72,6 +76,7 @@ def _replay(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
         "start": START,
         "replay": Member(FLAG, True),
         "prepaid": NO,
+        "signed": Member(FLAG, False, quiet=True),
         "when_spent": WHEN_SPENT,
         "textbook": Member(FLAG, False, of="_textbook", key="_textbook"),
     },
@@ -112,6 +117,10 @@ class OnlinePMW(HypothesisMechanism):
         Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
         δ > 0 Gaussian noise has a fiftieth less of ρ then, and the numbers of very few rounds may
         have Laplace noise.
+    signed
+        Whether queries may weigh rows from -1 to 1, such as `Linear(weights, low=-1, high=1)`, and
+        not only from 0 to 1. A row moves them twice as far, and the same alpha takes four times as
+        many updates.
     when_spent
         What happens when the session has no budget for another round: answer on from the
         hypothesis, unchecked, or raise.
@@ -133,6 +142,7 @@ class OnlinePMW(HypothesisMechanism):
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
     replay: bool = field(default=True, converter=_replay, kw_only=True)
     prepaid: bool = field(default=False, converter=to_prepaid, kw_only=True)
+    signed: bool = field(default=False, converter=_signed, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
     _textbook: bool = field(default=False, kw_only=True, alias="_textbook")
 
@@ -154,7 +164,14 @@ class OnlinePMW(HypothesisMechanism):
 
     @classmethod
     def textbook(
-        cls, epsilon: Real, delta: Real = 0, *, alpha: float, beta: float, queries: int
+        cls,
+        epsilon: Real,
+        delta: Real = 0,
+        *,
+        alpha: float,
+        beta: float,
+        queries: int,
+        signed: bool = False,
     ) -> OnlinePMW:
         """Algorithm 6 of Dwork and Roth (2014) with its constants, corrected where they are wrong.
 
@@ -162,7 +179,9 @@ class OnlinePMW(HypothesisMechanism):
         where alpha satisfies their Theorem 4.14 or 4.15 and the exact tails of all its noise stay
         within it, which takes millions of rows; elsewhere it runs, and promises nothing.
         """
-        return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
+        return cls(
+            epsilon, delta, alpha=alpha, beta=beta, queries=queries, signed=signed, _textbook=True
+        )
 
     def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.
@@ -177,24 +196,28 @@ class OnlinePMW(HypothesisMechanism):
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
         with in_words_of(epsilon=self.epsilon, delta=self.delta):
-            return self._scheduled(facts)
+            schedule = self._scheduled(facts)
+        return schedule.of_signed() if self.signed else schedule
 
     def _scheduled(self, facts: Facts) -> Schedule:
         epsilon, delta, start = self.epsilon, self.delta, self._begins(facts)
+        unit = 1.0 + self.signed
         if self.updates is not None:
             return practical(
                 epsilon, delta, self.updates, self.queries or 1000, facts,
-                threshold=self.threshold, share=share_of(start), prepaid=self.prepaid,
+                threshold=self.threshold and self.threshold / unit, share=share_of(start),
+                prepaid=self.prepaid,
             )  # fmt: skip
         if self.alpha is None or self.beta is None or self.queries is None:
             raise InvalidArgument("OnlinePMW", "given alpha, beta and queries", repr(self))
-        promise, potential = Promise(self.alpha, self.beta, self.queries), start.kl_cap(facts)
+        promise = Promise(self.alpha / unit, self.beta, self.queries)
+        potential = start.kl_cap(facts)
         if self._textbook:
             return textbook(epsilon, delta, promise, facts, potential)
-        return promised(epsilon, delta, promise, facts, potential, prepaid=self.prepaid)
+        return promised(epsilon, delta, promise, facts, potential, prepaid=self.prepaid, unit=unit)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        check_shares(form, "OnlinePMW")
+        check_shares(form, "OnlinePMW", signed=self.signed)
         schedule, facts = self._fitting(terms), terms.facts
         pricing = price_any(form, schedule.noise, terms)
         promise, most = schedule.promise, min(form.rows, schedule.updates)
@@ -203,10 +226,11 @@ class OnlinePMW(HypothesisMechanism):
         # something to learn, which nobody knows after the first.
         compared = schedule.updates
         if promise is not None:
-            compared = int(self._begins(facts).kl_cap(facts) >= 2 * schedule.gap**2)
+            gap = schedule.gap / schedule.unit
+            compared = int(self._begins(facts).kl_cap(facts) >= 2 * gap**2)
         origin = Origin.BELOW if form.rows <= compared else Origin.UNCHECKED
         origins = np.full(form.rows, int(origin), dtype=np.int64)
-        drift = drift_of(schedule.watching, form, facts)
+        drift = drift_of(schedule.watching, midway(form), facts)
         number = pricing.accuracies
         accuracy = StreamAccuracy(schedule, facts, drift, origins, most, {}, promised, number)
         rounds = self._rounds(schedule, facts)
@@ -248,4 +272,6 @@ class OnlinePMW(HypothesisMechanism):
             value = getattr(self, name)
             if value is not None:
                 given.append(f"{name}={value}")
+        if self.signed:
+            given.append("signed=True")
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"

@@ -85,7 +85,8 @@ class Schedule:
 
     `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
     the share by which a hypothesis is surely off where a top comes; `radius` the share within
-    which a measured value is trusted. `start` is the noise of what the start measures.
+    which a measured value is trusted. `start` is the noise of what the start measures. `unit` is
+    how many rows one record moves a gap by at the most: 2 for weights from -1 to 1.
     """
 
     updates: int
@@ -97,6 +98,18 @@ class Schedule:
     rule: Rule
     start: Noise | None = None
     promise: Promise | None = None
+    unit: float = 1.0
+
+    def of_signed(self) -> Schedule:
+        """The same for functions from -1 to 1, whose halves have a range of 1 as this assumes.
+
+        All that is in rows, or in shares of them, is twice as much.
+        """
+        promise = self.promise and evolve(self.promise, alpha=2 * self.promise.alpha)
+        return evolve(
+            self, threshold=2 * self.threshold, gap=2 * self.gap, radius=2 * self.radius,
+            unit=2 * self.unit, promise=promise,
+        )  # fmt: skip
 
 
 def practical(
@@ -156,14 +169,15 @@ def number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> floa
 
 def promised(
     epsilon: Fraction, delta: Fraction, wanted: Promise, facts: Facts, potential: float, *,
-    prepaid: bool,
+    prepaid: bool, unit: float = 1.0,
 ) -> Schedule:  # fmt: skip
     """The schedule of the smallest error that can be promised; refused if that exceeds alpha.
 
     A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
     most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
-    Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step.
+    Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step. Of a range
+    of `unit`, all errors are so many times as large.
     """
     best = best_promise(
         epsilon, delta, wanted.beta, wanted.queries, facts, potential, prepaid=prepaid
@@ -171,11 +185,11 @@ def promised(
     if best is None or best.promise is None or best.promise.alpha > wanted.alpha:
         expected = "larger than any error can be, since nothing can be promised here"
         if best is not None and best.promise is not None:
-            least = best.promise.alpha
+            least = best.promise.alpha * unit
             step = 10.0 ** (math.floor(math.log10(least)) - 3)
             least = math.ceil(least / step) * step
             expected = f"at least {least:.4g}, the least that can be promised here"
-        raise InvalidArgument("alpha", expected, f"{wanted.alpha:g}")
+        raise InvalidArgument("alpha", expected, f"{wanted.alpha * unit:g}")
     return best
 
 

@@ -12,11 +12,12 @@ from dpsdk._locks import ExclusiveLock
 from dpsdk._records import cmp_using, define, field, frozen
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, LinearForm
+from dpsdk.forms.gap import weight_range
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Watching
 from dpsdk.learning import PotentialMeter, Replay, near_side_target, step_towards, textbook_step
 from dpsdk.mechanisms.arguments import check_shares
-from dpsdk.mechanisms.numeric_sparse import drift_of, fine, on_any_lattice
+from dpsdk.mechanisms.numeric_sparse import drift_of, fine, midway, on_any_lattice
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.release import HalfWidths, Measurement, Standing
 from dpsdk.typing import Floats, Ints
@@ -46,8 +47,8 @@ class StreamAccuracy(HalfWidths):
 
     Numbers that nobody checked have the error that the schedule promised, where it did and for a
     confidence no higher than its own; else no bound at all, beside others that keep theirs. `drift`
-    is by how much more than usual rounding may move gaps of the form, in rows; `run` is the number
-    of the last run that was open; `measured` has the accuracy of the numbers measured, by place;
+    is by how much more than usual rounding may move gaps, in their unit; `run` is the number of the
+    last run that was open; `measured` has the accuracy of the numbers measured, by place;
     `number` that of any number, while it is not known which will be measured. Then `origins` says
     which may come unchecked, and their bounds are the widest of all three.
 
@@ -115,7 +116,7 @@ class StreamAccuracy(HalfWidths):
             # Any run of the stream may be the one that was open: the noise decides that, too.
             runs = 1 if schedule.watching.tops is not None else schedule.updates
             own = schedule.watching.below_in(self.run, part, self.facts, runs) + self.drift
-            below = min(below, schedule.threshold + own)
+            below = min(below, schedule.threshold + own * schedule.unit)
         # No answer has more numbers measured, however many it turned out to have.
         each = part / (min(len(self.origins), schedule.updates) if joint else 1)
         if self.number:
@@ -197,7 +198,7 @@ class OnlineStrategy(Stream):
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
-        check_shares(form, "OnlinePMW")
+        check_shares(form, "OnlinePMW", signed=self._schedule.unit > 1)
         self._check(form, kernel)
         return self._lock.run(lambda: self._answered(form, kernel))
 
@@ -210,7 +211,7 @@ class OnlineStrategy(Stream):
             self._answer(part, answers, start, kernel)
             start += part.rows
         schedule, promised = self._schedule, self._promised()
-        drift = drift_of(schedule.watching, form, self._facts)
+        drift = drift_of(schedule.watching, midway(form), self._facts)
         accuracy = StreamAccuracy(
             schedule, self._facts, drift, origins, answers.run, answers.measured, promised
         )
@@ -222,9 +223,10 @@ class OnlineStrategy(Stream):
         watching, facts, noise = self._schedule.watching, self._facts, self._schedule.noise
         if self._schedule.promise is None:
             return
-        coarse = watching.rounding(facts, form) > watching.rounding(facts) * (1 + 1e-9)
+        coarse = watching.rounding(facts, midway(form)) > watching.rounding(facts) * (1 + 1e-9)
         if not coarse and not fine(form):
-            most, rows = on_any_lattice(noise, facts) - 1, map(form.row, range(form.rows))
+            most = (on_any_lattice(noise, facts) - 1) * self._schedule.unit
+            rows = map(form.row, range(form.rows))
             coarse = any(
                 Measure(row, noise).price(kernel.terms).accuracy.bias > most for row in rows
             )
@@ -241,7 +243,7 @@ class OnlineStrategy(Stream):
         values[:] = rates * rows
         place = 0
         while place < form.rows and self._looks():
-            gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
+            gap = GapForm.around(form, np.clip(rates, *weight_range(form)))
             answers.run = self._watch.tops + 1
             try:
                 top = self._watch.first_above(gap, self._schedule.threshold, place, kernel=kernel)
@@ -266,7 +268,8 @@ class OnlineStrategy(Stream):
 
     def _looks(self) -> bool:
         """True if another run may be opened: tops are left, and so is something to learn."""
-        done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
+        schedule = self._schedule
+        done = schedule.promise is not None and self._meter.exhausted(schedule.gap, schedule.unit)
         return not (self._spent or done or self._watch.tops >= self._schedule.updates)
 
     def _promised(self) -> bool:
@@ -276,9 +279,10 @@ class OnlineStrategy(Stream):
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
         schedule, hypothesis = self._schedule, self._hypothesis
-        value = min(max(value, 0.0), 1.0)
+        low, high = weight_range(row)
+        value = min(max(value, low), high)
         if schedule.rule == "textbook":
-            step = textbook_step(schedule.gap)
+            step = textbook_step(schedule.gap) / schedule.unit**2
             hypothesis.shift(row, step if value >= answer else -step, answer)
             return
         if schedule.promise is not None:

@@ -313,8 +313,8 @@ def test_a_threshold_is_a_number_of_rows_and_the_start_a_place(given, parameter,
     assert world.did() == []
 
 
-def test_weights_and_rates_of_gaps_lie_between_none_and_one_and_are_as_many_as_functions():
-    for low, high in [(-0.25, 1.0), (0.0, 1.25), (0.0, 1 + 2.0**-45)]:
+def test_weights_and_rates_of_gaps_lie_within_bounds_and_are_as_many_as_functions():
+    for low, high in [(-(2.0**20) - 1, 1.0), (0.0, 2.0**21)]:
         with pytest.raises(InvalidArgument, match="form"):
             gaps(LinearForm(LINE, [Dense(("x",), (4,), [[low, 0.5, 0.5, high]])]))
     for rates in (*np.diag([-0.001, 1.001, math.nan, math.inf]), np.zeros(3)):

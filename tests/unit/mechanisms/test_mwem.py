@@ -463,9 +463,8 @@ def test_choices_are_by_rows_and_not_by_shares():
     assert channel._strategy.chosen[0] % 5 == int(np.argmax(gaps))
 
 
-def test_one_record_moves_a_function_by_one_row_and_signed_ones_are_refused():
-    # Priced for one row, weights from -1 to 1 would cost twice what they are charged for.
-    form = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"b": Weights([[-1.0, 1.0]])})])
+def test_functions_of_a_wider_range_than_from_minus_one_to_one_are_refused():
+    form = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"b": Weights([[-1.5, 1.0]])})])
 
     class Signed:
         def lower(self, domain):
@@ -473,7 +472,7 @@ def test_one_record_moves_a_function_by_one_row_and_signed_ones_are_refused():
 
     opened = session()
     for mechanism in (MWEM(Signed(), epsilon=1), MWEM.textbook(Signed(), 1)):
-        with pytest.raises(QueryError, match="from 0 to 1"):
+        with pytest.raises(QueryError, match="from -1 to 1"):
             opened.open(mechanism)
     assert opened.spent.charges == 0
 

@@ -122,7 +122,7 @@ class GuardedStrategy(ModelStream):
                 return _from_hypothesis(theta, gap, _UNCHECKED)
         drift = 0.0
         if seen.gap is not None:
-            drift = drift_of(self._schedule.watching, seen.gap.form, self._facts)
+            drift = drift_of(self._schedule.watching, seen.gap, self._facts)
         accuracy = WatchedExcess(
             self._schedule,
             self._facts,

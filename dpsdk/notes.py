@@ -37,6 +37,17 @@ class Note(ABC):
     def __str__(self) -> str: ...
 
 
+@frozen
+class _OfAttribute(Note):
+    """A note on the values of an attribute, of which there is one of its kind."""
+
+    attribute: str
+
+    @property
+    def subject(self) -> object:
+        return self.attribute
+
+
 @written("note.adds-up", {"total": FLOAT, "radius": FLOAT})
 @frozen
 class AddsUp(Note):
@@ -58,19 +69,13 @@ class AddsUp(Note):
 
 @written("note.in-bins", {"attribute": NAME, "widest": FLOAT})
 @frozen
-class InBins(Note):
+class InBins(_OfAttribute):
     """The values of an attribute are known by their bins alone, of which one is so wide.
 
     An error in the unit of the answer includes that.
     """
 
-    attribute: str
     widest: float
-
-    @property
-    def subject(self) -> object:
-        """The attribute."""
-        return self.attribute
 
     def __str__(self) -> str:
         return (
@@ -81,19 +86,13 @@ class InBins(Note):
 
 @written("note.rounded", {"attribute": NAME, "step": FLOAT})
 @frozen
-class Rounded(Note):
+class Rounded(_OfAttribute):
     """The values of an attribute are rounded to a step.
 
     An error in the unit of the answer includes half of it, for each row that adds up.
     """
 
-    attribute: str
     step: float
-
-    @property
-    def subject(self) -> object:
-        """The attribute."""
-        return self.attribute
 
     def __str__(self) -> str:
         return f"{shown(self.attribute)} is rounded to steps of {self.step:.6g}"
@@ -101,17 +100,11 @@ class Rounded(Note):
 
 @written("note.clipped", {"attribute": NAME, "low": FLOAT, "high": FLOAT})
 @frozen
-class Clipped(Note):
+class Clipped(_OfAttribute):
     """Values of an attribute beyond its bounds count as the nearest bound."""
 
-    attribute: str
     low: float
     high: float
-
-    @property
-    def subject(self) -> object:
-        """The attribute."""
-        return self.attribute
 
     def __str__(self) -> str:
         ends = f"{self.low:.15g} to {self.high:.15g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -17,7 +17,8 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Factor, Facts, Identity
 from dpsdk.forms.assumptions import Assumptions, counting
-from dpsdk.queries.conjunction import Conditioned, ConditionedScalar, options
+from dpsdk.queries.base import to_attribute
+from dpsdk.queries.conjunction import Conditioned, ConditionedScalar, Where, options, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.queries.tables import LabelledTable, axes_of, in_order
@@ -137,6 +138,12 @@ class Estimated(Conditioned[G_co]):
     attribute: str
     by: tuple[str, ...] | None = field(default=None, converter=to_by, kw_only=True)
 
+    def _read(self, attribute: str, by: By | None, where: Where) -> None:
+        """Read the arguments of a query, which is frozen from then on."""
+        object.__setattr__(self, "attribute", to_attribute(attribute))
+        object.__setattr__(self, "by", to_by(by, self.attribute))
+        object.__setattr__(self, "where", to_where(where))
+
     @property
     @abstractmethod
     def width(self) -> int:
@@ -192,13 +199,36 @@ class Estimated(Conditioned[G_co]):
         counts: Floats = parts[-1] / self._weight(facts)
         return counts
 
+    def _blocks(self, numbers: Floats, facts: Facts) -> Floats:
+        """Raw numbers by groups ahead of the block's axis, block, and other groups."""
+        del facts
+        return numbers.reshape(1, self.width, -1)
+
     def _parts(self, numbers: Floats, facts: Facts) -> Floats:
         """Raw numbers, one row a block, with groups in the order of the answer."""
-        blocks = numbers.reshape(self.width, -1)
-        if self.by is None:
-            return blocks
-        ordered = [in_order(block, self.by, facts.domain).reshape(-1) for block in blocks]
-        return np.stack(ordered)
+        blocks = np.moveaxis(self._blocks(numbers, facts), 1, 0)
+        ordered = [in_order(block.ravel(), self.by or (), facts.domain) for block in blocks]
+        return np.stack(ordered).reshape(self.width, -1)
+
+    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
+        # A count that noise alone would reach says nothing, nor does what is divided by it.
+        if not self.span(facts):
+            return raw
+        blocks, wide = self._blocks(raw, facts), self._blocks(radii(), facts)
+        known = blocks[:, -1:] > wide[:, -1:]
+        if known.all():
+            return raw
+        told = np.where(known, blocks, np.nan)
+        if self.by is not None:  # of groups the counts are shown, too
+            told[:, -1:] = blocks[:, -1:]
+        return told.reshape(-1)
+
+    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
+        before, width, after = self._blocks(raw, facts).shape
+        if self.where is not None or min(before, after) > 1:
+            return ()
+        counts = slice((width - 1) * after, None) if before == 1 else slice(width - 1, None, width)
+        return [(counts, self._weight(facts))]
 
     def _answer(self, numbers: Floats, parts: Floats, facts: Facts) -> G_co:
         if self.by is None:

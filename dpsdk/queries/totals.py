@@ -321,26 +321,11 @@ class Mean(Estimated[G_co]):
         self: Mean[GroupTable], attribute: str, *, by: By, where: Where = None
     ) -> None: ...
     def __init__(self, attribute: str, *, by: By | None = None, where: Where = None) -> None:
-        object.__setattr__(self, "attribute", to_attribute(attribute))
-        object.__setattr__(self, "by", to_by(by, self.attribute))
-        object.__setattr__(self, "where", to_where(where))
+        self._read(attribute, by, where)
 
     def check(self, facts: Facts, /) -> None:
         low, high = limits_of(self, facts.domain[self.attribute])
         check_sums(high - low, self, self.attribute, facts)
-
-    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
-        # A count that noise alone would reach says nothing, nor does a sum divided by it.
-        if not self.span(facts):
-            return raw
-        blocks = raw.reshape(2, -1)
-        known = blocks[1] > radii().reshape(2, -1)[1]
-        if known.all():
-            return raw
-        total = np.where(known, blocks[0], np.nan)
-        # Of groups the counts are shown, too.
-        count = blocks[1] if self.by is not None else np.where(known, blocks[1], np.nan)
-        return np.concatenate([total, count])
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
@@ -367,13 +352,6 @@ class Mean(Estimated[G_co]):
     @property
     def width(self) -> int:
         return 2
-
-    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        del raw
-        if self.where is not None:
-            return ()
-        groups = math.prod([facts.domain[name].size for name in self.by or ()])
-        return [(slice(groups, 2 * groups), self._weight(facts))]
 
     def coarseness(self, raw: Floats | None, radii: Floats, facts: Facts, /) -> Floats | None:
         attribute, wide = facts.domain[self.attribute], self._parts(radii, facts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Callable
+from typing import overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -16,16 +16,14 @@ from dpsdk.domain import Attribute, Binned, Domain
 from dpsdk.forms import Factor, Facts, LinearForm, Squares, Weights
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.forms.squares import squares
-from dpsdk.queries.base import to_attribute
 from dpsdk.queries.coarse import farthest
-from dpsdk.queries.conjunction import RESTRICTED, Where, masked, to_where
+from dpsdk.queries.conjunction import RESTRICTED, Where, masked
 from dpsdk.queries.groups import (
     GROUPED,
     By,
     Estimated,
     GroupTable,
     groups_of,
-    to_by,
 )
 from dpsdk.queries.order import middles_of, on_labels
 from dpsdk.queries.totals import check_sums, limits_of
@@ -118,31 +116,8 @@ class _Spread(Estimated[G_co]):
         groups = math.prod([facts.domain[name].size for name in before])
         return numbers.reshape(groups, 3, -1)
 
-    def _parts(self, numbers: Floats, facts: Facts) -> Floats:
-        blocks = self._blocks(numbers, facts)
-        return super()._parts(np.moveaxis(blocks, 1, 0).reshape(-1), facts)
-
-    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
-        if not self.span(facts):
-            return raw
-        blocks, wide = self._blocks(raw, facts), self._blocks(radii(), facts)
-        known = blocks[:, 2:] > wide[:, 2:]
-        if known.all():
-            return raw
-        told = np.where(known, blocks, np.nan)
-        if self.by is not None:  # of groups the counts are shown, too
-            told[:, 2:] = blocks[:, 2:]
-        return told.reshape(-1)
-
     def _weight(self, facts: Facts) -> float:
         return 0.75 * _Places.of(self, facts.domain[self.attribute]).bound ** 2
-
-    def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
-        before, _, after = self._blocks(raw, facts).shape
-        if self.where is not None or min(before, after) > 1:
-            return ()
-        counts = slice(2 * after, 3 * after) if before == 1 else slice(2, None, 3)
-        return [(counts, self._weight(facts))]
 
     def _scaled(self, variances: Floats, facts: Facts) -> Floats:
         """The answers, of variances of u."""
@@ -250,7 +225,7 @@ class Variance(_Spread[G_co]):
         self: Variance[GroupTable], attribute: str, *, by: By, where: Where = None
     ) -> None: ...
     def __init__(self, attribute: str, *, by: By | None = None, where: Where = None) -> None:
-        _make(self, attribute, by, where)
+        self._read(attribute, by, where)
 
     def _of_variance(self, variances: Floats) -> Floats:
         return variances
@@ -279,17 +254,10 @@ class StdDev(_Spread[G_co]):
         self: StdDev[GroupTable], attribute: str, *, by: By, where: Where = None
     ) -> None: ...
     def __init__(self, attribute: str, *, by: By | None = None, where: Where = None) -> None:
-        _make(self, attribute, by, where)
+        self._read(attribute, by, where)
 
     def _of_variance(self, variances: Floats) -> Floats:
         return np.sqrt(variances)
 
     def _moved(self, numbers: Floats, away: float) -> Floats:
         return np.maximum(numbers + away, 0.0)
-
-
-def _make(query: _Spread[Any], attribute: str, by: By | None, where: Where) -> None:
-    """Read the arguments of a query, which is frozen from then on."""
-    object.__setattr__(query, "attribute", to_attribute(attribute))
-    object.__setattr__(query, "by", to_by(by, query.attribute))
-    object.__setattr__(query, "where", to_where(where))

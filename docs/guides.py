@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 PAGES: Final[dict[str, str]] = {
+    "from-csv-to-report": """Discovery Undeclared release.Description
+        release.ColumnDescription""",
     "declare-a-domain": "Domain Attribute Boolean Categorical Integer Binned Date",
     "load-data": """PrivateData Neighbors Domain Boolean Categorical Integer Binned data.Outside
         data.Collect""",

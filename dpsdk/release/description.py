@@ -72,7 +72,8 @@ class ColumnDescription(Lasting):
         """Its declaration in a few words, or what it would take to have one."""
         one = self.attribute
         if one is None and self.more > 1:
-            return f"unknown; a label of 1% needs {self.more:,.0f} times the epsilon"
+            more = f"{self.more:,.0f}" if self.more >= 10 else f"{self.more:.1f}"
+            return f"unknown; a label of 1% needs {more} times the epsilon"
         if one is None:
             return "unknown; no label has 1% of the rows"
         if self.kind == "labels":

@@ -20,10 +20,10 @@ COMMANDS = re.findall(r"^dpsdk (.*)$", PAGE, re.MULTILINE)
 
 
 def test_the_guide_shows_each_command():
-    assert len(SHOWN) == 1
+    assert len(SHOWN) == 2
     assert [command.split()[0] for command in COMMANDS] == [
-        "domain", "domain", "domain", "release", "release", "release", "release", "release",
-        "ledger", "ledger", "release", "plugins",
+        "domain", "domain", "domain", "describe", "release", "release", "release",
+        "release", "release", "ledger", "ledger", "release", "plugins",
     ]  # fmt: skip
 
 
@@ -54,6 +54,8 @@ def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
 def test_the_options_that_the_guide_names_exist(capsys):
     with pytest.raises(SystemExit):
         main(["domain", "--help"])
+    with pytest.raises(SystemExit):
+        main(["describe", "--help"])
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     with pytest.raises(SystemExit):

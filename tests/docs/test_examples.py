@@ -39,8 +39,9 @@ def blocks(page):
     return found
 
 
-ELSEWHERE = {"how-to/spark.md"}
-"""Pages whose examples need an engine: tests/platforms/test_pages_of_engines.py runs them."""
+ELSEWHERE = {"how-to/spark.md", "how-to/from-csv-to-report.md"}
+"""Pages that others run: tests/platforms/test_pages_of_engines.py what needs an engine,
+test_from_csv.py what goes on between commands."""
 
 
 def pages_with_examples():

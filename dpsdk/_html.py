@@ -11,6 +11,7 @@ from itertools import islice
 __all__ = [
     "LISTED",
     "brief_of",
+    "lined_up",
     "number_text",
     "page",
     "pairs",
@@ -113,6 +114,15 @@ def text_within(value: object, low: object, high: object, /) -> str:
     """Return an answer as text, with the interval of each entry where its class has room for it."""
     del low, high
     return repr(value)
+
+
+def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table, its header the first, as lines of text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def number_text(value: float) -> str:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Generic, Self, TypeVar, overload
 
 from dpsdk._frames import Column, ColumnKind, Framed
-from dpsdk._html import page, table
+from dpsdk._html import lined_up, page, table
 from dpsdk._records import field, frozen
 from dpsdk.accounting.numbers import as_bound
 from dpsdk.codec import TEXT, ListOf, written
@@ -146,14 +146,9 @@ class Plans(Framed, Sequence[Plan[F_contra]], Generic[F_contra]):
     def __repr__(self) -> str:
         rows = _rows(self.plans[:_SHOWN])
         table = [["mechanism", "share", "promised", "expected", "because"], *rows]
-        widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in table
-        ]
         more = len(self.plans) - len(rows)
         rest = [f"... {more:,} more"] if more else []
-        return "\n".join([f"Plans for {self.question}", *lines, *rest])
+        return "\n".join([f"Plans for {self.question}", *lined_up(table), *rest])
 
 
 def _rows(plans: Sequence[Plan[F]]) -> list[list[str]]:

@@ -11,7 +11,7 @@ import numpy as np
 from dpsdk._arrays import Lasting, frozen_copy, same_numbers
 from dpsdk._checks import shown
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
-from dpsdk._html import brief_of, html_of, number_text, page, said
+from dpsdk._html import brief_of, html_of, lined_up, number_text, page, said
 from dpsdk._html import table as html_table
 from dpsdk._records import cmp_using, field, frozen
 from dpsdk.domain import Attribute, Domain
@@ -155,14 +155,11 @@ class LabelledTable(Lasting):
         """The first entries as lines of text, with other numbers of each beside it."""
         header = [*self._header, *(beside or {})]
         rows = list(itertools.islice(self._shown(beside), 12))
-        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in [header, *rows]
-        ]
         more = self.values.size - len(rows)
         rest = [f"... {more:,} more"] if more else []
-        return "\n".join([*lines, *rest, *([self._remark] if self._remark else [])])
+        return "\n".join(
+            [*lined_up([header, *rows]), *rest, *([self._remark] if self._remark else [])]
+        )
 
 
 @brief_of.register

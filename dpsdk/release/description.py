@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from dpsdk._arrays import Lasting
 from dpsdk._checks import cut
 from dpsdk._frames import Column, Framed
-from dpsdk._html import html_of, page, said, table
+from dpsdk._html import html_of, lined_up, page, said, table
 from dpsdk._records import field, frozen
 from dpsdk.domain import Attribute, Domain, Number
 from dpsdk.domain.attributes import printed
@@ -169,16 +169,10 @@ class Description(Framed, Lasting):
         }
 
     def __str__(self) -> str:
-        lines = [_HEADS, *self._lines]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
         count = len(self.columns)
         known = count - len(self.unknown)
         end = f"{known:,} of {count:,} columns known, about {self.rows:,.0f} rows, for {self.cost}"
-        return "\n".join([*rows, "", *self._legend, end])
+        return "\n".join([*lined_up([_HEADS, *self._lines]), "", *self._legend, end])
 
     __repr__ = __str__
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_count
 from dpsdk._frames import Column, Framed
-from dpsdk._html import html_of, number_text, page, table
+from dpsdk._html import html_of, lined_up, number_text, page, table
 from dpsdk._records import frozen
 from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
@@ -131,15 +131,9 @@ class Ranking(Lasting, Sequence[Ranked], Framed):
         return page(f"The first {len(self)} of {', '.join(self.names)}", html_of(self))
 
     def __repr__(self) -> str:
-        rows = [self._header, *self._shown()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
         more = len(self.possible) - len(self)
         rest = [f"{more:,} more may be among them"] if more else []
-        return "\n".join([*lines, *rest])
+        return "\n".join([*lined_up([self._header, *self._shown()]), *rest])
 
 
 @html_of.register

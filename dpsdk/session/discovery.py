@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple, final
+from typing import NamedTuple, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -40,10 +40,10 @@ from dpsdk.release.description import Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson, to_share
 from dpsdk.session.describing import described, first_look, to_steps
 from dpsdk.session.history import History, Receipts
-from dpsdk.session.session import check_ledger
+from dpsdk.session.session import check_terms
 from dpsdk.typing import Real
 
-__all__ = ["Discovery", "Estimate"]
+__all__ = ["Discovery", "Estimate", "NoiseCost"]
 
 _MOST_ROUNDS = 8
 _ROUNDS = 3
@@ -86,6 +86,14 @@ class Estimate:
         if not self.passing:
             return f"{self.cost}; all counts, off by at most {self.error:,.0f} at 95%"
         return f"{self.cost}; found from about {self.passing:,.0f} rows or persons on"
+
+
+class NoiseCost(TypedDict, total=False):
+    """What the noise of a search costs; `Discovery.keys` explains the ways to say so."""
+
+    rho: Real | None
+    epsilon: Real | None
+    delta: Real | None
 
 
 class _Plan(NamedTuple):
@@ -150,16 +158,7 @@ class Discovery(Closable):
     ) -> None:
         if not isinstance(undeclared, Undeclared):
             raise InvalidArgument("undeclared", "an Undeclared", type(undeclared).__name__)
-        if not isinstance(budget, Budget):
-            raise InvalidArgument("budget", "a Budget", shown(budget))
-        if composition is not None and not isinstance(composition, Composition):
-            raise InvalidArgument("composition", "a composition", shown(composition))
-        if noise is not None and not isinstance(noise, NoiseSource):
-            raise InvalidArgument("noise", "a noise source", shown(noise))
-        if anytime is not None and not isinstance(anytime, Anytime):
-            raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
-        if ledger is not None:
-            check_ledger(ledger, undeclared.name, noise)
+        check_terms(undeclared.name, budget, composition, noise, anytime, ledger)
         dataset = dataset_of(undeclared)
         source = SystemNoise() if noise is None else noise
         self._payer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset)
@@ -202,14 +201,12 @@ class Discovery(Closable):
         self,
         column: str,
         *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
         leak: Real | None = None,
         width: int = 1,
         rounds: int | None = None,
         among: Sequence[str] | None = None,
         known: Iterable[str] = (),
+        **price: Unpack[NoiseCost],
     ) -> Keys:
         """Find the labels of a column: the keys that enough rows, or persons, have.
 
@@ -248,56 +245,41 @@ class Discovery(Closable):
         ReleaseFailed
             If something failed after the charge.
         """
-        noise = _noise(rho, epsilon, delta)
+        noise = _noise(**price)
         plan = self._keys_plan(column, noise, leak, width, rounds, among, known)
         found, cost = self._run(plan)
         facts = self.facts
+        pairs_found = [pair for part in found for pair in zip(part.keys, part.counts, strict=True)]
         if among is not None:
-            labels, counts = ListedCells(among).labels, found[0].cells
-            order = sorted(range(len(labels)), key=labels.__getitem__)
-            pairs_of = [(labels[place], float(counts[place])) for place in order]
-        else:
-            pairs_of = sorted(
-                (key, float(count))
-                for part in found
-                for key, count in zip(part.keys, part.counts, strict=True)
-            )
-        counts = np.array([count for _, count in pairs_of], dtype=np.float64)
+            pairs_found = list(zip(ListedCells(among).labels, found[0].cells, strict=True))
+        labels = tuple(sorted(key for key, _ in pairs_found))
+        counts = np.array([count for _, count in sorted(pairs_found)], dtype=np.float64)
         covered = None
         if facts.rows is not None:
             covered = min(max(float(counts.sum()) / facts.rows, 0.0), 1.0)
         last = plan.rounds[-1]
         passing = last.passing if among is None else 0.0
         accuracy = None if among is None else last.accuracy
-        labels = tuple([key for key, _ in pairs_of])
         return Keys(column, labels, counts, passing, covered, cost, accuracy)
 
     def quote_keys(
         self,
         column: str,
         *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
         leak: Real | None = None,
         width: int = 1,
         rounds: int | None = None,
         among: Sequence[str] | None = None,
+        **price: Unpack[NoiseCost],
     ) -> Estimate:
         """Price `keys` with the same arguments. Spends nothing, reads nothing."""
-        noise = _noise(rho, epsilon, delta)
+        noise = _noise(**price)
         plan = self._keys_plan(column, noise, leak, width, rounds, among, ())
         passing = plan.rounds[-1].passing if among is None else 0.0
         return _estimate(plan, passing)
 
     def bounds(
-        self,
-        column: str,
-        *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        smallest: Real = "0.001",
+        self, column: str, *, smallest: Real = "0.001", **price: Unpack[NoiseCost]
     ) -> Bounds:
         """Find bounds of the numbers of a column, from one noisy count of cells of a public scale.
 
@@ -319,51 +301,33 @@ class Discovery(Closable):
         InvalidArgument, BudgetExceeded, UnsupportedGuarantee, ReleaseFailed
             As for `keys`.
         """
-        plan, cells = self._bounds_plan(column, _noise(rho, epsilon, delta), smallest)
+        plan, cells = self._bounds_plan(column, _noise(**price), smallest)
         found, cost = self._run(plan)
         pricing, counts = plan.rounds[0], found[0].cells
         mark = pricing.pass_mark(_STRAY, cells.size)
-        passed = [place for place in range(cells.size) if counts[place] >= mark]
+        edges = [cells.bounds(place) for place in range(cells.size)]
+        passed = [edges[place] for place in range(cells.size) if counts[place] >= mark]
         known = self.facts.rows
         if not passed:
             rows = float(counts.sum()) if known is None else float(known)
             raise NoBounds(column, mark, mark * _NOTABLE / rows if rows > 0 else 0.0)
-        low = min(cells.bounds(place)[0] for place in passed)
-        high = max(cells.bounds(place)[1] for place in passed)
+        low, high = min(start for start, _ in passed), max(end for _, end in passed)
         if low == high:
             high = cells.smallest
-        inside = tuple(
-            sorted(
-                (*cells.bounds(place), float(counts[place]))
-                for place in range(cells.size)
-                if low <= cells.bounds(place)[0] and cells.bounds(place)[1] <= high
-            )
-        )
+        every = [(*pair, count) for pair, count in zip(edges, counts.tolist(), strict=True)]
+        inside = tuple(sorted(one for one in every if low <= one[0] and one[1] <= high))
         whole = float(counts.sum())
         covered = min(max(sum(one[2] for one in inside) / whole, 0.0), 1.0) if whole > 0 else 0.0
         return Bounds(column, low, high, covered, inside, mark, cost, pricing.accuracy)
 
     def quote_bounds(
-        self,
-        column: str,
-        *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        smallest: Real = "0.001",
+        self, column: str, *, smallest: Real = "0.001", **price: Unpack[NoiseCost]
     ) -> Estimate:
         """Price `bounds` with the same arguments. Spends nothing, reads nothing."""
-        plan, cells = self._bounds_plan(column, _noise(rho, epsilon, delta), smallest)
+        plan, cells = self._bounds_plan(column, _noise(**price), smallest)
         return _estimate(plan, plan.rounds[0].pass_mark(_STRAY, cells.size))
 
-    def rows_per_person(
-        self,
-        *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        whole: Real = "0.95",
-    ) -> RowsPerPerson:
+    def rows_per_person(self, *, whole: Real = "0.95", **price: Unpack[NoiseCost]) -> RowsPerPerson:
         """Find how many rows of a person to keep so that a share of the persons keep all.
 
         One person is in one cell of one noisy count, however many rows that person has. Cells that
@@ -384,7 +348,7 @@ class Discovery(Closable):
             As for `keys`; also if no column tells persons apart.
         """
         share = to_share("whole", whole)
-        plan = self._rows_plan(_noise(rho, epsilon, delta))
+        plan = self._closed_plan("the rows of each person", None, _noise(**price), None)
         found, cost = self._run(plan)
         column, pricing, counts = self.facts.person or "", plan.rounds[0], found[0].cells
         # The noise of the many cells that hold nobody would add up.
@@ -396,21 +360,18 @@ class Discovery(Closable):
         accuracy = pricing.accuracy
         return RowsPerPerson(column, ROW_TOPS[place], share, ROW_TOPS, counts, cost, accuracy)
 
-    def quote_rows_per_person(
-        self, *, rho: Real | None = None, epsilon: Real | None = None, delta: Real | None = None
-    ) -> Estimate:
+    def quote_rows_per_person(self, **price: Unpack[NoiseCost]) -> Estimate:
         """Price `rows_per_person` with the same arguments. Spends nothing, reads nothing."""
-        return _estimate(self._rows_plan(_noise(rho, epsilon, delta)), 0.0)
+        plan = self._closed_plan("the rows of each person", None, _noise(**price), None)
+        return _estimate(plan, 0.0)
 
     def describe(
         self,
         *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
         leak: Real | None = None,
         columns: Sequence[str] | None = None,
         steps: Mapping[str, Real] | None = None,
+        **price: Unpack[NoiseCost],
     ) -> Description:
         """Find what all columns hold: numbers and their bounds, dates, labels, missing values.
 
@@ -435,21 +396,19 @@ class Discovery(Closable):
             As for `keys`.
         """
         read = to_steps(steps, self.facts)
-        plan = self._describe_plan(_noise(rho, epsilon, delta), leak, columns)
+        plan = self._describe_plan(_noise(**price), leak, columns)
         results, cost = self._run_all(plan)
         return described(plan.rounds[0], results[0], self.facts, read, cost)
 
     def quote_describe(
         self,
         *,
-        rho: Real | None = None,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
         leak: Real | None = None,
         columns: Sequence[str] | None = None,
+        **price: Unpack[NoiseCost],
     ) -> Estimate:
         """Price `describe` with the same arguments. Spends nothing, reads nothing."""
-        plan = self._describe_plan(_noise(rho, epsilon, delta), leak, columns)
+        plan = self._describe_plan(_noise(**price), leak, columns)
         return _estimate(plan, plan.rounds[0].passing)
 
     def _describe_plan(
@@ -503,7 +462,8 @@ class Discovery(Closable):
             )
         count = self._rounds(noise, rounds)
         whole = self.default_leak() if leak is None else to_positive("leak", leak)
-        shares = [Fraction(_GROWTH**place, _sum_of_shares(count)) for place in range(count)]
+        parts = [_GROWTH**place for place in range(count)]
+        shares = [Fraction(part, sum(parts)) for part in parts]
         search = Search(name, keys=True, known=known)
         pricings = [
             Discover([search], _part(noise, share), whole * share, width).price(self.facts)
@@ -528,9 +488,6 @@ class Discovery(Closable):
         return self._closed_plan(
             f"the bounds of {name!r}", name, noise, cells, distinct=False
         ), cells
-
-    def _rows_plan(self, noise: Noise) -> _Plan:
-        return self._closed_plan("the rows of each person", None, noise, None)
 
     def _closed_plan(
         self,
@@ -600,11 +557,9 @@ class Discovery(Closable):
         )
 
 
-def _sum_of_shares(count: int) -> int:
-    return sum(_GROWTH**place for place in range(count))
-
-
-def _noise(rho: Real | None, epsilon: Real | None, delta: Real | None) -> Noise:
+def _noise(
+    *, rho: Real | None = None, epsilon: Real | None = None, delta: Real | None = None
+) -> Noise:
     """The noise that costs so much."""
     if rho is not None and epsilon is None and delta is None:
         return GaussianNoise(rho)

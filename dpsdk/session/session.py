@@ -37,7 +37,7 @@ from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
 
-__all__ = ["Session", "check_ledger"]
+__all__ = ["Session", "check_terms"]
 
 _UNNAMED = "data"
 """The name of a table without a name."""
@@ -132,20 +132,11 @@ class Session(QueryInterface, Closable):
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
-        if not isinstance(budget, Budget):
-            raise InvalidArgument("budget", "a Budget", shown(budget))
-        if composition is not None and not isinstance(composition, Composition):
-            raise InvalidArgument("composition", "a composition", shown(composition))
-        if noise is not None and not isinstance(noise, NoiseSource):
-            raise InvalidArgument("noise", "a noise source", shown(noise))
-        if anytime is not None and not isinstance(anytime, Anytime):
-            raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
+        check_terms(data.name, budget, composition, noise, anytime, ledger)
         if type(reuse) is not bool:
             raise InvalidArgument("reuse", "True or False", shown(reuse))
         trusted = Trust.of({} if trust is None else trust, Request)
         bars = Bars.of(progress)
-        if ledger is not None:
-            check_ledger(ledger, data.name, noise)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer, bars), Lifetime("the session")
@@ -299,9 +290,27 @@ class Session(QueryInterface, Closable):
         )
 
 
-def check_ledger(ledger: Ledger, name: str, noise: NoiseSource | None) -> None:
-    """Refuse a durable ledger for what is not meant, or not named, to last."""
-    if not to_ledger(ledger).durable:
+def check_terms(
+    name: str,
+    budget: object,
+    composition: object,
+    noise: object,
+    anytime: object,
+    ledger: Ledger | None,
+) -> None:
+    """Refuse what is no budget, composition, source or bound, or does not go with the ledger.
+
+    A durable one is not for noise that is not meant to last, nor for a table without a name.
+    """
+    if not isinstance(budget, Budget):
+        raise InvalidArgument("budget", "a Budget", shown(budget))
+    if composition is not None and not isinstance(composition, Composition):
+        raise InvalidArgument("composition", "a composition", shown(composition))
+    if noise is not None and not isinstance(noise, NoiseSource):
+        raise InvalidArgument("noise", "a noise source", shown(noise))
+    if anytime is not None and not isinstance(anytime, Anytime):
+        raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
+    if ledger is None or not to_ledger(ledger).durable:
         return
     if noise is not None and not noise.private:
         raise InvalidArgument("noise", "private, since the ledger is durable", shown(noise))

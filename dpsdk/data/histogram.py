@@ -5,7 +5,7 @@ Only the kernel and the modules of this package may import this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -94,6 +94,13 @@ class Histogram(CachedCounts):
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         return [_frozen(self._codes[name].astype(np.int64)) for name in names], self._counts
+
+    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[tuple[Sequence[Ints], Floats]]:
+        """Return the same, so many records at a time: as numbers of 64 bits they take much room."""
+        for start in range(0, len(self._counts), rows):
+            own = slice(start, start + rows)
+            codes = [self._codes[name][own].astype(np.int64) for name in names]
+            yield codes, self._counts[own]
 
     def _count(self, names: tuple[str, ...]) -> Floats:
         shape = tuple([self._sizes[name] for name in names])

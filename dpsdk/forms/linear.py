@@ -19,7 +19,7 @@ from dpsdk.forms.blocks import Block, Dense, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, Products, worth_boxing
 from dpsdk.forms.canonical import FORM, of_functions
 from dpsdk.forms.factors import is_own
-from dpsdk.forms.slopes import Slopes
+from dpsdk.forms.slopes import InPieces, Slopes
 from dpsdk.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -307,6 +307,8 @@ class LinearForm(Form):
 def _answer(block: Block, counts: Counts) -> Floats:
     if math.prod(block.shape) <= TABLE_LIMIT:
         return block.answer(counts.table(block.names))
+    if isinstance(block, Slopes) and isinstance(counts, InPieces):
+        return block.evaluate(counts)
     codes, weights = counts.records(block.names)
     return block.answer_records(codes, weights)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dpsdk.typing import Array, Floats, Ints
 if TYPE_CHECKING:
     from dpsdk.forms.boxes import FormBlock
 
-__all__ = ["FeatureAxis", "Slopes"]
+__all__ = ["FeatureAxis", "InPieces", "Slopes"]
 
 FEATURE_BITS = 14
 THETA_BITS = 16
@@ -44,6 +44,9 @@ FARTHEST = 2.0**20
 LEVEL_BITS = 16
 """Margins have at most 2 to so many levels, and more than half as many where that is too few."""
 
+_PIECE = 2**13
+"""So many records are looked at together."""
+
 _PAIRED = 2**10
 """Up to so many cells of an axis, all pairs are compared."""
 
@@ -58,6 +61,15 @@ def _to_integers(values: Array) -> Ints:
     kept: Ints = given.astype(np.int64)
     kept.flags.writeable = False
     return kept
+
+
+@runtime_checkable
+class InPieces(Protocol):
+    """Counted records that are given some at a time."""
+
+    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[tuple[Sequence[Ints], Floats]]:
+        """Cell numbers along each named attribute, and counts, of so many records at a time."""
+        ...
 
 
 @frozen(eq=False)
@@ -238,6 +250,20 @@ class Slopes(Block):
         ]
         return np.asarray(np.concatenate(sums)[self.order])
 
+    def evaluate(self, counts: InPieces) -> Floats:
+        """The functions summed over counted records, some at a time, so that they stay in caches.
+
+        All sums are integers, so that it does not matter which are together.
+        """
+        pieces = counts.pieces(self.names, _PIECE)
+        return sum([self.answer_records(*piece) for piece in pieces], np.zeros(self.rows))
+
+    @cached_property
+    def _margins(self) -> list[Ints]:
+        """The margin of each cell of each axis."""
+        pairs = zip(_cut(self.theta, self.axes), self.axes, strict=True)
+        return [axis.margins(part) for part, axis in pairs]
+
     def _weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
         """The slope of each record, and its cell along each axis."""
         labels = codes[-1]
@@ -245,16 +271,16 @@ class Slopes(Block):
         margins = np.full(len(labels), -self.low, dtype=np.int64)
         cells: list[Ints] = []
         start = 0
-        for part, axis in zip(_cut(self.theta, self.axes), self.axes, strict=True):
+        for axis, table in zip(self.axes, self._margins, strict=True):
             own = list(codes[start : start + len(axis.names)])
             start += len(axis.names)
             for place, (known, size) in enumerate(zip(axis.known, axis.shape, strict=True)):
                 if known < size:
                     there = own[place] < known
                     inside, own[place] = inside & there, np.where(there, own[place], 0)
-            cell = numbered(own, axis.known, len(labels))
+            cell = own[0] if len(own) == 1 else numbered(own, axis.known, len(labels))
             cells.append(cell)
-            margins += axis.margins(part)[cell]
+            margins += table.take(cell)
         levels = np.clip(margins >> self.shift, 0, self.slopes.shape[1] - 1)
         slopes = self.slopes[np.where(inside, labels, 0), levels]
         return np.where(inside, slopes, 0), cells

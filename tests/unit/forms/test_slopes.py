@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors
+from dpsdk.data.histogram import Histogram
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, Coordinates, Facts, LinearForm, sensitivity
 from dpsdk.forms.move import Move
-from dpsdk.forms.slopes import FeatureAxis, Slopes
+from dpsdk.forms.slopes import FeatureAxis, InPieces, Slopes
 from dpsdk.losses import HuberLoss, LogisticLoss, SquaredLoss, SVMLoss
 from dpsdk.queries import Ball, Box
 
@@ -242,3 +243,20 @@ def test_records_that_lack_a_value_weigh_nothing_as_in_the_written_gradient():
         assert l1 <= priced.l1
         assert l2 <= priced.l2_squared
         assert top <= priced.maximum
+
+
+def test_records_some_at_a_time_give_the_same_numbers():
+    rng = np.random.default_rng(2)
+    form = random_form(rng)
+    asked, _ = form.slopes(rng.normal(size=form.dimension) / 9)
+    (block,) = asked.blocks
+    codes = {
+        name: rng.integers(0, size, 20_000)
+        for name, size in zip(block.names, block.shape, strict=True)
+    }
+    counts = rng.integers(1, 9, 20_000).astype(float)
+    held = Histogram(form.domain, codes, counts, 0)
+    whole = block.answer_records(*held.records(block.names))
+    assert isinstance(held, InPieces)
+    assert (block.evaluate(held) == whole).all()
+    assert sum(len(own) for _, own in held.pieces(block.names, 7000)) == 20_000

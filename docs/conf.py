@@ -83,6 +83,7 @@ PACKAGES = (
     "dpsdk.publication",
     "dpsdk.queries",
     "dpsdk.release",
+    "dpsdk.sklearn",
     "dpsdk.testing",
     "dpsdk.typing",
 )

@@ -367,6 +367,17 @@ class Model(Lasting):
         result[inside] = predicted
         return result
 
+    def margins(self, columns: Mapping[str, Array | Sequence[object]] | object) -> Floats:
+        """The intercept and what the coefficients add, of each row; NaN as in `predict`. Free.
+
+        What `predict` gives where the loss predicts a mean or quantile by itself.
+        """
+        inside, kept = self._read(columns)
+        middle, half = self._unit
+        result = np.full(len(inside), np.nan)
+        result[inside] = middle + half * self._inputs.margins(self.theta, kept)
+        return result
+
     def extrapolates(
         self, columns: Mapping[str, Array | Sequence[object]] | object, distribution: Distribution
     ) -> Bools:

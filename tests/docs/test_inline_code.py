@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PACKAGES = (
     "dpsdk", "dpsdk.accounting", "dpsdk.data", "dpsdk.hypothesis", "dpsdk.losses",
-    "dpsdk.mechanisms", "dpsdk.planner", "dpsdk.plots", "dpsdk.queries", "dpsdk.wire",
+    "dpsdk.mechanisms", "dpsdk.planner", "dpsdk.plots", "dpsdk.queries", "dpsdk.sklearn",
+    "dpsdk.wire",
 )  # fmt: skip
 FOREIGN = "migrate-"
 """Of pages on other libraries only the last cell of a row is ours."""

@@ -41,6 +41,7 @@ PAGES = {
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "session.md",
     "dpsdk.session": "dpsdk.md",
+    "dpsdk.sklearn": "sklearn.md",
     "dpsdk.testing": "testing.md",
     "dpsdk.testing.audit": "testing.md",
     "dpsdk.typing": "typing.md",

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 REQUIRED = os.environ.get("DPSDK_PLATFORMS") == "1"
-ENGINES = ("apsw", "duckdb", "ibis", "opentelemetry.sdk", "pgserver", "pyspark")
+ENGINES = ("apsw", "duckdb", "ibis", "opentelemetry.sdk", "pgserver", "pyspark", "sklearn")
 
 
 def found(name):

@@ -229,6 +229,11 @@ from dpsdk.release import (
 )
 from dpsdk.session.discovery import Estimate
 from dpsdk.session.history import Receipt, Receipts
+from dpsdk.sklearn import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+)
 from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
 from dpsdk.typing import Bools, Floats, Ints, Label
 
@@ -1030,6 +1035,19 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     distinct, places = form.distinct_moments()
     assert_type(distinct, LinearForm)
     assert_type(form.moments_from([1.0], places), Floats)
+
+
+def estimators_are_fitted_on_sessions(session: Session) -> None:
+    model = PrivateLogisticRegression(1, "1e-6", over=Ball(8)).fit(session, label="income")
+    assert_type(model, PrivateLogisticRegression)
+    assert_type(model.coef_, Floats)
+    assert_type(model.predict_proba({"age": [39]}), Floats)
+    assert_type(model.release_, Release[Model])
+    assert_type(model.score({"age": [39]}, ["<=50K"]), float)
+    line = PrivateLinearRegression(epsilon=1).fit(session, label="age", features=[OneHot("sex")])
+    assert_type(line.intercept_, float)
+    assert_type(line.get_params(), dict[str, object])
+    PrivateLinearSVC(1).fit([[1.0]], [1])  # type: ignore[arg-type]  # no session
 
 
 def descents_are_oracles(session: Session, query: ConvexMinimization, form: ConvexForm) -> None:

@@ -435,6 +435,10 @@ class Lifting(ABC, Generic[A_co]):
         """The attributes whose values the answer is made of; none where it only counts rows."""
         return frozenset()
 
+    def compared(self) -> frozenset[str]:
+        """The attributes whose values decide which rows count, and for which number."""
+        return frozenset()
+
     def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         """Which raw numbers add up to that of all rows that count, and how many a row adds."""
         del raw, facts

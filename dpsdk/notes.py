@@ -89,7 +89,8 @@ class InBins(_OfAttribute):
 class Rounded(_OfAttribute):
     """The values of an attribute are rounded to a step.
 
-    An error in the unit of the answer includes half of it, for each row that adds up.
+    An error in the unit of the answer includes half of it, for each row that adds up. Which rows
+    count, where that depends on the attribute, is told by the rounded values.
     """
 
     step: float

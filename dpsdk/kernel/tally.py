@@ -46,6 +46,8 @@ class TallyPricing:
     guarantee: Guarantee
     _known: tuple[tuple[str, int], ...] | None = field(repr=False)
     """Attributes and how many labels each has; None where persons are counted."""
+    _tabled: bool = field(repr=False)
+    """Whether a table has all cells of the attributes, those that are no labels included."""
     _by_rows: bool = field(repr=False)
     """Whether each row is another person."""
 
@@ -71,7 +73,7 @@ class TallyPricing:
             return persons
         names = tuple([name for name, _ in self._known])
         known = [size for _, size in self._known]
-        if math.prod(known) <= TABLE_LIMIT:
+        if self._tabled:
             labels = tuple([slice(size) for size in known])
             return int(np.count_nonzero(counts.table(names)[labels]))
         codes, numbers = counts.records(names)
@@ -113,7 +115,9 @@ class Tally(Request[Measurement[NoiseAccuracy]]):
         if max(facts.row_limit, 1) << bits >= EXACT:
             raise InvalidArgument("rho", "smaller, or max_rows smaller", f"{noise}")
         law, guarantee = calibrated(noise, move.times(2**bits))
-        return TallyPricing(bits, law, guarantee, _known(form, facts), facts.unit_rows == 1)
+        cells = math.prod([facts.domain[name].size for name in form.names or ()])
+        tabled, by_rows = cells <= TABLE_LIMIT, facts.unit_rows == 1
+        return TallyPricing(bits, law, guarantee, _known(form, facts), tabled, by_rows)
 
 
 def _known(form: TallyForm, facts: Facts) -> tuple[tuple[str, int], ...] | None:

@@ -72,6 +72,9 @@ class _AtLevel(Query[A_co, GapForm], Lifting[A_co]):
     def values_of(self) -> frozenset[str]:
         return self.query.values_of()
 
+    def compared(self) -> frozenset[str]:
+        return self.query.compared()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.query!r}, {self.level:g})"
 

@@ -116,6 +116,9 @@ class Conjunction(ScalarQuery):
         """The indicator of each condition along its attribute."""
         return {name: indicator(domain[name], wanted) for name, wanted in self.conditions}
 
+    def compared(self) -> frozenset[str]:
+        return frozenset([name for name, _ in self.conditions])
+
     @cached_property
     def _described(self) -> str:
         first = [f"{shown(name)}: {described(value)}" for name, value in self.conditions[:_SHOWN]]
@@ -172,6 +175,9 @@ class Conditioned(LinearQuery[A_co]):
     """A linear query over the rows that meet a condition, if one is given."""
 
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+
+    def compared(self) -> frozenset[str]:
+        return frozenset() if self.where is None else self.where.compared()
 
 
 @frozen(repr=False)

@@ -106,6 +106,9 @@ class Grouped(ConditionedScalar[G_co]):
 
     by: tuple[str, ...] | None = field(default=None, converter=to_by, kw_only=True)
 
+    def compared(self) -> frozenset[str]:
+        return super().compared() | {*(self.by or ())}
+
     def lift(self, raw: Floats, facts: Facts, /) -> G_co:
         return self._answer(self.numbers(raw, facts), facts)
 
@@ -178,6 +181,9 @@ class Estimated(Conditioned[G_co]):
 
     def values_of(self) -> frozenset[str]:
         return frozenset({self.attribute})
+
+    def compared(self) -> frozenset[str]:
+        return super().compared() | {*(self.by or ())}
 
     def presumes(self, facts: Facts, /) -> frozenset[str]:
         if self.by is not None:

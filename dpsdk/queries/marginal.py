@@ -141,6 +141,9 @@ class Marginal(ConditionedCounting[MarginalTable]):
         object.__setattr__(self, "known", to_flag("known", known))
         object.__setattr__(self, "bins", to_bins(bins, self.attributes))
 
+    def compared(self) -> frozenset[str]:
+        return super().compared() | {*self.attributes}
+
     def lower(self, domain: Domain, /) -> LinearForm:
         factors: dict[str, Factor] = {}
         bins = dict(self.bins)

@@ -54,6 +54,9 @@ class _Along(ConditionedScalar):
     @abstractmethod
     def _cells(self, attribute: Attribute) -> Range: ...
 
+    def compared(self) -> frozenset[str]:
+        return super().compared() | {self.attribute}
+
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
         cells = self._cells(attribute)

@@ -355,6 +355,9 @@ class Workload(LinearQuery[Answers[A_co]]):
     def values_of(self) -> frozenset[str]:
         return frozenset[str]().union(*[query.values_of() for query in self._lifted])
 
+    def compared(self) -> frozenset[str]:
+        return frozenset[str]().union(*[query.compared() for query in self._lifted])
+
     def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         found: list[tuple[slice, float]] = []
         start = 0

@@ -31,6 +31,7 @@ from dpsdk.accuracy import (
     without_unit,
 )
 from dpsdk.codec import TEXT, ListOf, Nested, written
+from dpsdk.domain import Number
 from dpsdk.errors import NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.notes import AddsUp, KnownRowsOnly, Note, value_notes
@@ -251,12 +252,17 @@ class Release(Lasting, Generic[A_co]):
         notes: list[Note] = []
         if lifting is not None:
             notes += self._shortfall(lifting)
-            if names := lifting.values_of():
+            names = lifting.values_of()
+            if names:
                 bound = self.bound(0.05)
                 fine = bound.bins <= bound.error * _NEGLIGIBLE < math.inf
                 fineness = bound.error * _NEGLIGIBLE if fine else 0.0
                 for name in sorted(names, key=facts.domain.position):
                     notes += value_notes(facts.domain[name], facts, fineness)
+            # Cells are asked for as such, but a Number is asked for by its values.
+            for name in sorted(lifting.compared() - names, key=facts.domain.position):
+                if isinstance(facts.domain[name], Number):
+                    notes += value_notes(facts.domain[name], facts, 0.0)
         known = KnownRowsOnly.of(facts)
         return (*notes, *([] if known is None else [known]))
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from dpsdk import (
+    Above,
     Binned,
     Budget,
     Categorical,
     Count,
     Domain,
     Integer,
+    Interval,
     Laplace,
     Marginal,
     Mean,
@@ -27,10 +29,11 @@ from dpsdk import (
     Workload,
     wire,
 )
-from dpsdk.mechanisms import NoisyHistogram
+from dpsdk.mechanisms import NoisyHistogram, NumericSparse
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.notes import value_notes
 from dpsdk.plots import marginal as draw_marginal
+from dpsdk.queries import Conjunction
 from dpsdk.release import AddsUp, Clipped, InBins, KnownRowsOnly, NoiseAccuracy, Note, Rounded
 from dpsdk.testing import seeded
 
@@ -84,6 +87,38 @@ def test_a_mean_in_bins_says_so():
     # Bins that are asked for as bins hide nothing.
     for query in (Marginal("amount"), Threshold("amount", 50), Count()):
         assert asked.release(query, using=Laplace(1)).notes == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Threshold("x", 1),
+        Interval("x", 0, 1, known=True),
+        Workload([Count(), Threshold("x", 1, normalized=False)]),
+        Above(Threshold("x", 1), 0.5),
+        Marginal("x", bins={"x": [0, 2, 11]}),
+        Marginal("sex", where={"x": 1}),
+        Count(by="x"),
+        Mean("y", by="x"),
+        Mean("y", where={"x": 1}),
+        Conjunction({"x": 1}),
+    ],
+)
+@pytest.mark.parametrize("exact", [True, False])
+def test_cuts_through_rounded_numbers_say_so(query, exact):
+    # All of them 1.3, and yet at or below 1: such an answer is not of the values.
+    domain = Domain(
+        Number("x", 0, 10, other=True, outside="other", exact=exact),
+        Categorical("sex", ["F", "M"]),
+        Integer("y", 0, 1),
+    )
+    asked = session({"x": [1.3] * 9, "sex": ["F"] * 9, "y": [1] * 9}, domain, outside="raise")
+    if isinstance(query, Above):
+        with asked.open(NumericSparse(1, tops=1)) as channel:
+            notes = channel.release(query).notes
+    else:
+        notes = asked.release(query, using=Laplace(1)).notes
+    assert notes == (() if exact else (Rounded("x", 1),))
 
 
 @pytest.mark.parametrize("query", [Marginal("sex"), Workload([Count(), Marginal("age", "sex")])])

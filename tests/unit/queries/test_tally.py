@@ -130,6 +130,14 @@ def test_wide_combinations_are_counted_from_records(monkeypatch):
     )
 
 
+def test_cells_that_are_no_labels_make_no_table_too_large():
+    # 2^20 combinations of labels, and 2^40 with those of other and of missing values.
+    domain = Domain(*(Categorical(f"x{place}", ["a", "b"]) for place in range(20)))
+    columns = {name: ["a", "b", None, "c"] for name in domain.names}
+    data = PrivateData.from_columns(columns, domain, outside="apart")
+    assert session_of(data).answer(CountDistinct(domain.names), using=EXACT) == 2
+
+
 @pytest.mark.parametrize("neighbors", list(Neighbors))
 @pytest.mark.parametrize("unit_rows", [1, 2])
 def test_no_person_moves_combinations_farther_than_is_paid_for(neighbors, unit_rows):

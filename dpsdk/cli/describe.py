@@ -23,8 +23,10 @@ from dpsdk.data.undeclared import (
     Undeclared,
     UndeclaredFacts,
     UndeclaredOptions,
+    can_be_asked,
 )
-from dpsdk.errors import InvalidArgument
+from dpsdk.domain.attributes import require_different
+from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.noise import NoiseSource
 from dpsdk.release.description import Description
 from dpsdk.session.describing import price_within, to_steps
@@ -83,13 +85,14 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
     charges nothing and writes nothing.
     """
     _check(look)
-    names, facts = _facts(look)
+    facts, left = _facts(look)
     to_steps(look.steps, facts)
     rho, pricing = price_within(look.columns, facts, look.budget)
-    count = len(names if look.columns is None else look.columns)
+    count = len(facts.columns if look.columns is None else look.columns)
+    unread = f"; {left:,} without a name that can be read" if left else ""
     each = "rows" if look.unit is None else "persons"
     head = [
-        f"table     {printable(look.table)}, {count:,} column{'' if count == 1 else 's'}",
+        f"table     {printable(look.table)}, {count:,} column{'' if count == 1 else 's'}{unread}",
         f"protects  {look.who}, by {facts.neighbors.value} neighbours",
         f"cost      {' + '.join(map(str, pricing.guarantees))}, within {look.budget}",
         f"shows     labels from about {pricing.passing:,.0f} {each} on",
@@ -121,8 +124,8 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
     return "\n".join([*head, *tail, "", str(found)])
 
 
-def _facts(look: Look) -> tuple[list[str], UndeclaredFacts]:
-    """The columns that can be looked at, and what is public of the table. No row is read."""
+def _facts(look: Look) -> tuple[UndeclaredFacts, int]:
+    """What is public of the table, and how many columns have no name. No row is read."""
     source = str(look.table)
     if look.parquet:
         require_narwhals()
@@ -132,15 +135,24 @@ def _facts(look: Look) -> tuple[list[str], UndeclaredFacts]:
         held = column_titles(source, look.lines)
     if look.unit is not None and look.unit not in held:
         raise InvalidArgument("--unit", "a column of the table", shown(look.unit))
-    names = [one for one in held if one != look.unit]
+    if len(held) == 1 and look.delimiter is None and (other := _other_delimiter(held[0])):
+        expected = f"the character between columns, perhaps {shown(other)}; or ',' if it is that"
+        raise InvalidArgument("--delimiter", expected, f"one column called {shown(held[0])}")
+    names = [one for one in held if one != look.unit and can_be_asked(one)]
+    if not names:
+        raise DataError(source, "no column with a name that can be read, beside that of --unit")
     require_columns(source, held, names)
-    if look.columns is not None and len(set(look.columns)) < len(look.columns):
-        raise InvalidArgument("--only", "different names of columns", shown(list(look.columns)))
+    require_different("--only", names if look.columns is None else look.columns)
     relation = look.neighbors or (
         Neighbors.REPLACE_ONE if look.unit is None else Neighbors.ADD_REMOVE
     )
     limit = look.max_rows or DEFAULT_MAX_ROWS
-    return names, UndeclaredFacts(tuple(names), relation, None, limit, look.unit)
+    left = len(held) - len(names) - (look.unit is not None)
+    return UndeclaredFacts(tuple(names), relation, None, limit, look.unit), left
+
+
+def _other_delimiter(name: str) -> str | None:
+    return next((one for one in ";\t|" if one in name), None)
 
 
 def _domain(found: Description) -> str:
@@ -149,7 +161,11 @@ def _domain(found: Description) -> str:
 
 def _written(path: Path, found: Description) -> str:
     """Write the domain; what was paid for is not lost if that fails."""
-    domain = _domain(found)
+    try:
+        domain = _domain(found)
+    except InvalidArgument as error:
+        # As where a text that stands for a missing value is a number within the bounds.
+        return f"not written: {error}"
     if not domain:
         return "not written: no column is known"
     try:

@@ -27,7 +27,7 @@ from dpsdk.forms.facts import Neighbors
 from dpsdk.progress import Bars, working
 from dpsdk.typing import Array, Ints
 
-__all__ = ["MISSING_TEXTS", "Undeclared", "UndeclaredFacts", "UndeclaredOptions"]
+__all__ = ["MISSING_TEXTS", "Undeclared", "UndeclaredFacts", "UndeclaredOptions", "can_be_asked"]
 
 MISSING_TEXTS = ("?", "NA", "N/A", "null", "NULL", "None")
 """Texts that many tables have in place of a missing value, beside the empty one, nan and NaN."""
@@ -69,7 +69,7 @@ def _to_missing(value: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(normal(str.__str__(text)) for text in value))
 
 
-def _can_be_asked(name: str) -> bool:
+def can_be_asked(name: str) -> bool:
     """Return False for a name that no attribute may have, as none at all."""
     try:
         to_name("columns", name)
@@ -116,7 +116,7 @@ class _Declared:
 
     def read(self, held: Sequence[str]) -> list[str]:
         """Return the columns to read of those that the table holds."""
-        names = filter(_can_be_asked, held) if self.columns is None else self.columns
+        names = filter(can_be_asked, held) if self.columns is None else self.columns
         return [name for name in names if name != self.unit]
 
     def readers(self, names: Sequence[str]) -> list[KeyReader]:

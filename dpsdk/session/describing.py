@@ -15,6 +15,7 @@ from dpsdk.accounting.numbers import largest
 from dpsdk.data.cells import YEARS, KindCells, NumberCells
 from dpsdk.data.undeclared import UndeclaredFacts
 from dpsdk.domain import Attribute, Date, Number
+from dpsdk.domain.attributes import require_different
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.discover import Discover, Discovered, DiscoverPricing, Search
 from dpsdk.kernel.measure import GaussianNoise, Noise
@@ -62,6 +63,8 @@ def first_look(
     names = facts.columns if columns is None else [to_name("columns", name) for name in columns]
     if not names or len(set(names)) < len(names):
         raise InvalidArgument("columns", "different names of columns", shown(columns))
+    # Or no domain could hold what was paid for.
+    require_different("columns", names)
     searches = [Search(name, KINDS, keys=True, longest=_LONGEST) for name in names]
     return Discover(searches, noise, leak, 1, distinct=False)
 

@@ -138,6 +138,36 @@ def test_each_refusal_names_its_option_and_costs_nothing(folder, capsys, options
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [("age;sex", "--delimiter must be"), ("age\tsex", "perhaps '\\t'"), ("a,a ", "--only must be")],
+)
+def test_a_header_that_is_read_in_the_wrong_way_is_refused(folder, capsys, head, words):
+    body = "".join(f"{head}\n" for _ in range(1000))
+    (folder / "odd.csv").write_text(body)
+    for options in ((), ("--dry-run",)):
+        refused(capsys, describe(*PRICE, *options, table="odd.csv"), words)
+    assert describe(*PRICE, "--delimiter", ";", "--strip", "--only", "a", table="odd.csv") == 2
+    capsys.readouterr()
+
+
+def test_a_name_that_cannot_be_read_is_left_out(folder, capsys):
+    body = "".join(f"{place % 3};x\n" for place in range(1000))
+    (folder / "odd.csv").write_bytes(b"age;Gek\xfcndigt\n" + body.encode())
+    assert describe(*PRICE, "--delimiter", ";", table="odd.csv") == 0
+    printed = capsys.readouterr().out
+    assert "1 column; 1 without a name that can be read\n" in printed
+    assert "3 labels: 0, 1, 2" in printed
+
+
+def test_a_missing_text_within_the_bounds_loses_nothing_that_was_paid_for(folder, capsys):
+    given = ("--missing-texts", "42", "--write", "domain.json")
+    assert describe(*PRICE, *given) == 0
+    printed = capsys.readouterr().out
+    assert "not written: missing_texts must" in printed
+    assert "whole numbers from 0" in printed
+
+
 def test_who_is_protected_has_no_default(folder, capsys):
     for who, words in (
         ((), ("--each-row", "--unit")),

@@ -124,6 +124,15 @@ def test_bad_input_costs_nothing(given, parameter):
         assert not discovery.spent.charges
 
 
+def test_columns_that_no_domain_could_hold_together_cost_nothing():
+    raw = Undeclared.from_columns({"a": ["x"] * 50, "a ": ["x"] * 50}, unit=None)
+    with Discovery(raw, Budget(4, 1e-6)) as discovery:
+        with pytest.raises(InvalidArgument, match="look different"):
+            discovery.describe(epsilon=1, delta=1e-6)
+        assert not discovery.spent.charges
+        discovery.describe(epsilon=1, delta=1e-6, columns=["a"])
+
+
 def test_a_look_that_does_not_fit_costs_nothing():
     raw = Undeclared.from_columns(COLUMNS, unit=None, name="visits")
     with Discovery(raw, Budget("0.1", 1e-6)) as discovery:

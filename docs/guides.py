@@ -71,7 +71,8 @@ PAGES: Final[dict[str, str]] = {
         accounting.RenyiComposition accounting.EnvelopeComposition accounting.MixedComposition
         accounting.default_composition""",
     "error-bounds": """Release Quote release.Bound release.Standing release.Source queries.Mean
-        mechanisms.Laplace""",
+        mechanisms.Laplace release.PopulationInterval release.PopulationExpectation
+        release.Transcript""",
     "typed-clients": "Session Release Channel planner.Plan queries.Query",
     "own-query": """queries.Query queries.LinearQuery queries.CountingQuery queries.ScalarQuery
         release.Lifting forms.Form forms.LinearForm forms.Facts forms.Factor forms.Kronecker

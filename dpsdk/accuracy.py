@@ -46,6 +46,7 @@ __all__ = [
     "Constrained",
     "ConstrainedAccuracy",
     "Constraint",
+    "Expectations",
     "HalfWidths",
     "Lifting",
     "NoAccuracy",
@@ -64,6 +65,13 @@ Standing: TypeAlias = Literal["proven", "promised", "assumed", "predicted", "non
 about all answers of a channel together, with a probability that was fixed when it was opened.
 "assumed" is either of them for a table of which more is true than is known. "predicted" is what a
 model expects, and no bound. "none" is nothing.
+"""
+
+Expectations: TypeAlias = Literal["linear", "bounded", "none"]
+"""How an answer follows from raw numbers that are expectations, and no sums over rows.
+
+"linear": each number of the answer is a raw one in another unit. "bounded": the ends of an answer
+hold for any distribution whose raw numbers are within the half-widths. "none": nothing is known.
 """
 
 _BOUNDING: frozenset[Standing] = frozenset({"proven", "promised"})
@@ -438,6 +446,14 @@ class Lifting(ABC, Generic[A_co]):
     def compared(self) -> frozenset[str]:
         """The attributes whose values decide which rows count, and for which number."""
         return frozenset()
+
+    @property
+    def of_expectations(self) -> Expectations:
+        """What holds where the true raw numbers are expectations, in place of sums over rows.
+
+        "none" unless a query says, with a proof, that it is more: see `Expectations`.
+        """
+        return "none"
 
     def totals(self, raw: Floats, facts: Facts, /) -> Sequence[tuple[slice, float]]:
         """Which raw numbers add up to that of all rows that count, and how many a row adds."""

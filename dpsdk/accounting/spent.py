@@ -12,8 +12,9 @@ from dpsdk._records import field, frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.composition import Composition
+from dpsdk.accounting.filters.divergence import divergence_cap
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.books import Books, lines_of
+from dpsdk.accounting.ledger.books import Books, find_account, lines_of
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers import (
@@ -43,6 +44,7 @@ __all__ = [
     "Witness",
     "moment_of",
     "readings_of",
+    "scope_line",
     "spent_of",
     "without_runs",
 ]
@@ -298,6 +300,12 @@ def moment_of(books: Books) -> Moment:
     return Moment(lines_of(books, SESSION), books.runs)
 
 
+def scope_line(books: Books, name: str) -> Line | None:
+    """The sum of the runs of the open scope of a name; None if there is none."""
+    number = find_account(books, name)
+    return None if number is None else books.accounts[number].line
+
+
 def _dotted(value: str) -> str:
     name = to_name("trust", value)
     parts = name.split(".")
@@ -357,6 +365,12 @@ class Payment:
     _before: Moment | None = None
     _after: Moment | None = None
     trusted: tuple[Trusted, ...] = ()
+    _scope: Line | None = None
+
+    @property
+    def payer(self) -> str:
+        """The scope or the session that paid, in words."""
+        return f"scope {self.account!r}" if self.account else "the session"
 
     @property
     def composition(self) -> Composition:
@@ -381,13 +395,30 @@ class Payment:
         """The spending when it was charged last. None as for `before`."""
         return self._spent(self._after)
 
+    @property
+    def divergence(self) -> Fraction | None:
+        """The most that all answers so far tell of one row in nats, fixed before the first charge.
+
+        The limit of a filter that has accepted all of them, and not what they came to; of a scope
+        that paid, the limit of its cap for all that it paid for. None where no theorem gives one,
+        where a run may have leaked, and where nothing was charged this time.
+        """
+        moment, composition = self._after, self._composition
+        if moment is None or (self.account and self._scope is None):
+            return None
+        lines = moment.lines if self._scope is None else (self._scope,)
+        if any(composition.leaked(line.state) for line in lines):
+            return None
+        caps = [divergence_cap(composition, line.state) for line in lines]
+        known = [cap for cap in caps if cap is not None]
+        return max(known) if known and len(known) == len(caps) else None
+
     def _spent(self, moment: Moment | None) -> Spent | None:
         if moment is None:
             return None
         return spent_of(self._composition, moment.lines, moment.charges, self.budget, "")
 
     def __repr__(self) -> str:
-        account = f"scope {self.account!r}" if self.account else "the session"
         names = ", ".join(one.name for one in self.trusted)
         trust = f", trusting {names}" if names else ""
-        return f"Payment({account}, after it {self.after or 'as before'}{trust})"
+        return f"Payment({self.payer}, after it {self.after or 'as before'}{trust})"

@@ -14,7 +14,14 @@ from typing_extensions import TypeVar as DefaultTypeVar
 from dpsdk._arrays import Lasting
 from dpsdk._checks import described, shown, to_name
 from dpsdk._records import evolve, frozen
-from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
+from dpsdk.accuracy import (
+    Constrained,
+    Constraint,
+    Expectations,
+    HalfWidths,
+    Lifting,
+    without_unit,
+)
 from dpsdk.codec import GROUPS, Nested
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
@@ -87,6 +94,12 @@ class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
         del radii, facts
         return raw
 
+    @property
+    def of_expectations(self) -> Expectations:
+        """Linear, where no method says that the answer is more than raw numbers in another unit."""
+        own: list[object] = [getattr(type(self), name) for name in _LINEAR]
+        return "linear" if own == list(_LINEAR.values()) else "none"
+
     def footprint(self, domain: Domain, /) -> int:
         """How many weights the form will hold, known before it is built."""
         del domain
@@ -120,6 +133,9 @@ class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
         return self.numbers(raw - radii, facts), self.numbers(raw + radii, facts)
 
 
+_LINEAR: dict[str, object] = {
+    name: LinearQuery.__dict__[name] for name in ("numbers", "spread", "bracket", "ends")
+}
 _UNSETTLED: object = LinearQuery.__dict__["settled"]
 
 
@@ -131,6 +147,10 @@ class OfRawNumbers(LinearQuery[A_co]):
     """
 
     query: Query[A_co, LinearForm]
+
+    @property
+    def of_expectations(self) -> Expectations:
+        return "none"
 
     def check(self, facts: Facts, /) -> None:
         self.query.check(facts)

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from dpsdk._checks import shown
 from dpsdk._html import text_within
 from dpsdk._records import field, frozen
+from dpsdk.accuracy import Expectations
 from dpsdk.codec import NAME, ListOf, Member, OrNone
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -109,6 +110,10 @@ class Grouped(ConditionedScalar[G_co]):
     def compared(self) -> frozenset[str]:
         return super().compared() | {*(self.by or ())}
 
+    @property
+    def of_expectations(self) -> Expectations:
+        return "linear"
+
     def lift(self, raw: Floats, facts: Facts, /) -> G_co:
         return self._answer(self.numbers(raw, facts), facts)
 
@@ -146,6 +151,10 @@ class Estimated(Conditioned[G_co]):
         object.__setattr__(self, "attribute", to_attribute(attribute))
         object.__setattr__(self, "by", to_by(by, self.attribute))
         object.__setattr__(self, "where", to_where(where))
+
+    @property
+    def of_expectations(self) -> Expectations:
+        return "bounded"
 
     @property
     @abstractmethod

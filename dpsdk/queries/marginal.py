@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk._checks import shown, to_integer
 from dpsdk._records import field, frozen
-from dpsdk.accuracy import Constrained, Constraint
+from dpsdk.accuracy import Constrained, Constraint, Expectations
 from dpsdk.codec import NAME, ListOf, written
 from dpsdk.domain import Domain, Number
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
@@ -170,6 +170,10 @@ class Marginal(ConditionedCounting[MarginalTable]):
         return Domain(
             *(binned(one, bins[one.name]) if one.name in bins else one for one in domain.attributes)
         )
+
+    @property
+    def of_expectations(self) -> Expectations:
+        return "linear"
 
     def lift(self, raw: Floats, facts: Facts, /) -> MarginalTable:
         domain = self._domain(facts)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
+from dpsdk.accuracy import Expectations
 from dpsdk.codec import NAME, written
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument
@@ -56,6 +57,10 @@ class _Along(ConditionedScalar):
 
     def compared(self) -> frozenset[str]:
         return super().compared() | {self.attribute}
+
+    @property
+    def of_expectations(self) -> Expectations:
+        return "bounded" if self.known else "linear"
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]

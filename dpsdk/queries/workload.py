@@ -23,7 +23,7 @@ from dpsdk._frames import (
 )
 from dpsdk._html import brief_of, html_of, page, table
 from dpsdk._records import field, frozen
-from dpsdk.accuracy import Constrained, Constraint
+from dpsdk.accuracy import Constrained, Constraint, Expectations
 from dpsdk.codec import ListOf, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
@@ -267,6 +267,11 @@ class Workload(LinearQuery[Answers[A_co]]):
             f"itself; Mean({attribute!r}, by={name!r}) is one query for all groups, of which plan "
             "and quote take assume={'smallest_group': ...}"
         )
+
+    @property
+    def of_expectations(self) -> Expectations:
+        told = {query.of_expectations for query in self._lifted}
+        return "none" if "none" in told else "bounded" if "bounded" in told else "linear"
 
     def check(self, facts: Facts, /) -> None:
         for query in self.queries:

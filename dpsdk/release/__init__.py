@@ -6,6 +6,7 @@ from dpsdk.accuracy import (
     Constrained,
     ConstrainedAccuracy,
     Constraint,
+    Expectations,
     HalfWidths,
     Lifting,
     NoAccuracy,
@@ -19,6 +20,7 @@ from dpsdk.release.cost import Cost
 from dpsdk.release.description import ColumnDescription, Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson
 from dpsdk.release.measurement import Measurement, Source
+from dpsdk.release.population import PopulationExpectation, PopulationInterval, Transcript
 from dpsdk.release.quote import Quote
 from dpsdk.release.ranking import Ranked, Ranking
 from dpsdk.release.release import Release
@@ -35,6 +37,7 @@ __all__ = [
     "Constraint",
     "Cost",
     "Description",
+    "Expectations",
     "HalfWidths",
     "InBins",
     "Keys",
@@ -44,6 +47,8 @@ __all__ = [
     "NoAccuracy",
     "NoiseAccuracy",
     "Note",
+    "PopulationExpectation",
+    "PopulationInterval",
     "PromisedAccuracy",
     "Quote",
     "Ranked",
@@ -54,4 +59,5 @@ __all__ = [
     "ScalarAccuracy",
     "Source",
     "Standing",
+    "Transcript",
 ]

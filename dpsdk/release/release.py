@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -37,6 +37,13 @@ from dpsdk.forms import Facts
 from dpsdk.notes import AddsUp, KnownRowsOnly, Note, value_notes
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
+from dpsdk.release.population import (
+    Chosen,
+    PopulationExpectation,
+    PopulationInterval,
+    Transcript,
+    population_of,
+)
 from dpsdk.release.ranking import Labelled, Ranking, rank
 from dpsdk.typing import Floats
 
@@ -190,6 +197,43 @@ class Release(Lasting, Generic[A_co]):
         if not radii.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return lifting.bracket(self._measurement.values, radii, self._facts)
+
+    @overload
+    def population(
+        self, beta: float = 0.05, *, chosen: Literal["beforehand"] | Transcript
+    ) -> PopulationInterval[A_co]: ...
+    @overload
+    def population(self, *, chosen: Literal["adaptively"]) -> PopulationExpectation[A_co]: ...
+    def population(
+        self, beta: float | None = None, *, chosen: Chosen
+    ) -> PopulationInterval[A_co] | PopulationExpectation[A_co]:
+        """How far the answer may be from that of the population that the rows are a sample of.
+
+        Free. It rests on what you declare and nobody can check: that rows are independent draws of
+        one law, their number fixed, and how the question was chosen. What was declared stands in
+        `assumptions` of the result. docs/explanation/proofs/population.md has the theorems.
+
+        Parameters
+        ----------
+        beta
+            The probability that an interval may fail with, 0.05 if left out. An expectation has
+            none.
+        chosen
+            How the question was chosen. "beforehand": without sight of this table, or of anything
+            that was released of it. "adaptively": from what this session's ledger paid for, and
+            nothing else of the table; then all that is known is an expectation. A `Transcript`: as
+            one of a channel's stream, from answers of that channel alone.
+
+        Raises
+        ------
+        NoBound
+            If no theorem says it, with the reason: for a private number of rows, for persons with
+            several rows, for a part of a table, for answers that do not follow from sums, or where
+            caps were not fixed beforehand.
+        InvalidArgument
+            If an argument is not what it should be, or `beta` is given for an expectation.
+        """
+        return population_of(self, self._half_widths, beta, chosen)
 
     def top(self, k: int, beta: float = 0.05) -> Ranking:
         """The first k entries of a table, the largest first, with the ranks they may have. Free.

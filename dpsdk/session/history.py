@@ -15,7 +15,7 @@ from dpsdk._html import html_of, page, table
 from dpsdk._lifetime import Lifetime
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
-from dpsdk.accounting.spent import Around, Asked, Payment, moment_of
+from dpsdk.accounting.spent import Around, Asked, Payment, moment_of, scope_line
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.question import Question
 from dpsdk.kernel.trust import named, naming
@@ -212,7 +212,8 @@ class History:
     ) -> Payment:
         """The payer of the session, the rules, the trust, and what is left."""
         before, after = (None, None) if around is None else map(moment_of, around)
-        return Payment(table, account, by, *self._rules, before, after, trusted)
+        scope = None if around is None or not account else scope_line(around[1], account)
+        return Payment(table, account, by, *self._rules, before, after, trusted, scope)
 
     def note(self, question: Question, error: BaseException) -> None:
         """Note on the error of a question what was charged for it and stays charged."""

@@ -219,6 +219,8 @@ from dpsdk.release import (
     NoAccuracy,
     NoiseAccuracy,
     Note,
+    PopulationExpectation,
+    PopulationInterval,
     PromisedAccuracy,
     Ranked,
     Ranking,
@@ -226,6 +228,7 @@ from dpsdk.release import (
     ScalarAccuracy,
     Source,
     Standing,
+    Transcript,
 )
 from dpsdk.session.discovery import Estimate
 from dpsdk.session.history import Receipt, Receipts
@@ -411,6 +414,12 @@ def a_query_by_group_answers_a_table(session: Session, by: list[str]) -> None:
     assert_type(release, Release[GroupTable])
     assert_type(release.value.counts, MarginalTable | None)
     assert_type(release.value["Masters"], float)
+    caps = Transcript(questions=9, updates=3, answers=2)
+    assert_type(release.population(0.05, chosen="beforehand"), PopulationInterval[GroupTable])
+    assert_type(release.population(chosen=caps).low, GroupTable)
+    assert_type(release.population(chosen="adaptively"), PopulationExpectation[GroupTable])
+    assert_type(release.population(chosen="adaptively").assumptions, tuple[str, ...])
+    release.population(0.05)  # type: ignore[call-overload]  # nothing is assumed by itself
     assert_type(release.top(3), Ranking)
     assert_type(release.top(3)[0], Ranked)
     assert_type(release.top(3).certain, tuple[tuple[Label, ...], ...])

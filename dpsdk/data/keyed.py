@@ -19,10 +19,10 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.data.columns import SAFE, Column, Kind
-from dpsdk.data.matcher import MOMENTS, Matcher
-from dpsdk.data.moments import moment_of
+from dpsdk.data.matcher import Matcher
+from dpsdk.data.moments import Moment
 from dpsdk.data.persons import PRIME, PersonMatcher, kept
-from dpsdk.data.texts import MISSING, Number, TextFormat, is_text, plain
+from dpsdk.data.texts import MISSING, Number, TextFormat, is_text
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.domain.attributes import normal
 from dpsdk.forms.facts import Neighbors
@@ -48,7 +48,6 @@ _WORTH_A_LOOK = 4 * LONGEST
 """No text of so many characters has a normal form that is short enough."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MISSING_CLASSES = {"NAType", "NaTType"}
 
 
 @frozen
@@ -124,6 +123,7 @@ class KeyReader(Matcher):
     def __init__(self, name: str, texts: TextFormat, missing: frozenset[str]) -> None:
         super().__init__(name, texts)
         self.size = 2**62
+        self.gap = _MISSING
         self._missing = missing
         self._codes = _Codes(self._canonical)
 
@@ -163,36 +163,17 @@ class KeyReader(Matcher):
             return _MISSING
         return key if len(key) <= LONGEST else _OTHER
 
-    def encode(self, column: Column) -> Ints:
-        """Return the codes of a column's values, by each value alone."""
-        with np.errstate(all="ignore"):
-            codes = self._of_values(column.kind, column.values)
-        if column.places is not None:
-            codes = codes[column.places] if len(codes) else np.full(len(column), _MISSING)
-        if column.missing is not None:
-            codes[column.missing] = _MISSING
-        return codes
+    def _encode(self, column: Column) -> Ints:
+        if isinstance(column.kind, str):  # lists, bytes, durations
+            return np.full(len(column), self.odd)
+        if column.values.dtype.kind == "b" and column.kind is not Kind.NULL:
+            return self.distinct(column.values)
+        return super()._encode(column)
 
-    def _of_values(self, kind: Kind | str, values: Array) -> Ints:
-        if kind is Kind.NULL:
-            return np.full(len(values), _MISSING)
-        if isinstance(kind, str):  # lists, bytes, durations
-            return np.full(len(values), _OTHER)
-        if kind in MOMENTS or values.dtype.kind in "biuf":
-            distinct, places = _distinct(values)
-            if kind in MOMENTS:
-                zoned = kind is Kind.ZONED_TIME
-                codes = [self._moment(int(one), zoned=zoned) for one in distinct]
-            elif distinct.dtype.kind == "f":
-                codes = [self._item(one) for one in distinct]
-            elif distinct.dtype.kind == "b":
-                codes = [self.boolean(value=bool(one)) for one in distinct]
-            else:
-                return self._whole(distinct)[places]
-            return np.array(codes, dtype=np.int64)[places]
-        items, known = cast("list[object]", values.tolist()), self._codes
-        found = (known[item] if type(item) is str else self._item(item) for item in items)
-        return np.fromiter(found, np.int64, len(items))
+    def distinct(self, values: Array) -> Ints:
+        distinct, places = _distinct(values)
+        codes = self._whole(distinct) if distinct.dtype.kind in "iu" else self.objects(distinct)
+        return codes[places]
 
     def _whole(self, values: Array) -> Ints:
         """Return the codes of different whole numbers."""
@@ -208,29 +189,22 @@ class KeyReader(Matcher):
         codes[near] = np.arange(len(texts))
         return codes
 
-    def _item(self, item: object) -> int:
-        """Return the code of a value that is no plain text."""
-        value = plain(item)
-        if isinstance(value, str):
-            return self._codes[value]
-        if isinstance(value, bool):
-            return self.boolean(value=value)
-        if value is not None:
-            return self._number(value)
-        moment = moment_of(item)
-        if moment is not None:
-            return self._moment(moment.seconds, zoned=moment.kind is Kind.ZONED_TIME)
+    def strange(self, item: object) -> int:
         known = getattr(sys.modules.get("uuid"), "UUID", None)
-        if type(item) is known:
-            return self._codes[str(item)]
-        return _MISSING if _is_missing(item) else _OTHER
+        return self._codes[str(item)] if type(item) is known else super().strange(item)
 
-    def _moment(self, seconds: int, *, zoned: bool) -> int:
+    def moments(self, kind: Kind, seconds: Array) -> Ints:
+        distinct, places = _distinct(seconds)
+        codes = [self.moment(Moment(kind, int(one))) for one in distinct]
+        return np.array(codes, dtype=np.int64)[places]
+
+    def moment(self, value: Moment) -> int:
         try:
-            moment = _EPOCH + timedelta(seconds=seconds)
+            moment = _EPOCH + timedelta(seconds=value.seconds)
         except OverflowError:
             return _OTHER
         day, clock = f"{moment:%Y-%m-%d}".zfill(10), f"{moment:%H:%M:%S}"
+        zoned = value.kind is Kind.ZONED_TIME
         # A day that became a time beside others is still that day.
         if not zoned and clock == "00:00:00":
             return self._codes[day]
@@ -262,15 +236,6 @@ def _distinct(values: Array) -> tuple[Array, Ints]:
             return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[steps]
     distinct, places = np.unique(values, return_inverse=True)
     return distinct, places
-
-
-def _is_missing(item: object) -> bool:
-    if item is None or type(item).__name__ in _MISSING_CLASSES:
-        return True
-    if isinstance(item, np.datetime64 | np.timedelta64):
-        return str(cast("object", item)) == "NaT"
-    # Numbers that are none.
-    return isinstance(item, float | Decimal | np.floating)
 
 
 class KeyColumn:

@@ -156,6 +156,10 @@ class Matcher(ABC):
         """Return the cell of a day or time."""
         return self.odd
 
+    def strange(self, item: object) -> int:
+        """Return the cell of what is no text, number, truth value or moment."""
+        return self.gap if is_nothing(item) else self.odd
+
     def memo(self) -> dict[str | None, int]:
         """Return a dictionary that works out the cells of texts; None is a lacking field."""
         return Memo[str | None](lambda text: self.gap if text is None else self.text(text))
@@ -228,7 +232,7 @@ class Matcher(ABC):
             moment = moment_of(item)
             if moment is not None:
                 return self.moment(moment)
-            return self.gap if is_nothing(item) else self.odd
+            return self.strange(item)
 
         # The elements of an array of floats keep their width only as scalars of numpy.
         items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())

@@ -21,7 +21,7 @@ from dpsdk.data.private_data import to_path
 from dpsdk.data.readers import Parameters, as_column
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import keep_rows
-from dpsdk.domain.attributes import normal
+from dpsdk.domain.product import to_missing_texts
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.forms.facts import Neighbors
 from dpsdk.progress import Bars, working
@@ -60,15 +60,6 @@ def _to_names(value: Sequence[str] | None) -> tuple[str, ...] | None:
     return names
 
 
-def _to_missing(value: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidArgument("missing_texts", "a sequence of texts", shown(value))
-    for text in value:
-        if not isinstance(text, str):
-            raise InvalidArgument("missing_texts", "texts", shown(text))
-    return tuple(dict.fromkeys(normal(str.__str__(text)) for text in value))
-
-
 def can_be_asked(name: str) -> bool:
     """Return False for a name that no attribute may have, as none at all."""
     try:
@@ -90,7 +81,7 @@ class _Declared:
     bars: Bars | None
     neighbors: Neighbors | None = None
     max_rows: int | None = field(default=None, converter=to_max_rows)
-    missing_texts: tuple[str, ...] = field(default=MISSING_TEXTS, converter=_to_missing)
+    missing_texts: tuple[str, ...] = field(default=MISSING_TEXTS, converter=to_missing_texts)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.neighbors, Neighbors | None):

@@ -43,7 +43,7 @@ from dpsdk.domain.attributes import (
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, WireError
 from dpsdk.typing import Label, Real, Record
 
-__all__ = ["Domain", "decoded"]
+__all__ = ["Domain", "decoded", "to_missing_texts"]
 
 _ENVELOPE: JSON = {"format": "dpsdk.domain", "version": 1}
 _LATER: JSON = {"format": "dpsdk.domain", "version": 2}
@@ -128,7 +128,7 @@ class Domain:
         object.__setattr__(self, "size", _product(shape))
         object.__setattr__(self, "sizes", dict(zip(names, shape, strict=True)))
         object.__setattr__(self, "_positions", positions)
-        texts = _to_missing_texts(missing_texts)
+        texts = to_missing_texts(missing_texts)
         for attribute in attributes if texts else ():
             _check_missing_texts(attribute, texts)
         object.__setattr__(self, "missing_texts", texts)
@@ -363,7 +363,8 @@ Number(name='paid', low=0, high=500, step=0.01, outside='clip', missing=True))
         return domain_of("the schema", columns, attributes, leave_out=leave_out)
 
 
-def _to_missing_texts(texts: Iterable[str]) -> tuple[str, ...]:
+def to_missing_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Read texts that stand for missing values."""
     expected = "distinct texts, none of them empty"
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InvalidArgument("missing_texts", expected, shown(texts))

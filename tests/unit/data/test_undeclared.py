@@ -127,14 +127,11 @@ def test_no_row_changes_the_key_of_another(name, odd):
 
 def test_kinds_that_count_are_caught(monkeypatch):
     """The mutant: a reader that goes by the type that the rows gave a column."""
-    of_values = KeyReader._of_values
 
-    def by_kind(self, kind, values):
-        if values.dtype.kind == "f":
-            return np.array([self._codes[str(one)] for one in values])
-        return of_values(self, kind, values)
+    def by_kind(self, values):
+        return np.array([self._codes[str(one)] for one in values])
 
-    monkeypatch.setattr(KeyReader, "_of_values", by_kind)
+    monkeypatch.setattr(KeyReader, "floats", by_kind)
     assert changed_by(None, pandas.Series, [1, 2, 3])
 
 

@@ -18,6 +18,7 @@ from dpsdk.plots._inputs import alternative
 from dpsdk.plots.accounts import budget
 from dpsdk.plots.audits import audit
 from dpsdk.plots.curves import cdf, stream
+from dpsdk.plots.models import coefficients
 from dpsdk.plots.plans import plan
 from dpsdk.plots.tables import heatmap, marginal
 
@@ -26,6 +27,7 @@ __all__ = [
     "audit",
     "budget",
     "cdf",
+    "coefficients",
     "heatmap",
     "marginal",
     "plan",

@@ -1230,6 +1230,10 @@ def pictures(session: Session, workload: Workload[float], axes: Axes) -> None:
     assert_type(plots.marginal(table), Figure)
     assert_type(plots.heatmap(table, ax=axes, beta=0.1), Figure)
     assert_type(plots.cdf(session.release(workload, using=Laplace(epsilon=1))), Figure)
+    fitted = ConvexMinimization(LogisticLoss(), features=["age"], label="income")
+    released = session.release(fitted, using=PrivateMinimizer(epsilon=1))
+    assert_type(plots.coefficients(released), Figure)
+    plots.coefficients(3)  # type: ignore[arg-type]  # no release
     assert_type(plots.stream(session.history), Figure)
     assert_type(plots.stream([session.release(Count(), using=Laplace(epsilon=1))]), Figure)
     assert_type(plots.budget(session), Figure)

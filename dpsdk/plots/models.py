@@ -30,7 +30,7 @@ def _entries(release: Release[Model], beta: float) -> Entries:
     """The coefficients, and their intervals where second moments were measured."""
     values = np.array(list(release.value.coefficients.values()))
     try:
-        bounds = release.value.intervals(release.accuracy, beta)
+        bounds = release.value.intervals(release, beta)
     except NoBound:
         nothing = np.full(len(values), np.nan)
         return Entries(values, nothing, nothing, joint=None, bound=release.bound(beta))

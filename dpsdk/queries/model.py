@@ -40,6 +40,9 @@ _PROBES = np.array([-3.7, -0.4, 0.0, 0.3, 1.9])
 """Margins that tell whether a loss predicts what these are."""
 
 
+_LEAST = 1e-200
+"""Floats beyond this, or its inverse, may have lost their digits."""
+
 _ODDS, _RANGES = 12.0, 4.0
 """By how much the whole range of a feature may move the margin: of a class, and of a label that
 goes from -1 to 1. Part of what a query without a set means, so that neither ever changes."""
@@ -106,7 +109,8 @@ class Inputs(Lasting):
         """
         fixed = ~np.isnan(self.fixed)
         middles, halves = self.units.T
-        factors = np.where(fixed, 0.0, self.scale / halves)
+        with np.errstate(over="ignore"):
+            factors = np.where(fixed, 0.0, self.scale / halves)
         weights = np.where(fixed, np.nan_to_num(self.fixed) * self.scale, -factors * middles)
         return factors, np.append(weights, [self.scale] * self.intercept)
 
@@ -269,8 +273,8 @@ class Model(Lasting):
         Parameters
         ----------
         accuracy
-            That of a release of second moments, as `release.accuracy` of a squared loss by
-            `SufficientStatistics` or `Moments`; or its `CoefficientSet`.
+            A release of second moments, as that of a squared loss by `SufficientStatistics` or
+            `Moments`; or its `accuracy`, or the `CoefficientSet` of that.
 
         Returns
         -------
@@ -296,6 +300,8 @@ class Model(Lasting):
         Of a difference with weights 1 and -1, as in `{"sex=M": 1, "sex=F": -1}`: finite for two
         labels of one `OneHot`, though neither is determined by itself.
         """
+        if not isinstance(weights, Mapping):
+            raise InvalidArgument("weights", "a mapping of names to numbers", shown(weights))
         row = np.zeros((1, len(self._named)))
         for name, weight in weights.items():
             if name not in self._named:
@@ -310,7 +316,8 @@ class Model(Lasting):
 
     def _bounds(self, rows: Floats, accuracy: object, beta: float) -> list[tuple[float, float]]:
         """Of sums of coefficients and the intercept, with weights in rows."""
-        known = getattr(accuracy, "coefficients", accuracy)
+        known = getattr(accuracy, "accuracy", accuracy)  # of a release
+        known = getattr(known, "coefficients", known)
         if not isinstance(known, LinearBounds):
             why = "the release has no set of coefficients, which follow from second moments alone"
             advice = "take SquaredLoss and PrivateMinimizer with Corrected(Moments())"
@@ -320,11 +327,15 @@ class Model(Lasting):
         functions = np.zeros((len(factors) + 1, len(self.theta)))
         functions[: len(factors), : len(factors)] = np.diag(factors)
         functions[-1] = weights
-        moved = half * rows @ functions
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = half * rows @ functions
+            sizes = np.abs(moved)
+            told = ((sizes == 0.0) | ((sizes > _LEAST) & (sizes < 1.0 / _LEAST))).all(axis=1)
+        moved[~told] = 0.0  # in units in which floats have no digits nothing is told
         if known.centre.shape != self.theta.shape:
             expected = "the accuracy of this model's own release"
             raise InvalidArgument("accuracy", expected, "that of another")
-        widths = known.reach(moved, beta)
+        widths = np.where(told, known.reach(moved, beta), np.inf)
         centre = middle * rows[:, -1] + moved @ np.nan_to_num(known.centre)
         return list(zip((centre - widths).tolist(), (centre + widths).tolist(), strict=True))
 

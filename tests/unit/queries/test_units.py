@@ -67,6 +67,8 @@ def model(features, loss=None, label="wage", seed=0, **more):
     return Model(theta, 0.0, *query._read(DOMAIN), query.loss)
 
 
+AGES = RNG.integers(20, 30, 1000)
+
 NATURAL = {
     "age": np.array(COLUMNS["age"], dtype=float),
     "hours": np.array(COLUMNS["hours"]),
@@ -288,7 +290,11 @@ def test_a_release_has_intervals_in_the_units_of_the_data():
             )
             for hot in (OneHot("edu", drop="a"), OneHot("edu"))
         )
-    bounds = dropped.value.intervals(dropped.accuracy)
+    bounds = dropped.value.intervals(dropped)
+    assert bounds == dropped.value.intervals(dropped.accuracy)
+    assert bounds == dropped.value.intervals(dropped.accuracy.coefficients)
+    with pytest.raises(InvalidArgument, match="weights"):
+        dropped.value.contrast([("age", 1)], dropped)
     assert list(bounds) == ["age", "edu=b", "edu=c", "intercept"]
     for (low, high), true in zip(bounds.values(), [3, 20, 0, 100], strict=True):
         assert low < true < high < low + 200
@@ -298,3 +304,14 @@ def test_a_release_has_intervals_in_the_units_of_the_data():
     model, _, _ = fitted([[3, 1, 50]], ["age"])
     with pytest.raises(NoBound):
         model.intervals(None)
+
+
+@pytest.mark.parametrize("edges", [[0, 1e-310, 2e-310], [-1e308, 0, 1e308]])
+def test_where_floats_have_no_digits_nothing_is_told(edges):
+    domain = Domain(Binned("tiny", edges), DOMAIN["age"])
+    data = PrivateData.from_columns({"tiny": [edges[0], edges[1]] * 500, "age": AGES}, domain)
+    query = ConvexMinimization(SquaredLoss(), features=["tiny"], label="age")
+    using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=SufficientStatistics())
+    with Session(data, Budget(2, "1e-5"), noise=seeded(1)) as session:
+        release = session.release(query, using=using)
+    assert release.value.intervals(release)["tiny"] == (-np.inf, np.inf)

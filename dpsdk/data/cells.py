@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -148,8 +149,17 @@ class NumberCells(Cells):
 
     def of_numbers(self, numbers: Sequence[Number | None]) -> Ints:
         """Return the cell of each number, -1 for none."""
+        above = len(self.edges) - 1
+        if self.smallest >= 1 and set(map(type, numbers)) == {int}:
+            # All at once, unless one is too large for that.
+            with suppress(OverflowError):
+                values = np.array(numbers, dtype=np.int64)
+                tops = np.array([int(edge) for edge in self.edges])
+                places = np.searchsorted(tops, np.abs(values), side="right")
+                signed = np.where((places > 0) & (values < 0), places + above, places)
+                beyond = (places > above) | (values == np.iinfo(np.int64).min)
+                return np.where(beyond, -1, signed)
         edges = [Decimal(edge.numerator) / edge.denominator for edge in self.edges]
-        above = len(edges) - 1
 
         def cell(number: Number | None) -> int:
             if number is None:

@@ -47,6 +47,9 @@ _OTHER, _MISSING = -1, -2
 _WORTH_A_LOOK = 4 * LONGEST
 """No text of so many characters has a normal form that is short enough."""
 
+_FEW = 2**16
+"""Among so many different values a search is quicker than to sort all with their places."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -229,11 +232,18 @@ def _distinct(values: Array) -> tuple[Array, Ints]:
         return distinct.astype(np.bool_), places
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
-        if high < 2**63 and high - low < len(values):
+        if high < 2**63 and high - low < 2**62:
             steps: Ints = values.astype(np.int64) - low
-            there = np.zeros(high - low + 1, dtype=np.bool_)
-            there[steps] = True
-            return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[steps]
+            # As of days in seconds.
+            step = 1 if high - low < len(values) else int(np.gcd.reduce(steps))
+            if (high - low) // step < len(values):
+                steps //= step
+                there = np.zeros((high - low) // step + 1, dtype=np.bool_)
+                there[steps] = True
+                return np.flatnonzero(there) * step + low, (np.cumsum(there) - 1)[steps]
+    distinct = np.unique(values)
+    if len(distinct) < _FEW:
+        return distinct, np.searchsorted(distinct, values)
     distinct, places = np.unique(values, return_inverse=True)
     return distinct, places
 

@@ -63,7 +63,7 @@ class ColumnDescription(Lasting):
     more: float
 
     def __str__(self) -> str:
-        missing, covered = self._shares
+        missing, covered = _shares(self)
         parts = [f"{self.name}: {self.what}", f"missing {missing}"]
         return ", ".join([*parts, f"covered {covered}"] if covered else parts)
 
@@ -86,11 +86,12 @@ class ColumnDescription(Lasting):
             words = "whole numbers"
         return f"{words} from {one.text(0)} to {one.text(one.known - 1)}"
 
-    @property
-    def _shares(self) -> tuple[str, str]:
-        radius = math.ceil(self.radius * 1000) / 1000
-        covered = "" if self.attribute is None else f"{self.covered:.1%}"
-        return f"{self.missing:.1%} ± {radius:.1%}", covered
+
+def _shares(column: ColumnDescription) -> tuple[str, str]:
+    """The shares of missing and of covered values, as a table shows them."""
+    radius = math.ceil(column.radius * 1000) / 1000
+    covered = "" if column.attribute is None else f"{column.covered:.1%}"
+    return f"{column.missing:.1%} ± {radius:.1%}", covered
 
 
 def _listed(labels: Sequence[str], room: int) -> str:
@@ -172,33 +173,34 @@ class Description(Framed, Lasting):
         count = len(self.columns)
         known = count - len(self.unknown)
         end = f"{known:,} of {count:,} columns known, about {self.rows:,.0f} rows, for {self.cost}"
-        return "\n".join([*lined_up([_HEADS, *self._lines]), "", *self._legend, end])
+        return "\n".join([*lined_up([_HEADS, *_lines(self)]), "", *_legend(self), end])
 
     __repr__ = __str__
-
-    @property
-    def _lines(self) -> list[tuple[str, ...]]:
-        return [(cut(printed(one.name), _NAME), one.what, *one._shares) for one in self.columns]
-
-    @property
-    def _legend(self) -> list[str]:
-        told = [
-            "missing  of the rows; all columns together are off by no more, with probability 95%",
-            "covered  about so many of the values that are there are labels, or within the bounds",
-        ]
-        if max(one.radius for one in self.columns) > _LOUD:
-            told.append(
-                "The noise is large beside so few rows: more epsilon or fewer columns show more."
-            )
-        return told
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
         return html_of(self)
 
 
+def _lines(description: Description) -> list[tuple[str, ...]]:
+    every = description.columns
+    return [(cut(printed(one.name), _NAME), one.what, *_shares(one)) for one in every]
+
+
+def _legend(description: Description) -> list[str]:
+    told = [
+        "missing  of the rows; all columns together are off by no more, with probability 95%",
+        "covered  about so many of the values that are there are labels, or within the bounds",
+    ]
+    if max(one.radius for one in description.columns) > _LOUD:
+        told.append(
+            "The noise is large beside so few rows: more epsilon or fewer columns show more."
+        )
+    return told
+
+
 @html_of.register
 def _html_of_description(description: Description, /) -> str:
-    parts = [table(_HEADS, description._lines, len(description.columns))]
-    parts += [f"<p>{said(line)}</p>" for line in description._legend]
+    parts = [table(_HEADS, _lines(description), len(description.columns))]
+    parts += [f"<p>{said(line)}</p>" for line in _legend(description)]
     return page("Description", *parts)

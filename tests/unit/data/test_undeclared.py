@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Categorical, Domain, Neighbors, PrivateData, Session, Undeclared
+from dpsdk.data.cells import NumberCells
 from dpsdk.data.keyed import KeyReader
+from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram, open_rows
 from dpsdk.errors import DataError, InvalidArgument, Redacted
 
@@ -327,3 +329,22 @@ def test_arrays_have_the_keys_of_their_values_one_by_one(kind, absent):
         one_by_one = read(array.tolist(), missing_texts=absent)
         assert read(array, missing_texts=absent) == one_by_one
         assert not absent or len(values) == 4 or MISSING in one_by_one
+
+
+def test_cells_of_whole_numbers_are_those_of_each_alone():
+    edges = [0, 1, 2, 5, 10, 4999, 5000, 10**13 - 1, 10**13, 2**62]
+    numbers = [str(sign * edge + more) for edge in edges for sign in (1, -1) for more in (-1, 0, 1)]
+    cells, texts = NumberCells(1), TextFormat()
+    for keys in (numbers, [*numbers, str(-(2**63))], [*numbers, str(2**63)]):
+        # A number that is no whole one beside it takes the long way.
+        alone = [cells.of([key, "0.5"], texts)[0] for key in keys]
+        assert cells.of(keys, texts).tolist() == alone
+    assert max(alone) == cells.size - 1
+
+
+@pytest.mark.parametrize("step", [1, 60, 86_400, 2**40])
+def test_near_and_even_numbers_are_numbered_as_others_are(step):
+    values = np.random.default_rng(step).integers(-40, 40, 200) * step + 3
+    assert read(values) == read(values.tolist()) == [str(value) for value in values]
+    floats = np.array([*values / 4, np.nan, np.inf, -0.0])
+    assert read(floats) == read(floats.tolist())

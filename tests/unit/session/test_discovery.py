@@ -192,6 +192,8 @@ def test_bounds_are_edges_of_a_public_scale(discovery):
     number = found.number(step=1)
     assert (number.low, number.high, number.step) == (-20, 50, 1)
     assert found.number("0.25").known == 281
+    assert not number.exact
+    assert found.number(exact=True).exact
     assert found.error() < 100
     assert isinstance(found.cost.runs[0][0], DiscreteLaplaceGuarantee)
 

@@ -107,6 +107,7 @@ _PUBLIC_STATES = ("08", "0A", "25", "28", "3D", "3F", "42")
 """The same for PostgreSQL: classes of SQLSTATE."""
 
 _LONGEST = 300
+_PANICS = "pyo3_runtime"
 
 
 def _reason(error: Exception) -> str:
@@ -127,7 +128,9 @@ def _bare(source: str, error: BaseException) -> BaseException:
         return DataError(source, "there is not enough memory to load it")
     if isinstance(error, KeyboardInterrupt):
         return KeyboardInterrupt()
-    if isinstance(error, Exception) and not isinstance(error, DpsdkError):
+    # A panic of a library in Rust is no Exception, and may quote values as well.
+    foreign = isinstance(error, Exception) or type(error).__module__ == _PANICS
+    if foreign and not isinstance(error, DpsdkError):
         return DataError(source, "cannot be read")
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Dense", "Kronecker", "numbered", "owned_block", "tally"]
 
+_TALLIED = 2**24
+"""Records are put in a table of no more cells, unless there are as many functions."""
+
 BLOCK_BYTES = 384
 """The bytes of a block beside its factors and arrays, roughly."""
 
@@ -357,9 +360,30 @@ class Kronecker(Block):
                 remaining[name] = factor.coarsened(code)
         factors = tuple(factor for factor, _ in remaining.values())
         shape = tuple(factor.size for factor in factors)
-        cells = numbered((code for _, code in remaining.values()), shape, len(counts))
-        table = tally(cells, counts, shape)
+        cells = math.prod(shape)
+        if cells > _TALLIED:
+            axis = max(range(len(shape)), key=lambda axis: shape[axis] / factors[axis].rows)
+            if shape[axis] > factors[axis].rows:
+                return self._one_by_one(axis, remaining, counts)
+        places = numbered((code for _, code in remaining.values()), shape, len(counts))
+        table = tally(places, counts, shape)
         return Kronecker(tuple(remaining), factors, self.scale).answer(table)
+
+    def _one_by_one(
+        self, axis: int, remaining: Mapping[str, tuple[Factor, Ints]], counts: Floats
+    ) -> Floats:
+        """Answer the functions along one axis each by itself, where a table of it is too large."""
+        names, (factors, codes) = list(remaining), zip(*remaining.values(), strict=True)
+        factor = factors[axis]
+        rows = [one.rows for one in factors]
+        parts = [
+            Kronecker(names, [*factors[:axis], factor.row(row), *factors[axis + 1 :]], self.scale)
+            for row in range(factor.rows)
+        ]
+        answers = [part.answer_records(codes, counts) for part in parts]
+        shape = math.prod(rows[:axis]), 1, math.prod(rows[axis + 1 :])
+        result: Floats = np.concatenate([one.reshape(shape) for one in answers], axis=1)
+        return result.reshape(-1)
 
     @property
     def steps(self) -> int:

@@ -303,3 +303,15 @@ def test_an_interrupt_at_any_line_leads_to_no_value(door, step, tmp_path, monkey
         assert secrets_in(error) == [], at
         at += step
     assert at > 100
+
+
+def test_a_panic_of_a_library_quotes_nothing():
+    # Which is no Exception, where libraries in Rust raise one.
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def load():
+        raise panic(f"called unwrap() on {WORD}")
+
+    error = attempt("t.parquet", load)
+    assert type(error) is DataError
+    assert WORD not in str(error)

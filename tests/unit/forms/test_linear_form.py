@@ -13,6 +13,7 @@ from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import (
     Boxes,
+    Cuts,
     Dense,
     Groups,
     Identity,
@@ -21,8 +22,10 @@ from dpsdk.forms import (
     Prefix,
     Range,
     Residual,
+    Squares,
     Toeplitz,
     Weights,
+    Within,
 )  # fmt: skip
 from dpsdk.forms.factors import half_up
 from dpsdk.forms.linear import narrowed
@@ -317,3 +320,23 @@ def test_factors_are_held_against_the_attributes_that_they_are_for():
     for factors in ({"z": Identity(3)}, {"z": Identity(3), "x": Identity(4)}):
         with pytest.raises(UnknownAttribute):
             Kronecker.of(domain, factors)
+
+
+@pytest.mark.parametrize("limit", [1, 5, 40])
+def test_records_are_answered_without_a_table_of_more_cells_than_functions(monkeypatch, limit):
+    rng = np.random.default_rng(8)
+    kinds = [
+        Identity(5),
+        Prefix(4),
+        Weights(rng.integers(-3, 4, (2, 6)).astype(float)),
+        Squares(7, 8, 2, width=1),
+        Within(Squares(9, 10, 4, width=2), 11),
+        Cuts(6, np.array([0, 2])),
+    ]
+    monkeypatch.setattr("dpsdk.forms.blocks._TALLIED", limit)
+    for chosen in itertools.permutations(kinds, 3):
+        block = Kronecker(["a", "b", "c"], chosen, 2.0)
+        codes = [rng.integers(0, factor.size, 12) for factor in chosen]
+        counts = rng.integers(0, 5, 12).astype(float)
+        wanted = (block.columns(codes) * counts).sum(axis=1)
+        assert block.answer_records(codes, counts).tolist() == wanted.tolist()

@@ -234,7 +234,8 @@ class KindCells(Cells):
                 place
                 for place, number in enumerate(numbers)
                 if number is not None
-                and (isinstance(number, int) or number == int(number)) == (kind is self.whole)
+                and (isinstance(number, int) or number == number.to_integral_value())
+                == (kind is self.whole)
             ]
             own = kind.of_numbers([numbers[place] for place in places])
             cells[places] = np.where(own < 0, self.text, own + span.start)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._checks import shown, to_flag
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
@@ -35,7 +35,15 @@ from dpsdk.mechanisms.arguments import (
 )
 from dpsdk.mechanisms.base import HypothesisMechanism, built_in
 from dpsdk.mechanisms.numeric_sparse import drift_of, midway, price_any
-from dpsdk.mechanisms.pmw.schedule import Promise, Rounds, Schedule, practical, promised, textbook
+from dpsdk.mechanisms.pmw.schedule import (
+    Promise,
+    Rounds,
+    Schedule,
+    practical,
+    promised,
+    promised_counts,
+    textbook,
+)
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
@@ -88,8 +96,13 @@ class OnlinePMW(HypothesisMechanism):
     A public hypothesis, a distribution over the universe, answers every query that it answers
     well; a sparse vector finds out which. The others are measured, and the hypothesis learns
     them. The whole stream is (ε, δ)-DP however long it is, and what an easy stream does not need
-    stays in the session. The number of rows must be public. Hardt and Rothblum (2010), in the form
-    of Dwork and Roth (2014, Algorithm 6), with sharper constants.
+    stays in the session. Hardt and Rothblum (2010), in the form of Dwork and Roth (2014,
+    Algorithm 6), with sharper constants.
+
+    Where the number of rows is private, a fiftieth of the budget counts them when the channel
+    opens. Queries are counts then (`normalized=False`), no row may lie outside the domain
+    (`outside="apart"`), the start measures nothing, and an `alpha`, a share of the count, is
+    promised if the count turns out to be large enough: `release.bound()` says so.
 
     With `updates=c`, a practical setting: at most so many queries are learnt, and nothing is
     promised of those that nobody checks afterwards. With `alpha=, beta=, queries=`, a promise:
@@ -189,12 +202,20 @@ class OnlinePMW(HypothesisMechanism):
         Raises
         ------
         PublicSizeRequired
-            If the number of rows is private.
+            If the number of rows is private, and rows may lie outside the domain, or the constants
+            are those of the textbook.
         InvalidArgument
             If the promise cannot be kept; the message says what can be promised.
         """
-        if facts.rows is None:
-            raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        if not facts.replaced and self._textbook:
+            raise PublicSizeRequired(repr(self), "its constants need a public number of rows")
+        if not facts.replaced and facts.outside:
+            reason = (
+                "its distribution is one of the rows within the domain, which are counted where "
+                "the number of rows is private, so that none may lie outside: load the table with "
+                'outside="apart"'
+            )
+            raise PublicSizeRequired(repr(self), reason)
         with in_words_of(epsilon=self.epsilon, delta=self.delta):
             schedule = self._scheduled(facts)
         return schedule.of_signed() if self.signed else schedule
@@ -214,11 +235,17 @@ class OnlinePMW(HypothesisMechanism):
         potential = start.kl_cap(facts)
         if self._textbook:
             return textbook(epsilon, delta, promise, facts, potential)
+        if not facts.replaced:
+            return promised_counts(
+                epsilon, delta, promise, facts, potential, prepaid=self.prepaid, unit=unit
+            )
         return promised(epsilon, delta, promise, facts, potential, prepaid=self.prepaid, unit=unit)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW", signed=self.signed)
         schedule, facts = self._fitting(terms), terms.facts
+        if facts.rows is None:
+            facts = evolve(facts, rows=facts.row_limit)  # the widest of all bounds
         pricing = price_any(form, schedule.noise, terms)
         promise, most = schedule.promise, min(form.rows, schedule.updates)
         promised = promise is not None and form.rows <= promise.queries
@@ -244,15 +271,20 @@ class OnlinePMW(HypothesisMechanism):
         schedule = self._fitting(kernel.terms)
         rounds = self._rounds(schedule, kernel.facts)
         hypothesis, allowance = rounds.begin(kernel, prepaid=self.prepaid, name=repr(self))
-        raises = self.when_spent == "raise"
+        raises, facts = self.when_spent == "raise", rounds.counted(kernel, allowance)
+        if facts is not kernel.facts:
+            schedule = self.schedule(facts)
         return OnlineStrategy(
-            kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance
-        )
+            kernel, schedule, hypothesis, replay=self.replay, raises=raises, facts=facts,
+            allowance=allowance,
+        )  # fmt: skip
 
     def _fitting(self, terms: Terms) -> Schedule:
         """The schedule, if all of its noise fits the lattices of the kernel."""
         facts = facts_of(terms)
         schedule = self.schedule(facts)
+        if not facts.replaced:
+            self._begins(facts).check(facts)
         self._rounds(schedule, facts).check(terms, self.epsilon, self.delta)
         return schedule
 
@@ -264,7 +296,7 @@ class OnlinePMW(HypothesisMechanism):
         if self.start is not None:
             return self.start
         measured = self.updates is not None and kind_for(facts.domain) is DenseHypothesis
-        return Product() if measured else Uniform()
+        return Product() if measured and facts.replaced else Uniform()
 
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]

@@ -48,6 +48,7 @@ __all__ = [
     "number_radius",
     "practical",
     "promised",
+    "promised_counts",
     "textbook",
 ]
 
@@ -64,6 +65,12 @@ _HEIGHT_SHARE = 0.5
 
 _SHARES = (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4))
 """The parts of a round that are tried for its number where an error is promised."""
+
+_COUNT_SHARE = Fraction(1, 50)
+"""The share of the budget that counts the rows, where their number is private."""
+
+_COUNT_FAILURES = 0.1
+"""The share of a promise's failures that is for the count."""
 
 _FEW = 32
 """The default composition charges a run of pure ε more than its ρ, which tells where runs are few:
@@ -86,7 +93,9 @@ class Schedule:
     `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
     the share by which a hypothesis is surely off where a top comes; `radius` the share within
     which a measured value is trusted. `start` is the noise of what the start measures. `unit` is
-    how many rows one record moves a gap by at the most: 2 for weights from -1 to 1.
+    how many rows one record moves a gap by at the most: 2 for weights from -1 to 1. Where the
+    number of rows is private, `count` is the noise with which it is counted first; before that, a
+    promise is made only if the count is at `least` so large.
     """
 
     updates: int
@@ -99,6 +108,8 @@ class Schedule:
     start: Noise | None = None
     promise: Promise | None = None
     unit: float = 1.0
+    count: Noise | None = None
+    least: int | None = None
 
     def of_signed(self) -> Schedule:
         """The same for functions from -1 to 1, whose halves have a range of 1 as this assumes.
@@ -118,19 +129,22 @@ def practical(
 ) -> Schedule:  # fmt: skip
     """A schedule for so many updates, without a promise of accuracy."""
     start: Noise | None = None
+    count, left = _counting(epsilon, delta, facts, prepaid=prepaid)
     if delta:
-        whole, rho = epsilon, implying(zcdp_start, epsilon, delta)
+        whole, rho = epsilon, implying(zcdp_start, epsilon, delta) * left
         if share:
             start = _gaussian(equal_share(rho * share), prepaid=prepaid)
             rho -= rho * share
         each = equal_share(rho, updates)
         watching, noise = _round(each, numbers, prepaid=prepaid)
-        if prepaid and start is not None and updates <= _FEW:
-            paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
+        first = start or count
+        if prepaid and first is not None and updates <= _FEW:
+            paid = [first.cover, *[watching.guarantee, noise.cover] * updates]
             session = default_composition()
             if not fits_all(session, session.begin(Budget(whole, delta)), paid):
                 noise = LaplaceNoise(split_pure(each * numbers))
     else:
+        epsilon *= left
         if share:
             start = LaplaceNoise(epsilon * share)
             epsilon -= epsilon * share
@@ -140,7 +154,7 @@ def practical(
             watching = split_watch(epsilon - measured, updates)
         else:
             watching = split_watch((epsilon - measured) / updates)
-    rows = max(facts.rows or 1, 1)
+    rows = max(facts.row_limit if facts.rows is None else facts.rows, 1)
     # The noise of one gap in `queries` exceeds this by itself, if the share is 1; one in its square
     # root at a share of 1/2.
     scale = float(2 * facts.unit_rows / watching.query_epsilon)
@@ -148,7 +162,20 @@ def practical(
     if threshold is not None:
         height = threshold * rows
     spread = law_of_count(noise, facts).standard_deviation() / rows
-    return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
+    gap = height / rows / 2
+    return Schedule(updates, watching, noise, height, gap, spread, "exact", start, count=count)
+
+
+def _counting(
+    epsilon: Fraction, delta: Fraction, facts: Facts, *, prepaid: bool
+) -> tuple[Noise | None, Fraction]:
+    """The noise with which a private number of rows is counted, and the share that is left."""
+    if facts.replaced:
+        return None, Fraction(1)
+    if not delta:
+        return LaplaceNoise(epsilon * _COUNT_SHARE), 1 - _COUNT_SHARE
+    rho = equal_share(implying(zcdp_start, epsilon, delta) * _COUNT_SHARE)
+    return _gaussian(rho, prepaid=prepaid), 1 - _COUNT_SHARE
 
 
 def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
@@ -220,15 +247,16 @@ def _attempt(
     prepaid: bool,
 ) -> Schedule | None:  # fmt: skip
     with suppress(InvalidArgument):
+        count, left = _counting(epsilon, delta, facts, prepaid=prepaid)
         if delta:
-            each = equal_share(zcdp_start(epsilon, delta), updates)
+            each = equal_share(zcdp_start(epsilon, delta) * left, updates)
             watching, noise = _round(each, share, prepaid=prepaid)
         else:
-            runs = epsilon * (1 - share)
+            runs = epsilon * left * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
-            noise = LaplaceNoise(epsilon * share / updates)
+            noise = LaplaceNoise(epsilon * left * share / updates)
         watching.below(0.5, facts)
-        return Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
+        return Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact", count=count)
     return None
 
 
@@ -246,6 +274,103 @@ def _promise(
     promise = Promise(gap + below + above, beta, queries)
     threshold = (gap + above) * rows
     return evolve(schedule, threshold=threshold, gap=gap, radius=radius, promise=promise)
+
+
+def promised_counts(
+    epsilon: Fraction, delta: Fraction, wanted: Promise, facts: Facts, potential: float, *,
+    prepaid: bool, unit: float = 1.0,
+) -> Schedule:  # fmt: skip
+    """The schedule that promises alpha for the fewest rows, where their number is private.
+
+    Whatever the count turns out to be, updates and noise are the same. With `facts.rows` the count,
+    the promise is made if that is large enough, and is as small as it allows; without, for as many
+    rows as there may be at the most, under the condition `least`.
+    """
+
+    def best(numbers: Iterable[int]) -> tuple[int, _Counted] | None:
+        found: dict[int, _Counted] = {}
+        for updates, share in product(numbers, _SHARES):
+            schedule = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
+            if schedule is None:
+                continue
+            counted = _Counted.of(schedule, wanted, facts, potential, 1 / unit)
+            if counted.gap < wanted.alpha:
+                found.setdefault(counted.least(wanted.alpha), counted)
+        return min(found.items(), key=lambda item: item[0], default=None)
+
+    chosen = best([2**power for power in range(31)])
+    if chosen is not None:
+        middle = chosen[1].schedule.updates
+        chosen = best(sorted({max(1, round(middle * 1.12**power)) for power in range(-6, 7)}))
+    if chosen is None or chosen[0] > facts.row_limit:
+        expected = f"so large that it can be promised for at most {facts.row_limit:,} rows"
+        if chosen is not None:
+            expected += f"; this takes {chosen[0]:,}"
+        raise InvalidArgument("alpha", expected, f"{wanted.alpha * unit:g}")
+    least, counted = chosen
+    return counted.at(facts, wanted, least)
+
+
+@frozen
+class _Counted:
+    """A schedule for a private number of rows, with the tails of its noise in rows.
+
+    `missed` is how far the count may be off, `largest` the largest weight in size.
+    """
+
+    schedule: Schedule
+    gap: float
+    below: float
+    above: float
+    number: float
+    missed: float
+    largest: float
+
+    @classmethod
+    def of(
+        cls, schedule: Schedule, wanted: Promise, facts: Facts, potential: float, largest: float
+    ) -> _Counted:
+        part, updates = wanted.beta * (1 - _COUNT_FAILURES) / 3, schedule.updates
+        runs = 1 if schedule.watching.tops else updates
+        count = schedule.count or schedule.noise
+        return cls(
+            schedule,
+            math.sqrt(potential / (2 * (updates + 1))),
+            schedule.watching.below(part, facts, runs),
+            schedule.watching.above(part, facts, wanted.queries),
+            number_radius(schedule.noise, part, updates, facts),
+            # The count is rounded to an integer.
+            number_radius(count, wanted.beta * _COUNT_FAILURES, 1, facts) + 0.5,
+            largest,
+        )
+
+    @property
+    def _drift(self) -> float:
+        """By how much a miscount may move gaps of the size of `gap`, in rows."""
+        return self.missed * (self.gap + self.largest)
+
+    def least(self, alpha: float) -> int:
+        """The least count for which alpha, above the gap, can be promised."""
+        answers = (self._drift + self.below + self.above) / (alpha - self.gap)
+        numbers = (self.number + self.missed * self.largest) / self.gap
+        return math.floor(max(answers, numbers, self.missed) * (1 + 1e-9)) + 1
+
+    def at(self, facts: Facts, wanted: Promise, least: int) -> Schedule:
+        """The schedule for so many rows, of which a promise takes at least so many."""
+        rows = max(facts.row_limit if facts.rows is None else facts.rows, 1)
+        threshold = self.gap * rows + self._drift + self.above
+        promise: Promise | None = wanted
+        if facts.rows is not None:
+            alpha = (threshold + self.below) / rows
+            promise = evolve(wanted, alpha=alpha) if rows >= least else None
+        return evolve(
+            self.schedule,
+            threshold=threshold,
+            gap=self.gap,
+            radius=(self.number + self.missed * self.largest) / rows,
+            promise=promise,
+            least=least if facts.rows is None else None,
+        )
 
 
 def _failures(
@@ -306,6 +431,11 @@ def textbook(
     return Schedule(updates, watching, noise, height, alpha, radius, "textbook", None, promise)
 
 
+def _total(facts: Facts) -> LinearForm:
+    """The number of rows within the domain."""
+    return LinearForm(facts.domain, (Kronecker((), ()),))
+
+
 _PREPAID_LIMIT = 10_000
 """Each prepaid round is charged by itself, and each charge is remembered."""
 
@@ -319,16 +449,19 @@ class Rounds:
 
     def check(self, terms: Terms, epsilon: Fraction, delta: Fraction) -> None:
         """Refuse noise that does not fit the lattices of a kernel, in words of ε and δ."""
-        schedule, domain = self.schedule, terms.facts.domain
+        schedule = self.schedule
         with in_words_of(epsilon=epsilon, delta=delta):
             schedule.watching.price(terms)
-            Measure(LinearForm(domain, (Kronecker((), ()),)), schedule.noise).price(terms)
+            Measure(_total(terms.facts), schedule.noise).price(terms)
             self.opening(terms)
 
     def opening(self, terms: Terms) -> tuple[Guarantee, ...]:
         """The price of finding the first hypothesis."""
-        noise = self.schedule.start
-        return () if noise is None else self.start.price(noise, terms)
+        noise, count = self.schedule.start, self.schedule.count
+        start = () if noise is None else self.start.price(noise, terms)
+        if count is None:
+            return start
+        return (*start, Measure(_total(terms.facts), count).price(terms).guarantee)
 
     def prepaid(self, terms: Terms) -> Cost:
         """The guarantee that pays for the whole stream beforehand, whatever will be measured."""
@@ -341,6 +474,14 @@ class Rounds:
         watches = 1 if schedule.watching.tops is not None else schedule.updates
         rounds = (schedule.watching.guarantee, watches), (measured, schedule.updates)
         return Cost((*opening, *rounds))
+
+    def counted(self, kernel: Kernel, allowance: Allowance | None) -> Facts:
+        """The facts with the number of rows; counted, if it is private, and public then."""
+        facts, noise = kernel.facts, self.schedule.count
+        if noise is None:
+            return facts
+        number = kernel.measure(_total(facts), noise, allowance=allowance).values[0]
+        return evolve(facts, rows=min(max(round(float(number)), 1), max(facts.row_limit, 1)))
 
     def begin(
         self, kernel: Kernel, *, prepaid: bool, name: str

@@ -76,6 +76,8 @@ class StreamAccuracy(HalfWidths):
         kind = "exact tails of the noise of thresholds and numbers"
         if unchecked.any() and self.promised:
             standing, kind = "promised", "potential argument: no gap larger than promised is left"
+            if self.schedule.least is not None:
+                kind += f", if {self.schedule.least:,} rows or more are counted"
         elif unchecked.all():
             standing, kind = "none", self._unchecked
         object.__setattr__(self, "kind", kind)
@@ -188,9 +190,10 @@ class OnlineStrategy(Stream):
         replay: bool,
         raises: bool,
         allowance: Allowance | None = None,
+        facts: Facts | None = None,
     ) -> None:
         super().__init__(kernel, schedule.watching, hypothesis, allowance)
-        self._schedule = schedule
+        self._schedule, self._facts = schedule, facts or kernel.facts
         self._replay = Replay() if replay and schedule.rule == "exact" else None
         self._meter = PotentialMeter(hypothesis.kl_cap())
         self._raises = raises
@@ -243,7 +246,11 @@ class OnlineStrategy(Stream):
         values[:] = rates * rows
         place = 0
         while place < form.rows and self._looks():
-            gap = GapForm.around(form, np.clip(rates, *weight_range(form)))
+            shares = np.clip(rates, *weight_range(form))
+            gap = GapForm.around(form, shares)
+            if not self._facts.replaced:
+                # From public counts: nothing is divided by a private number of rows.
+                gap = GapForm(form, np.zeros(form.rows), shares * rows)
             answers.run = self._watch.tops + 1
             try:
                 top = self._watch.first_above(gap, self._schedule.threshold, place, kernel=kernel)

@@ -127,12 +127,15 @@ class Description(Framed, Lasting):
         The number of rows, or persons; a noisy count where that is private.
     cost
         What was charged.
+    person
+        The column that tells persons apart, each of whom counts once; None where rows count.
     """
 
     columns: tuple[ColumnDescription, ...] = field(converter=_to_columns)
     missing_texts: tuple[str, ...]
     rows: float
     cost: Cost
+    person: str | None = None
 
     @property
     def domain(self) -> Domain:
@@ -172,7 +175,8 @@ class Description(Framed, Lasting):
     def __str__(self) -> str:
         count = len(self.columns)
         known = count - len(self.unknown)
-        end = f"{known:,} of {count:,} columns known, about {self.rows:,.0f} rows, for {self.cost}"
+        many = f"about {self.rows:,.0f} {_counted(self)}"
+        end = f"{known:,} of {count:,} columns known, {many}, for {self.cost}"
         return "\n".join([*lined_up([_HEADS, *_lines(self)]), "", *_legend(self), end])
 
     __repr__ = __str__
@@ -187,14 +191,19 @@ def _lines(description: Description) -> list[tuple[str, ...]]:
     return [(cut(printed(one.name), _NAME), one.what, *_shares(one)) for one in every]
 
 
+def _counted(description: Description) -> str:
+    return "rows" if description.person is None else "persons"
+
+
 def _legend(description: Description) -> list[str]:
+    many = _counted(description)
     told = [
-        "missing  of the rows; all columns together are off by no more, with probability 95%",
+        f"missing  of the {many}; all columns together are off by no more, with probability 95%",
         "covered  about so many of the values that are there are labels, or within the bounds",
     ]
     if max(one.radius for one in description.columns) > _LOUD:
         told.append(
-            "The noise is large beside so few rows: more epsilon or fewer columns show more."
+            f"The noise is large beside so few {many}: more epsilon or fewer columns show more."
         )
     return told
 

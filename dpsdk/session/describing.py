@@ -116,7 +116,7 @@ def described(
     look = _Look(rows, mark, pricing.passing, own, whole, cost)
     pairs = zip(pricing.request.searches, found, strict=True)
     told = [look.column(search.column or "", one, steps) for search, one in pairs]
-    return Description(told, facts.missing_texts, rows, cost)
+    return Description(told, facts.missing_texts, rows, cost, facts.person)
 
 
 class _Look:

@@ -76,6 +76,9 @@ def test_persons_count_once_each():
     found, discovery = look(columns, unit="who")
     assert [one.name for one in found.columns] == ["sex"]
     assert found.rows == pytest.approx(1500, abs=100)
+    assert found.person == "who"
+    assert "of the persons" in str(found)
+    assert "rows" not in str(found)
     assert discovery.facts.neighbors is Neighbors.ADD_REMOVE
 
 

@@ -15,6 +15,7 @@ from dpsdk.forms import Form
 from dpsdk.mechanisms import (
     MWEM,
     ConvexPMW,
+    ExponentialQuantile,
     Gaussian,
     Laplace,
     LocalMarginals,
@@ -57,6 +58,7 @@ from dpsdk.queries import (
     StdDev,
     Sum,
     Threshold,
+    Unmatched,
     Variance,
     Workload,
 )
@@ -87,6 +89,8 @@ def mechanism(  # pyright: ignore[reportOverlappingOverload]
 ) -> Laplace: ...
 @overload
 def mechanism(name: Literal["gaussian"], /, **given: object) -> Gaussian: ...
+@overload
+def mechanism(name: Literal["exponential-quantile"], /, **given: object) -> ExponentialQuantile: ...
 @overload
 def mechanism(name: Literal["noisy-histogram"], /, **given: object) -> NoisyHistogram: ...
 @overload
@@ -188,6 +192,8 @@ def query(name: Literal["std-dev"], /, **given: object) -> StdDev[float | GroupT
 def query(name: Literal["sum"], /, **given: object) -> Sum[float | GroupTable]: ...
 @overload
 def query(name: Literal["threshold"], /, **given: object) -> Threshold: ...
+@overload
+def query(name: Literal["unmatched"], /, **given: object) -> Unmatched: ...
 @overload
 def query(name: Literal["variance"], /, **given: object) -> Variance[float | GroupTable]: ...
 @overload

@@ -19,7 +19,7 @@ from typing import (
 
 import numpy as np
 
-from dpsdk._arrays import Lasting
+from dpsdk._arrays import ByNumbers, Lasting, frozen_copy
 from dpsdk._checks import shown, to_beta, to_count
 from dpsdk._records import cmp_using, evolve, field, frozen
 from dpsdk.accounting.numbers import as_bound, as_text, confidence
@@ -199,7 +199,7 @@ class _Sampled(HalfWidths):
     """
 
     before: HalfWidths
-    widths: Floats
+    widths: Floats = field(converter=frozen_copy, eq=ByNumbers)
     rows: int
     numbers: int
     length: float

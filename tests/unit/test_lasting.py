@@ -84,6 +84,7 @@ from dpsdk.queries import (
     marginals,
 )
 from dpsdk.release import Measurement
+from dpsdk.release.population import _Sampled
 from dpsdk.testing import seeded
 from dpsdk.wire import ReleasedAnswer
 from worlds import PEOPLE, people, table
@@ -214,6 +215,8 @@ def of_others():
     gaps = Categorical("gap", ["bit (missing)"])
     yield UnmatchedTable((gaps,), np.ones(1), cells=(("bit", MISSING),))
     yield Cuts(3, [0, 2])
+    noise = NoiseAccuracy(DiscreteLaplace(3), 2, 1.0, 0.0)
+    yield _Sampled(noise, np.ones(2), 9, 2, 0.0, "proven")
     yield Measurement(FLOATS.copy(), NoiseAccuracy(DiscreteLaplace(3), 3, 1.0, 0.0))
     yield Constrained(1.0, np.ones(2), np.zeros(2, dtype=np.int64))
     yield ReleasedAnswer("numbers", (3,), FLOATS)

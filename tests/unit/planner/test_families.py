@@ -279,7 +279,8 @@ def test_tells_queries_by_their_forms_and_not_by_their_class():
     ):
         ours = task_of(query, public(DOMAIN), Budget(1, MINUTE))
         theirs = task_of(Strange(block), public(DOMAIN), Budget(1, MINUTE))
-        assert codes(ours) == codes(theirs)
+        # A share to reach is no part of counts, from which a choice among values would know it.
+        assert [one for one in codes(ours) if one != "exponential-quantile"] == codes(theirs)
         for family in open_to(theirs):
             mechanism = family.at(amount(family))
             assert isinstance(family.quote(mechanism, theirs), Quote)

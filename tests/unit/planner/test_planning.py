@@ -416,7 +416,7 @@ def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():
 def test_means_of_groups_are_told_of_sums_and_counts_that_cost_one_price():
     own = session(budget=Budget(4, "1e-6"))
     means = Workload(Mean("age", where={"b": value}) for value in (True, False))
-    hint = "Marginal('b') have bounds beforehand"
+    hint = "Mean('age', by='b') is one query for all groups"
     plans = own.plan(means, budget=Budget(1, "1e-6"))
     vacuous = [plan for plan in plans if plan.promised is not None and plan.promised.vacuous]
     assert vacuous
@@ -424,7 +424,7 @@ def test_means_of_groups_are_told_of_sums_and_counts_that_cost_one_price():
     release = own.release(means, using=Laplace(epsilon="0.001"))
     assert release.bound().vacuous
     assert hint in repr(release)
-    assert "Marginal(&#x27;b&#x27;) have bounds" in release._repr_html_()
+    assert "Mean(&#x27;age&#x27;, by=&#x27;b&#x27;) is one query" in release._repr_html_()
     sums = Workload(Sum("age", where={"b": value}) for value in (True, False))
     together = Workload([sums, Marginal("b")])
     (run,) = own.quote(together, using=Laplace(epsilon="0.1")).at_most.guarantees

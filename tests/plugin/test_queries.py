@@ -24,6 +24,7 @@ from dpsdk.queries import (
     Rectangles,
     Sum,
     Threshold,
+    Unmatched,
     Variance,
     Workload,
 )
@@ -53,6 +54,7 @@ MORE = (
     Rectangles("age", lower=[0, 1], upper=[1, 3], normalized=False),
     Linear(lambda row: 0.5 if row["rich"] else 0.0, attributes=["rich"]),
     Workload([Mean("hours"), Count(), Marginal("age")]),
+    Unmatched(),
     Variance("hours"),
 )
 UNTOLD = {CountPersons}

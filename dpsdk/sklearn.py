@@ -189,7 +189,7 @@ class _Classifier(_Linear):
         self.classes_[:] = labels
         if len({type(label) for label in labels}) == 1 and not isinstance(labels[0], tuple):
             self.classes_ = np.array(labels)
-        self.coef_ = np.array([list(model.coefficients.values())])
+        self.coef_: Floats = np.array([list(model.coefficients.values())])
         self.intercept_ = np.array([model.intercept])
 
     def decision_function(self, X: Table) -> Floats:  # noqa: N803 - as scikit-learn calls it
@@ -220,16 +220,16 @@ class _Classifier(_Linear):
 class PrivateLogisticRegression(_Classifier):
     """Logistic regression of two classes, with the interface of `sklearn.linear_model`.
 
+    After `fit`: `coef_` (1, coefficients) and `intercept_` (1,) in the units of the data,
+    `coefficient_names_`, `feature_names_in_` (the attributes that it reads), `classes_`, `model_`,
+    `release_`, and `cost_`.
+
     Parameters
     ----------
     epsilon, delta
         What a fit may cost. Models of many attributes need a delta above 0.
     over, oracle, fit_intercept
         As `over` and `intercept` of `ConvexMinimization`, and `oracle` of `PrivateMinimizer`.
-
-    After `fit`: `coef_` (1, coefficients) and `intercept_` (1,) in the units of the data,
-    `coefficient_names_`, `feature_names_in_` (the attributes that it reads), `classes_`, `model_`,
-    `release_`, and `cost_`.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.sklearn import PrivateLogisticRegression
@@ -279,7 +279,7 @@ class PrivateLinearRegression(_Linear):
         return SquaredLoss()
 
     def _learn(self, model: Model) -> None:
-        self.coef_ = np.array(list(model.coefficients.values()))
+        self.coef_: Floats = np.array(list(model.coefficients.values()))
         self.intercept_ = model.intercept
 
     def predict(self, X: Table) -> Floats:  # noqa: N803

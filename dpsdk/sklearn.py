@@ -17,6 +17,7 @@ from typing import ClassVar, Self, TypeAlias
 import numpy as np
 
 from dpsdk._checks import described, shown
+from dpsdk._records import shows_half_made
 from dpsdk.data.readers import read_codes
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra, QueryError
@@ -34,6 +35,7 @@ __all__ = ["PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegres
 Table: TypeAlias = Mapping[str, Array | Sequence[object]] | object
 
 
+@shows_half_made
 class _Linear(ABC):
     """What the estimators have in common."""
 

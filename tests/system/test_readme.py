@@ -75,11 +75,11 @@ def test_files_that_commands_name_exist():
 
 def test_names_in_the_readme_are_public():
     import dpsdk
-    from dpsdk import accounting, mechanisms, planner, queries, testing
+    from dpsdk import accounting, mechanisms, planner, queries, sklearn, testing
 
     public = {
         name
-        for module in (accounting, mechanisms, planner, queries, dpsdk)
+        for module in (accounting, mechanisms, planner, queries, sklearn, dpsdk)
         for name in module.__all__
     }
     for kind in (dpsdk.PrivateData, dpsdk.Release):

@@ -13,8 +13,10 @@ def test_an_enumeration_of_postgresql_is_declared(postgres):
     from psycopg.rows import dict_row
 
     with psycopg.connect(postgres, row_factory=dict_row) as connection:
-        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'o''kay')")
-        connection.execute("CREATE TABLE moods (m mood NOT NULL, n mood, a integer, b boolean)")
+        connection.execute("CREATE TYPE declared_mood AS ENUM ('sad', 'o''kay')")
+        connection.execute(
+            "CREATE TABLE moods (m declared_mood NOT NULL, n declared_mood, a integer, b boolean)"
+        )
         moods = [Categorical("m", LABELS), Categorical("n", LABELS, missing=True)]
         read = Domain.from_schema(connection, table="moods", leave_out=["a", "b"])
         assert read == Domain(*moods)

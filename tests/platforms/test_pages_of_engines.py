@@ -10,10 +10,10 @@ import pytest
 
 from dpsdk.accounting import PureGuarantee
 from platforms.conftest import engine
-from tests.docs.test_examples import DOCS, ELSEWHERE, ROOT, run
+from tests.docs.test_examples import DOCS, OF_ENGINES, ROOT, run
 
 
-@pytest.mark.parametrize("page", sorted(ELSEWHERE))
+@pytest.mark.parametrize("page", sorted(OF_ENGINES))
 def test_a_guide_to_an_engine_runs_and_prints_what_it_says(page, spark, monkeypatch):
     assert spark.version  # which the page asks for by itself, and is given
     monkeypatch.chdir(ROOT)

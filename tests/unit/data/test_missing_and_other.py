@@ -206,7 +206,7 @@ def test_whatever_stands_in_a_column_has_a_cell_where_no_row_is_outside():
     odd = [Odd(), [1], b"x", "\udcff", 1j, dt.date(2024, 1, 1), np.timedelta64(1, "s"), "?", True]
     none = [
         None, float("nan"), Decimal("NaN"), Decimal("sNaN"), np.float32("nan"), pd.NA, pd.NaT,
-        np.datetime64("NaT"), np.timedelta64("NaT"), "", "nan", "NaN",
+        np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"), "", "nan", "NaN",
     ]  # fmt: skip
     first = dt.date(2030, 1, 1)
     for attribute in (

@@ -55,7 +55,7 @@ SPELLINGS = [
     (Decimal("NaN"), MISSING),
     (pandas.NA, MISSING),
     (pandas.NaT, MISSING),
-    (np.datetime64("NaT"), MISSING),
+    (np.datetime64("NaT", "s"), MISSING),
     ("", MISSING),
     ("NaN", MISSING),
     ("NA", MISSING),

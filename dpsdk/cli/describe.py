@@ -8,10 +8,11 @@ from pathlib import Path
 
 from dpsdk import Budget, Neighbors
 from dpsdk._checks import shown
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.cli.files import write_new
-from dpsdk.cli.ledgers import LedgerOptions
-from dpsdk.cli.words import Remark, printable, say
+from dpsdk.cli.ledgers import charges_told
+from dpsdk.cli.request import Source
+from dpsdk.cli.words import printable, say
 from dpsdk.data.columns import require_columns
 from dpsdk.data.declaration import DEFAULT_MAX_ROWS
 from dpsdk.data.delimited import FileFormat, column_titles
@@ -36,39 +37,20 @@ __all__ = ["Look", "describe_table"]
 
 
 @frozen(kw_only=True)
-class Look:
+class Look(Source):
     """A first look at a table, as options ask for it; `dpsdk describe --help` explains them."""
 
-    table: Path
     budget: Budget
     unit: str | None
-    name: str | None = None
-    neighbors: Neighbors | None = None
-    max_rows: int | None = None
     columns: tuple[str, ...] | None = None
     steps: Mapping[str, str]
     missing_texts: tuple[str, ...] = MISSING_TEXTS
-    header: tuple[str, ...] | None = None
-    encoding: str | None = None
-    delimiter: str | None = None
-    strip: bool = False
-    decimal: str = "."
-    thousands: str | None = None
-    ledger: LedgerOptions | None = None
-    cap: Budget | None = None
     write: Path | None = None
-    dry: bool = False
-
-    @property
-    def parquet(self) -> bool:
-        """True if the table is one of Parquet files."""
-        return self.table.suffix.lower() == ".parquet" or self.table.is_dir()
 
     @property
     def lines(self) -> FileFormat:
-        """How the text of a table is read that is no Parquet file."""
-        delimiter = "," if self.delimiter is None else self.delimiter
-        return FileFormat(delimiter, self.encoding or "utf-8", self.header, strip=self.strip)
+        """The same, with the names of columns that the file has not."""
+        return evolve(self.text_format, header=self.header)
 
     @property
     def who(self) -> str:
@@ -103,8 +85,10 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
     ledger = None if look.ledger is None else look.ledger.open(made=True)
     whole = look.budget if look.cap is None else look.cap
     found: Description | None = None
-    with Discovery(raw, whole, noise=noise, ledger=ledger) as discovery:
-        before = discovery.spent.charges
+    with (
+        Discovery(raw, whole, noise=noise, ledger=ledger) as discovery,
+        charges_told(look.ledger, lambda: discovery.spent.charges),
+    ):
         try:
             found = discovery.describe(
                 rho=rho, leak=pricing.request.leak, columns=look.columns, steps=look.steps
@@ -112,10 +96,7 @@ def describe_table(look: Look, noise: NoiseSource | None = None) -> str:
             tail = [] if look.ledger is None else [f"left      {discovery.remaining}"]
             if look.write is not None:
                 tail.append(f"domain    {_written(look.write, found)}")
-        except BaseException as error:
-            with suppress(Exception):
-                if look.ledger is not None and discovery.spent.charges > before:
-                    error.add_note(Remark(f"what {look.ledger.label} was charged stays charged"))
+        except BaseException:
             with suppress(Exception):
                 if found is not None:
                     # It was paid for.
@@ -179,11 +160,8 @@ def _check(look: Look) -> None:
     if not look.budget.delta:
         expected = "above 0: the labels of one person may show with a small probability"
         raise InvalidArgument("--delta", expected, "0")
-    if look.ledger is not None and look.name is None:
-        expected = "given with --ledger: it is what the ledger knows the table by"
-        raise InvalidArgument("--name", expected, "none")
-    if look.cap is not None and look.ledger is None:
-        raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+    look.check_name()
+    look.check_cap()
     if look.unit is not None and look.neighbors is Neighbors.REPLACE_ONE:
         expected = "add-remove or left out: with --unit the number of rows is private"
         raise InvalidArgument("--neighbors", expected, look.neighbors.value)
@@ -196,7 +174,6 @@ def _check(look: Look) -> None:
 
 
 def _loaded(look: Look) -> Undeclared:
-    name = printable(look.table.name) if look.name is None else look.name
     options: UndeclaredOptions = {
         "neighbors": look.neighbors,
         "max_rows": look.max_rows,
@@ -206,12 +183,12 @@ def _loaded(look: Look) -> Undeclared:
         "missing_texts": look.missing_texts,
     }
     if look.parquet:
-        return Undeclared.from_parquet(look.table, unit=look.unit, name=name, **options)
+        return Undeclared.from_parquet(look.table, unit=look.unit, name=look.label, **options)
     form = look.lines
     return Undeclared.from_csv(
         look.table,
         unit=look.unit,
-        name=name,
+        name=look.label,
         header=look.header,
         delimiter=form.delimiter,
         encoding=form.encoding,

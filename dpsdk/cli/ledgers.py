@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
@@ -24,10 +26,10 @@ from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers import from_steps
 from dpsdk.cli.files import check_no_device, contents
-from dpsdk.cli.words import printable
+from dpsdk.cli.words import Remark, printable
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["LedgerOptions", "show", "verify"]
+__all__ = ["LedgerOptions", "charges_told", "show", "verify"]
 
 _SERVERS = ("postgresql://", "postgres://")
 
@@ -107,6 +109,19 @@ class LedgerOptions:
         if not self.place.startswith(_SERVERS):
             return printable(self.place)
         return LedgerServer(self.place, self._schema, b"").name
+
+
+@contextmanager
+def charges_told(ledger: LedgerOptions | None, charges: Callable[[], int]) -> Generator[None]:
+    """Add to an error after the ledger was charged that the charge stays."""
+    before = charges()
+    try:
+        yield
+    except BaseException as error:
+        with suppress(Exception):
+            if ledger is not None and charges() > before:
+                error.add_note(Remark(f"what {ledger.label} was charged stays charged"))
+        raise
 
 
 def show(options: LedgerOptions) -> str:

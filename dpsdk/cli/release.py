@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.about import about_of
 from dpsdk.cli.declare import load
 from dpsdk.cli.dryrun import outlined
 from dpsdk.cli.files import check_place, staged
+from dpsdk.cli.ledgers import charges_told
 from dpsdk.cli.prices import asked_of, check_left, made_of, mechanism_for, priced
 from dpsdk.cli.report import (
     SUMMARY,
@@ -22,7 +21,6 @@ from dpsdk.cli.report import (
 )
 from dpsdk.cli.request import Request, asked_tables, check_request, in_bins, with_bins
 from dpsdk.cli.tables import file_names, step_of, write_csv, write_parquet
-from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
 
 __all__ = ["release_tables"]
@@ -59,7 +57,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     alone = session if request.cap is None else Session(data, budget, noise=noise)
     check_left(session)
     with (
-        _charges_told(request, session),
+        charges_told(request.ledger, lambda: session.spent.charges),
         staged(out, SUMMARY, alone=not request.force) as folder,
     ):
         # A disk that cannot be written to is found out before anything is paid.
@@ -80,19 +78,6 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     return report
-
-
-@contextmanager
-def _charges_told(request: Request, session: Session) -> Generator[None]:
-    """Add to an error after the ledger was charged that the charge stays."""
-    before = session.spent.charges
-    try:
-        yield
-    except BaseException as error:
-        with suppress(Exception):
-            if request.ledger is not None and session.spent.charges > before:
-                error.add_note(Remark(f"what {request.ledger.label} was charged stays charged"))
-        raise
 
 
 def _loaded(request: Request, domain: Domain) -> PrivateData:

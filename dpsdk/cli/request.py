@@ -27,6 +27,7 @@ __all__ = [
     "USUAL",
     "Method",
     "Request",
+    "Source",
     "Wanted",
     "asked_tables",
     "check_request",
@@ -79,46 +80,26 @@ class Wanted:
 
 
 @frozen(kw_only=True)
-class Request:
-    """A release of tables of a file, as options ask for it; `dpsdk release --help` explains them.
+class Source:
+    """A private table in a file, how its text is read, and the ledger that knows it by a name.
 
-    `budget` is what this run spends, as much of it as one run can, or the error that is wanted for
-    as little as it costs. `cap` is the budget of the table in the ledger, where that is not all.
-    `header` names columns that have no names in the file; an empty one stands for the domain's.
+    `header` names columns that have no names in the file. `cap` is the budget of the table in the
+    ledger, where one run spends a part of it.
     """
 
     table: Path
-    domain: Path
-    out: Path
-    budget: Budget | Wanted
-    marginals: int | None = None
-    attributes: tuple[str, ...] = ()
-    tables: tuple[tuple[str, ...], ...] = ()
-    bins: Mapping[str, tuple[float, ...]] = field(factory=dict[str, tuple[float, ...]], hash=False)
+    name: str | None = None
     neighbors: Neighbors | None = None
-    outside: Outside = "cell"
     max_rows: int | None = None
-    unit_rows: int = 1
-    unit: PrivacyUnit | None = None
     encoding: str | None = None
     delimiter: str | None = None
     strip: bool = False
     decimal: str = "."
     thousands: str | None = None
-    dates: str | None = None
     header: tuple[str, ...] | None = None
-    counts: bool = False
-    beta: float | Fraction = 0.05
-    name: str | None = None
-    force: bool = False
-    method: Method = "auto"
-    kind: TableFormat = "csv"
-    digits: Digits = "noise"
     ledger: LedgerOptions | None = None
     cap: Budget | None = None
     dry: bool = False
-    rows: int | None = None
-    about: Path | None = None
 
     @property
     def label(self) -> str:
@@ -138,6 +119,46 @@ class Request:
             encoding=self.encoding or "utf-8",
             strip=self.strip,
         )
+
+    def check_name(self) -> None:
+        """Refuse a ledger without a name to know the table by."""
+        if self.ledger is not None and self.name is None:
+            expected = "given with --ledger: it is what the ledger knows the table by"
+            raise InvalidArgument("--name", expected, "none")
+
+    def check_cap(self) -> None:
+        """Refuse the budget of a ledger where there is none."""
+        if self.cap is not None and self.ledger is None:
+            raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+
+
+@frozen(kw_only=True)
+class Request(Source):
+    """A release of tables of a file, as options ask for it; `dpsdk release --help` explains them.
+
+    `budget` is what this run spends, as much of it as one run can, or the error that is wanted for
+    as little as it costs. An empty `header` stands for the names of the domain.
+    """
+
+    domain: Path
+    out: Path
+    budget: Budget | Wanted
+    marginals: int | None = None
+    attributes: tuple[str, ...] = ()
+    tables: tuple[tuple[str, ...], ...] = ()
+    bins: Mapping[str, tuple[float, ...]] = field(factory=dict[str, tuple[float, ...]], hash=False)
+    outside: Outside = "cell"
+    unit_rows: int = 1
+    unit: PrivacyUnit | None = None
+    dates: str | None = None
+    counts: bool = False
+    beta: float | Fraction = 0.05
+    force: bool = False
+    method: Method = "auto"
+    kind: TableFormat = "csv"
+    digits: Digits = "noise"
+    rows: int | None = None
+    about: Path | None = None
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -162,9 +183,7 @@ def check_request(request: Request) -> None:
         option = "--neighbors add-remove" if hidden else "--unit"
         expected = "given with --counts, as shares need the number of rows, which is private then"
         raise InvalidArgument(option, expected, "no --counts")
-    if request.ledger is not None and request.name is None:
-        expected = "given with --ledger: it is what the ledger knows the table by"
-        raise InvalidArgument("--name", expected, "none")
+    request.check_name()
     if request.rows is not None:
         if not request.dry:
             raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
@@ -201,8 +220,7 @@ def _check_wanted(request: Request, wanted: Wanted) -> None:
 
 
 def _check_cap(request: Request, cap: Budget) -> None:
-    if request.ledger is None:
-        raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+    request.check_cap()
     budget = request.budget
     most = budget.most if isinstance(budget, Wanted) and budget.stated else budget
     if isinstance(most, Budget) and most.epsilon > cap.epsilon:

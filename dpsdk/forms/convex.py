@@ -23,6 +23,7 @@ from dpsdk.forms.design import (
     axes_of,
     block_of,
     check_cells,
+    largest_norm,
 )
 from dpsdk.forms.factors import half_up, to_weights
 from dpsdk.forms.linear import LinearForm
@@ -308,7 +309,7 @@ class ConvexForm(Form):
         constants, (low, high) = self.constants, self._reach
         pairs = zip(self._integer_axes, self._blocks, strict=True)
         moved = [axis.numbers * 2.0**-FEATURE_BITS - block for axis, block in pairs]
-        apart = math.sqrt(sum([float(np.square(one).sum(axis=1).max()) for one in moved]))
+        apart = largest_norm(moved)
         total = sum([float(np.abs(one).sum(axis=1).max()) for one in self._blocks])
         far = self.over.farthest(np.zeros(self.dimension)) * apart
         # Half a level of the margins, half a step of each coefficient, and the features.
@@ -532,7 +533,7 @@ class ConvexForm(Form):
     @property
     def _norm(self) -> float:
         """The largest length of a feature vector."""
-        return math.sqrt(sum(float(np.square(one).sum(axis=1).max()) for one in self._blocks))
+        return largest_norm(self._blocks)
 
     def _check_wide(self) -> None:
         for cells, width in self._shapes:

@@ -20,7 +20,16 @@ from dpsdk.typing import Array, Floats
 if TYPE_CHECKING:
     from dpsdk.forms.sets import ConvexSet
 
-__all__ = ["Axis", "Coordinates", "Design", "axes_of", "block_of", "check_cells", "longest"]
+__all__ = [
+    "Axis",
+    "Coordinates",
+    "Design",
+    "axes_of",
+    "block_of",
+    "check_cells",
+    "largest_norm",
+    "longest",
+]
 
 CELL_LIMIT = 10**6
 """No model is fitted on more cells than this, labels counted."""
@@ -116,6 +125,11 @@ def longest(coordinates: Sequence[Coordinates]) -> float:
     return math.sqrt(total)
 
 
+def largest_norm(blocks: Iterable[Floats]) -> float:
+    """The largest Euclidean length of a row of each block, put one after the other."""
+    return math.sqrt(sum(float(np.square(one).sum(axis=1).max()) for one in blocks))
+
+
 def check_cells(names: Iterable[str], domain: Domain) -> None:
     """Refuse what depends on too many cells, before anything of that size is made."""
     cells = math.prod([domain[name].size for name in set(names)])
@@ -195,7 +209,7 @@ class Design(Lasting):
     @cached_property
     def norm(self) -> float:
         """The largest Euclidean length of a feature vector."""
-        return math.sqrt(sum(float(np.square(one).sum(axis=1).max()) for one in self.blocks))
+        return largest_norm(self.blocks)
 
     @cached_property
     def _halves(self) -> tuple[Floats, Floats]:

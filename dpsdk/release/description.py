@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from os import PathLike
 from typing import Literal, TypeAlias
 
 from dpsdk._arrays import Lasting
@@ -156,10 +155,6 @@ class Description(Framed, Lasting):
     def unknown(self) -> tuple[str, ...]:
         """The columns of which too little showed to declare them."""
         return tuple([one.name for one in self.columns if one.attribute is None])
-
-    def to_file(self, path: str | PathLike[str]) -> None:
-        """Write the domain to a file, whole or not at all."""
-        self.domain.save(path)
 
     def _columns(self) -> dict[str, Column]:
         every = self.columns

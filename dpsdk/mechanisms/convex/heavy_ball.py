@@ -51,19 +51,6 @@ def _to_clip(value: float | None) -> float | None:
     return number
 
 
-@frozen
-class _Schedule:
-    """The public steps of a descent."""
-
-    length: float
-    momentum: float
-
-    @classmethod
-    def of(cls, time: float, steps: int, bend: float) -> _Schedule:
-        length = min(2.0 / bend, time / steps)
-        return cls(length, min(max(1.0 - length * steps / time, 0.0), _STEADY))
-
-
 @frozen(eq=False)
 class _Plan:
     """A descent and how it is paid; a budget of little worth buys the marginal of the label."""
@@ -157,7 +144,8 @@ class HeavyBall(Oracle):
     def _descend(self, plan: _Plan, paid: Paid) -> Floats:
         form, rows = plan.form, divisor(paid.rows)
         time = plan.time(paid.kernel.facts, rows)
-        schedule = _Schedule.of(time, plan.steps, plan.bend)
+        length = min(2.0 / plan.bend, time / plan.steps)
+        momentum = min(max(1.0 - length * plan.steps / time, 0.0), _STEADY)
         theta = form.over.centre(form.dimension)
         speed, average = np.zeros_like(theta), theta.copy()
         for number in range(plan.steps):
@@ -168,7 +156,7 @@ class HeavyBall(Oracle):
             measured = paid.measure("gradients", asked)
             if measured is None:
                 break
-            speed = schedule.momentum * speed - schedule.length * measured.values * (unit / rows)
+            speed = momentum * speed - length * measured.values * (unit / rows)
             theta = form.over.project(theta + speed)
             paid.kernel.progress(number + 1, plan.steps, "gradients")
             kept = number - plan.steps // 2

@@ -399,6 +399,23 @@ def test_a_column_of_identifiers_shows_none():
             assert "secret" not in told
 
 
+def test_searches_cost_what_was_quoted_and_quotes_cost_nothing():
+    raw = Undeclared.from_columns(
+        {"who": [f"p{place % 400}" for place in range(2_000)], "paid": [10, 30] * 1_000},
+        unit="who",
+    )
+    with Discovery(raw, BUDGET, noise=seeded(5)) as discovery:
+        bounds = discovery.quote_bounds("paid", rho="0.01")
+        rows = discovery.quote_rows_per_person(epsilon="0.1")
+        assert not discovery.spent.charges
+        assert bounds.passing > 0
+        assert discovery.bounds("paid", rho="0.01").cost == bounds.cost
+        assert discovery.rows_per_person(epsilon="0.1").cost == rows.cost
+        for call in (discovery.bounds, discovery.quote_bounds):
+            with pytest.raises(InvalidArgument, match="column"):
+                call("nobody", rho="0.01")
+
+
 def test_cells_of_another_author_see_no_key(discovery):
     class Curious(ListedCells):
         def of(self, keys, texts):

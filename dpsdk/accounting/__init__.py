@@ -15,6 +15,7 @@ from dpsdk.accounting.guarantee import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    GuaranteeByPeriod,
     PureGuarantee,
 )
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, Ledgers
@@ -91,6 +92,7 @@ __all__ = [
     "DiscreteGaussianGuarantee",
     "BoundedRangeGuarantee",
     "ApproximateGuarantee",
+    "GuaranteeByPeriod",
     "pure_epsilon",
     "zcdp_rho",
     "leak",

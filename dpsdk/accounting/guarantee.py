@@ -9,9 +9,10 @@ composition that prices it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from dpsdk._checks import shown, to_integer, to_probability, whole_repr
 from dpsdk._records import field, frozen
@@ -19,13 +20,20 @@ from dpsdk.accounting.numbers import as_text, to_nonnegative
 from dpsdk.codec import (
     AMOUNT,
     INTEGER,
+    JSON,
+    Codebook,
+    Entry,
     ListOf,
+    Member,
     Nested,
     OrNone,
+    Plain,
     Recorded,
+    from_plain,
+    to_plain,
     written,
 )
-from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee, WireError
 from dpsdk.typing import Real
 
 __all__ = [
@@ -35,8 +43,10 @@ __all__ = [
     "DiscreteGaussianGuarantee",
     "DiscreteLaplaceGuarantee",
     "Guarantee",
+    "GuaranteeByPeriod",
     "PureGuarantee",
     "check_guarantee",
+    "whole_of",
 ]
 
 
@@ -286,12 +296,139 @@ class ApproximateGuarantee(Guarantee):
         return f"({as_text(self.epsilon, up=True)}, {as_text(self.delta, up=True)})-DP"
 
 
+Parts: TypeAlias = tuple[tuple[int, int, Guarantee], ...]
+"""Ranges of numbers of periods, both ends included, each with what is proven in its periods."""
+
+
+def _parts(value: Iterable[tuple[int, int, Guarantee]]) -> Parts:
+    """The parts in which something is told; neighbours that are told alike are one."""
+    parts: list[tuple[int, int, Guarantee]] = []
+    expected = "disjoint ranges of numbers in ascending order, each with a guarantee of one run"
+    end: int | None = None
+    for first, last, guarantee in value:
+        low, high = to_integer("parts", first, expected), to_integer("parts", last, expected)
+        if low > high or (end is not None and low <= end):
+            raise InvalidArgument("parts", expected, f"{shown(low)} to {shown(high)}")
+        end = high
+        known = check_guarantee(_of_one_run("parts", guarantee))
+        if known.free:
+            continue
+        if parts and parts[-1][1] == low - 1 and parts[-1][2] == known:
+            low = parts.pop()[0]
+        parts.append((low, high, known))
+    return tuple(parts)
+
+
+def _of_one_run(parameter: str, value: Guarantee) -> Guarantee:
+    if not isinstance(value, Guarantee) or isinstance(value, GuaranteeByPeriod):
+        raise InvalidArgument(parameter, "a guarantee for all periods alike", shown(value))
+    return value
+
+
+def _whole(value: Guarantee) -> Guarantee:
+    return check_guarantee(_of_one_run("whole", value))
+
+
+class _Changes:
+    """The members of a part's written form that are not those of the whole, as an object."""
+
+    def write(self, value: JSON, _: str, __: Codebook, /) -> Plain:
+        return value
+
+    def read(self, plain: Plain, path: str, _: Codebook, /) -> JSON:
+        if type(plain) is not dict:
+            raise WireError(path, "an object", shown(plain))
+        return plain
+
+    def schema(self, _: Codebook, /) -> JSON:
+        return {"type": "object"}
+
+
+def _by_period(whole: Guarantee, changes: tuple[tuple[int, int, JSON], ...]) -> GuaranteeByPeriod:
+    """The guarantee of a written form, whose parts tell only what differs from the whole."""
+    form = to_plain(whole)
+    parts: list[tuple[int, int, Guarantee]] = []
+    for first, last, changed in changes:
+        full = changed if "kind" in changed else {**form, **changed}
+        part = from_plain(Guarantee, full, "$.parts")  # type: ignore[type-abstract]  # of any class
+        parts.append((first, last, part))
+    guarantee = GuaranteeByPeriod(whole, tuple(parts))
+    if guarantee.changes != changes:
+        raise WireError("$.parts", "in the shortest form", "written otherwise")
+    return guarantee
+
+
+@written(
+    "guarantee.by-period",
+    {
+        "whole": GUARANTEE,
+        "parts": Member(
+            ListOf(Entry(first=INTEGER, last=INTEGER, changes=_Changes())),
+            of="changes",
+            key="changes",
+        ),
+    },
+    take=_by_period,
+)
+@frozen(cache_hash=True)
+class GuaranteeByPeriod(Guarantee):
+    """The guarantee of one run for tables that differ in one period of time, period by period.
+
+    Parameters
+    ----------
+    whole
+        What is proven for neighbours that differ in any one period. It bounds every part, and
+        whatever has one price for a run takes this one.
+    parts
+        Disjoint ranges of numbers of periods, in ascending order and with both ends, each with what
+        is proven for neighbours that differ in one of these periods. Neighbours that differ in a
+        period of no part are told apart by nothing.
+    """
+
+    whole: Guarantee = field(converter=_whole)
+    parts: Parts = field(converter=_parts)
+
+    def __attrs_post_init__(self) -> None:
+        if self.parts and self.whole.free:
+            raise InvalidArgument("whole", "a bound of every part", "one that is free")
+
+    @cached_property
+    def free(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asked often
+        """True if no period is touched."""
+        return not self.parts
+
+    @property
+    def changes(self) -> tuple[tuple[int, int, JSON], ...]:
+        """The parts, each by the members of its written form that are not those of the whole."""
+        form = to_plain(self.whole)
+        found: list[tuple[int, int, JSON]] = []
+        for first, last, part in self.parts:
+            full = to_plain(part)
+            if full["kind"] == form["kind"]:
+                full = {name: one for name, one in full.items() if form[name] != one}
+            found.append((first, last, full))
+        return tuple(found)
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return "nothing in any period"
+        count = sum(last - first + 1 for first, last, _ in self.parts)
+        periods = "1 period" if count == 1 else f"each of {count:,} periods"
+        return f"{self.whole} in {periods}"
+
+
+def whole_of(guarantee: Guarantee) -> Guarantee:
+    """What is proven of a run for any neighbours, where it may be told period by period."""
+    return guarantee.whole if isinstance(guarantee, GuaranteeByPeriod) else guarantee
+
+
 _KNOWN = frozenset(
     {
         ApproximateGuarantee,
         BoundedRangeGuarantee,
         DiscreteGaussianGuarantee,
         DiscreteLaplaceGuarantee,
+        GuaranteeByPeriod,
         PureGuarantee,
     }
 )

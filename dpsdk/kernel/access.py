@@ -21,7 +21,7 @@ from dpsdk.accounting import (
     zcdp_rho,
 )
 from dpsdk.accounting.filters.composition import Runs, counted
-from dpsdk.accounting.guarantee import check_guarantee
+from dpsdk.accounting.guarantee import check_guarantee, whole_of
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
@@ -359,6 +359,7 @@ class Allowance:
 
 def _smaller(paid: Guarantee, other: Guarantee) -> bool:
     """True if one discrete Gaussian has less ρ than another, though they cover alike."""
+    paid, other = whole_of(paid), whole_of(other)
     both = isinstance(paid, DiscreteGaussianGuarantee) and isinstance(
         other, DiscreteGaussianGuarantee
     )

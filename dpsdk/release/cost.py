@@ -10,7 +10,7 @@ from dpsdk._checks import shown, to_probability
 from dpsdk._records import field, frozen
 from dpsdk.accounting import ApproximateGuarantee, DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accounting.filters.composition import Runs
-from dpsdk.accounting.guarantee import GUARANTEE
+from dpsdk.accounting.guarantee import GUARANTEE, whole_of
 from dpsdk.accounting.prices.claims import claim_holds
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
@@ -149,6 +149,7 @@ class Cost:
 
 def _pair(run: Guarantee) -> tuple[Fraction, Fraction] | None:
     """The (ε, δ) of one run by itself; None of a Gaussian one that claims none."""
+    run = whole_of(run)
     epsilon = pure_epsilon(run)
     if epsilon is not None:
         return epsilon, leak(run)

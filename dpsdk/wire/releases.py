@@ -20,6 +20,7 @@ from dpsdk.accounting import (
     Trusted,
 )
 from dpsdk.accounting.filters.composition import COMPOSITION
+from dpsdk.accounting.guarantee import whole_of
 from dpsdk.accuracy import BOUND, Bound, NoiseAccuracy
 from dpsdk.codec import (
     ALL_MEASURED,
@@ -397,7 +398,7 @@ def _moved(
     """The sensitivity that one run was charged for."""
     if noise is None or len(cost.runs) != 1 or cost.runs[0][1] != 1:
         return None
-    run = cost.runs[0][0]
+    run = whole_of(cost.runs[0][0])
     if isinstance(run, DiscreteLaplaceGuarantee):
         return ReleasedSensitivity("l1", run.shift, _exact(run.shift, 1, noise, query, facts))
     if isinstance(run, DiscreteGaussianGuarantee):

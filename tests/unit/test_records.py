@@ -27,6 +27,7 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
     Guarantee,
+    GuaranteeByPeriod,
     MixedComposition,
     Payer,
     PureGuarantee,
@@ -48,6 +49,10 @@ GUARANTEE_VALUES = [
     BoundedRangeGuarantee("0.3"),
     ApproximateGuarantee("0.1", "1e-12"),
     PureGuarantee(Fraction(2**40_000 + 1, 3**900)),
+    GuaranteeByPeriod(
+        DiscreteGaussianGuarantee(9, 4, 2),
+        ((-3, 0, DiscreteGaussianGuarantee(9, 1, 1)), (2, 2, PureGuarantee(1))),
+    ),
 ]
 COMPOSITION_VALUES = [
     BasicComposition(),
@@ -66,6 +71,7 @@ VALUES = [
     (Budget("0.1", "1e-9"), Budget),
     (Anytime("1e-6", "0.02"), Anytime),
     (Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id", "s"), Charge),
+    (Charge(7, "a", PureGuarantee(1), payer=Payer(periods=(-7, 2**40))), Charge),
     (Charge(8, "", PureGuarantee(1), at=datetime(2026, 1, 31, 9, 30, tzinfo=UTC)), Charge),
 ]
 

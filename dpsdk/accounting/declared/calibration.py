@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsdk._checks import shown, to_fraction, to_integer
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.composition import Composition, State
-from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
+from dpsdk.accounting.guarantee import Guarantee, PureGuarantee, whole_of
 from dpsdk.accounting.numbers import largest, truncated
 from dpsdk.accounting.prices.run import leak, zcdp_rho
 from dpsdk.errors import InvalidArgument
@@ -22,7 +22,7 @@ __all__ = ["calibrate", "calibrate_within", "fits_all", "max_epsilon_for"]
 def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) -> bool:
     """True if all of the runs fit, one after the other."""
     for guarantee in runs:
-        after = composition.charge(state, guarantee)
+        after = composition.charge(state, whole_of(guarantee))
         if after is None:
             return False
         state = after

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsdk._checks import shown, to_integer, to_positive, to_probability
 from dpsdk._records import field, frozen
-from dpsdk.accounting.guarantee import Guarantee, check_guarantee
+from dpsdk.accounting.guarantee import Guarantee, check_guarantee, whole_of
 from dpsdk.accounting.numbers import (
     LEAK_STEPS,
     UP,
@@ -231,7 +231,7 @@ def _runs(value: Mapping[Guarantee, int]) -> tuple[tuple[Guarantee, int], ...]:
         times = to_integer("runs", count, expected)
         if times < 0:
             raise InvalidArgument("runs", expected, shown(count))
-        runs.append((check_guarantee(run), times))
+        runs.append((whole_of(check_guarantee(run)), times))
     return tuple(runs)
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeGuard
 
 from dpsdk._checks import shown
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.guarantee import Guarantee, whole_of
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.codec import (
     JSON,
@@ -58,9 +58,12 @@ Pairs: TypeAlias = list[tuple[Guarantee, int]]
 
 
 def counted(runs: Runs) -> Pairs:
-    """Those of the runs that are not free, each with how many equal ones follow each other."""
+    """Those of the runs that are not free, each with how many equal ones follow each other.
+
+    A run that is told period by period counts as what it is at the most.
+    """
     pairs = [run if isinstance(run, tuple) else (run, 1) for run in runs]
-    return [(run, count) for run, count in pairs if count and not run.free]
+    return [(whole_of(run), count) for run, count in pairs if count and not run.free]
 
 
 class _Part:

@@ -8,10 +8,17 @@ from dpsdk._checks import shown
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.composition import COMPOSITION, STATE, Composition, State
-from dpsdk.codec import FLAG, NATURAL, TEXT, Nested, OrNone, written
+from dpsdk.codec import FLAG, NAME, NATURAL, TEXT, Nested, OrNone, written
 from dpsdk.errors import InvalidArgument, LedgerConflict, RecordError
 
-__all__ = ["Binding", "Dataset", "PersonsDataset", "check_same", "check_written"]
+__all__ = [
+    "Binding",
+    "Dataset",
+    "PeriodsDataset",
+    "PersonsDataset",
+    "check_same",
+    "check_written",
+]
 
 
 @written(
@@ -40,6 +47,31 @@ class PersonsDataset(NamedTuple):
 
 
 @written(
+    "dataset.periods",
+    {"name": TEXT, "neighbors": TEXT, "person": TEXT, "strip": FLAG, "periods": NAME},
+    public=False,
+)
+class PeriodsDataset(NamedTuple):
+    """The table that a budget protects period by period.
+
+    Neighbours differ by a row, or by all rows of a person, of one period. So it is bound for good
+    how a row is told to be of a period, and how many rows of a person and a period a session keeps
+    is its own affair.
+
+    Parameters
+    ----------
+    name, neighbors, person, strip, periods
+        As of a `Dataset`.
+    """
+
+    name: str
+    neighbors: str
+    person: str
+    strip: bool
+    periods: str
+
+
+@written(
     "dataset",
     {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL, "person": TEXT},
     public=False,
@@ -59,6 +91,9 @@ class Dataset(NamedTuple):
         The column that tells persons apart, or nothing where each row is somebody's own.
     strip
         Whether identifiers are read without the white space around them.
+    periods
+        The rule by which a row is of a period, in words; nothing where the budget is one for all
+        time.
     """
 
     name: str = ""
@@ -66,10 +101,13 @@ class Dataset(NamedTuple):
     unit_rows: int = 1
     person: str = ""
     strip: bool = False
+    periods: str = ""
 
     @property
-    def bound(self) -> Dataset | PersonsDataset:
+    def bound(self) -> Dataset | PersonsDataset | PeriodsDataset:
         """The part that books are bound to: with a column of persons, all but their rows."""
+        if self.periods:
+            return PeriodsDataset(self.name, self.neighbors, self.person, self.strip, self.periods)
         if not self.person:
             return self
         return PersonsDataset(self.name, self.neighbors, self.person, self.strip)
@@ -78,7 +116,9 @@ class Dataset(NamedTuple):
 @written(
     "binding",
     {
-        "dataset": Nested[Dataset | PersonsDataset]("a table", Dataset, PersonsDataset),
+        "dataset": Nested[Dataset | PersonsDataset | PeriodsDataset](
+            "a table", Dataset, PersonsDataset, PeriodsDataset
+        ),
         "budget": Nested[Budget]("a budget", Budget),
         "composition": COMPOSITION,
         "start": STATE,
@@ -105,7 +145,7 @@ class Binding(NamedTuple):
         A bound that was fixed before the first run, for readings.
     """
 
-    dataset: Dataset | PersonsDataset
+    dataset: Dataset | PersonsDataset | PeriodsDataset
     budget: Budget
     composition: Composition
     start: State
@@ -131,12 +171,13 @@ def check_same(
     """Refuse to go on with books that are bound to something else."""
     known = binding.dataset
     last: tuple[str, int, int]
-    if isinstance(known, PersonsDataset):
+    if isinstance(known, PersonsDataset | PeriodsDataset):
         last = ("strip of identifiers", known.strip, dataset.strip)
     else:
         last = ("rows of a person", known.unit_rows, dataset.unit_rows)
     for what, bound, asked in (
         ("dataset", known.name, dataset.name),
+        ("periods", known.periods if isinstance(known, PeriodsDataset) else "", dataset.periods),
         ("neighbour relation", known.neighbors, dataset.neighbors),
         ("column of persons", known.person, dataset.person),
         last,

@@ -13,6 +13,7 @@ from dpsdk import codec
 from dpsdk._checks import shown
 from dpsdk.accounting.guarantee import GUARANTEE, Guarantee
 from dpsdk.codec import (
+    INTEGER,
     JSON,
     NATURAL,
     TEXT,
@@ -43,15 +44,24 @@ _MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{6}Z"
         "accounts": ListOf(NATURAL, most=64),
         "generation": NATURAL,
         "part": OrNone(NATURAL),
+        # Of tables without periods it is not written.
+        "periods": codec.Member(OrNone(ListOf(INTEGER, least=2, most=2)), None, quiet=True),
     },
+    wrong=lambda payer: (
+        "" if payer.periods is None or payer.periods[0] <= payer.periods[1] else "periods in order"
+    ),
     public=False,
 )
 class Payer(NamedTuple):
-    """On which accounts a run counts, and on which part of a divided table."""
+    """On which accounts a run counts, and on which part of a divided table.
+
+    Of a table with periods, on the periods of a range, both ends included.
+    """
 
     accounts: tuple[int, ...] = ()
     generation: int = 0
     part: int | None = None
+    periods: tuple[int, int] | None = None
 
 
 SESSION = Payer()
@@ -172,7 +182,7 @@ def _plain(charge: Charge) -> JSON:
     texts = f"{label}{mechanism}{request}{scope}"
     if not texts.isascii() or len(texts) > _SHORT or (at is not None and at.tzinfo is not UTC):
         return charge.to_record()
-    accounts, generation, part = payer
+    accounts, generation, part, periods = payer
     moment = "" if at is None else at.replace(tzinfo=None).isoformat(timespec="microseconds")
     return {
         "kind": "charge",
@@ -187,6 +197,7 @@ def _plain(charge: Charge) -> JSON:
             "accounts": list(accounts),
             "generation": generation,
             "part": part,
+            **({} if periods is None else {"periods": list(periods)}),
         },
         "request_id": request,
         "scope": scope,
@@ -199,14 +210,21 @@ def charge_of(record: object) -> Charge:
     try:
         members = cast("dict[str, Any]", record)
         payer, at = members["payer"], members["at"]
+        periods = payer.get("periods")
         changed: dict[str, Any] = {
             "guarantee": _guarantee_of(tuple(members["guarantee"].items())),
-            "payer": Payer(tuple(payer["accounts"]), payer["generation"], payer["part"]),
+            "payer": Payer(
+                tuple(payer["accounts"]),
+                payer["generation"],
+                payer["part"],
+                periods and tuple(periods),
+            ),
             "at": at and datetime.fromisoformat(at[:-1]).replace(tzinfo=UTC),
         }
         charge = Charge(**{name: members[name] for name in Charge._fields} | changed)
         numbers = [charge.number, charge.question, charge.session, *charge.payer.accounts]
         numbers += [charge.payer.generation, charge.payer.part or 0]
+        numbers += () if periods is None else (abs(periods[0]), periods[1] - periods[0])
         texts = charge.label, charge.mechanism, charge.request_id, charge.scope
         exact = {*map(type, numbers)} == {int} and {*map(type, texts)} == {str}
         if exact and min(numbers) >= 0 and _plain(charge) == record:

@@ -10,8 +10,10 @@ from dpsdk.accounting.guarantee import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    GuaranteeByPeriod,
     PureGuarantee,
     check_guarantee,
+    whole_of,
 )
 from dpsdk.accounting.prices.envelope import least_price, set_aside_for, widest_share
 from dpsdk.accounting.prices.run import leak, pure_epsilon
@@ -31,6 +33,11 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
     check_guarantee(run)
     if run.free:
         return True
+    if isinstance(run, GuaranteeByPeriod):
+        if isinstance(paid, GuaranteeByPeriod):
+            return all(_covers_range(paid, *part) for part in run.parts)
+        # What was paid plainly was paid by every period that a run can touch.
+        return all(covers(paid, one) for one in {run.whole, *(part for *_, part in run.parts)})
     match paid, run:
         case ((PureGuarantee() | ApproximateGuarantee()), _):
             epsilon, most = pure_epsilon(run), pure_epsilon(paid)
@@ -44,6 +51,18 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
             return needed is not None and needed <= least_price(paid)
         case _:
             return False
+
+
+def _covers_range(paid: GuaranteeByPeriod, first: int, last: int, run: Guarantee) -> bool:
+    """True if the periods of a range have paid for a run, all of them."""
+    for low, high, part in paid.parts:
+        if low <= first <= high:
+            if not covers(part, run):
+                return False
+            first = high + 1
+        if first > last:
+            return True
+    return False
 
 
 def _claims(
@@ -64,9 +83,9 @@ def cover_of(run: Guarantee) -> Guarantee:
     """The guarantee to pay beforehand for a run of this one, or itself where nothing covers it.
 
     Discrete Gaussians of less than 8 lattice steps, and of more than some thousand entries, may not
-    be covered by it.
+    be covered by it. For a run told by period, every period pays as if it were the dearest.
     """
-    check_guarantee(run)
+    run = whole_of(check_guarantee(run))
     if isinstance(run, BoundedRangeGuarantee):
         return PureGuarantee(run.eta)
     if isinstance(run, DiscreteGaussianGuarantee) and not run.free:

@@ -19,6 +19,7 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
     check_guarantee,
+    whole_of,
 )
 from dpsdk.accounting.numbers import (
     DOWN,
@@ -77,8 +78,8 @@ def _steps(ratio: tuple[int, int], steps: int = STEPS) -> int:
 
 @lru_cache(4096)
 def prices_of(guarantee: Guarantee) -> Prices:
-    """All that compositions ask of one run."""
-    check_guarantee(guarantee)
+    """All that compositions ask of one run; told by period, of the dearest period at most."""
+    guarantee = whole_of(check_guarantee(guarantee))
     pure, leaks = (0, 1), (0, 1)
     if isinstance(guarantee, DiscreteLaplaceGuarantee):
         if guarantee.shift:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, whole_of
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
 from dpsdk.noise import NoiseSource
@@ -154,6 +154,7 @@ def _at_least(cut: float) -> _Event:
 
 def _refutes(guarantee: Guarantee, low: float, high: float) -> bool:
     """True if an event does, given its probability on one table at least, on the other at most."""
+    guarantee = whole_of(guarantee)
     epsilon = pure_epsilon(guarantee)
     if epsilon is not None:
         return low > math.exp(float(epsilon)) * high + float(leak(guarantee))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.guarantee import BoundedRangeGuarantee
+from dpsdk.accounting.guarantee import BoundedRangeGuarantee, whole_of
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
 from dpsdk.testing.audit.enumeration import PATH_LIMIT, TAIL, Law, enumerate_law
@@ -149,6 +149,7 @@ def audit(
 
 
 def _claim(guarantee: Guarantee) -> tuple[str, float]:
+    guarantee = whole_of(guarantee)
     epsilon = pure_epsilon(guarantee)
     if leak(guarantee):
         return "δ", float(leak(guarantee))

@@ -1,6 +1,8 @@
 """What the accounting costs in time, and how many queries each filter admits.
 
-Run it as a script; dp-accounting and opendp are compared where they are installed.
+python tests/bench/bench_accounting.py [--charges 1000000]
+
+dp-accounting and opendp are compared where they are installed.
 """
 
 import importlib.util
@@ -10,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from measuring import arguments
 
 from dpsdk.accounting import (
     AdvancedComposition,
@@ -34,7 +37,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mixtures import table
 
-CHARGES = 1_000_000
 CASES = [
     (Budget(1, 1e-6), "0.01"),
     (Budget(3, 1e-6), "0.05"),
@@ -83,15 +85,15 @@ def slice_and_draw():
     return (time.thread_time() - start) / SCALES * 1e6
 
 
-def charge_times(composition, guarantees):
+def charge_times(composition, guarantees, charges):
     """Microseconds a charge, for each tenth of a million charges."""
     odometer = Odometer(Budget(1, 1e-6), composition)
     times = []
     for _ in range(10):
         start = time.perf_counter()
-        for place in range(CHARGES // 10):
+        for place in range(charges // 10):
             odometer.charge(guarantees[place % len(guarantees)], "bench")
-        times.append((time.perf_counter() - start) / (CHARGES // 10) * 1e6)
+        times.append((time.perf_counter() - start) / (charges // 10) * 1e6)
     return times
 
 
@@ -135,12 +137,13 @@ def opendp_count(budget, epsilon):
 
 
 def main():
-    print(f"time of one charge, over {CHARGES:,} charges (microseconds, by tenths)")
+    charges = arguments(__doc__, charges=1_000_000).charges
+    print(f"time of one charge, over {charges:,} charges (microseconds, by tenths)")
     small = [PureGuarantee(Fraction(1, 10**7))]
     mixed = [PureGuarantee(Fraction(n, 10**9)) for n in range(1, 101)]
     for name, composition in COLUMNS:
         for kind, guarantees in (("one", small), ("100", mixed)):
-            times = charge_times(composition, guarantees)
+            times = charge_times(composition, guarantees, charges)
             print(f"  {name:15s} {kind:4s}" + " ".join(f"{value:6.2f}" for value in times))
 
     print("\nfirst versus repeated: one charge with a new scale, and with one that was charged")

@@ -1,6 +1,6 @@
 """Convex minima beside scipy: CPU milliseconds to a certified gap of 1e-6, on one-hot universes.
 
-python tests/bench/bench_convex.py [--rounds 3]
+python tests/bench/bench_convex.py [--rounds 3] [--largest 1000000]
 
 Cells are those of the universe with its two labels. Labels are planted, weights Dirichlet. scipy's
 solvers get the same sums over attributes as ours, value and gradient at once, and stop at the first
@@ -84,9 +84,11 @@ def by_scipy(design, weights, loss, over, method):
 
 
 def main():
-    rounds = arguments(__doc__, rounds=3).rounds
+    given = arguments(__doc__, rounds=3, largest=1_000_000)
     print(f"{'cells':>9} {'loss':>24} {'set':>10} {'ours':>7} {'gap':>8} {'steps':>5} {'scipy':>7}")
     for cells, shape in SHAPES.items():
+        if cells > given.largest:
+            continue
         design, weights = problem(shape)
         for loss in (*SMOOTH, *KINKED) if cells > 16_000 else SMOOTH[:1]:
             free = minimise(design, loss, SIGNED, weights, Ball(20))
@@ -98,7 +100,7 @@ def main():
                 calls = [ours]
                 if not loss.kinked:
                     calls.append(lambda: by_scipy(design, weights, loss, over, method))  # noqa: B023
-                spent = [*medians(rounds, *calls, clock=time.process_time), float("nan")]
+                spent = [*medians(given.rounds, *calls, clock=time.process_time), float("nan")]
                 least = ours()
                 print(
                     f"{cells:>9,} {loss!s:>24.24} {name:>10} {spent[0] * 1e3:>7.1f} "

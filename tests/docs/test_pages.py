@@ -24,6 +24,12 @@ def test_the_page_on_benchmarks_tells_of_every_program():
     assert programs == set(re.findall(r"`(bench_\w+\.py)", told))
 
 
+def test_one_command_runs_every_benchmark():
+    told = (ROOT / "tests/bench/__main__.py").read_text(encoding="utf-8")
+    programs = {path.stem for path in (ROOT / "tests/bench").glob("bench_*.py")}
+    assert programs == {f"bench_{name}" for name in re.findall(r'\bBenchmark\(\s*"(\w+)"', told)}
+
+
 def test_every_guide_is_listed_by_what_it_is_for():
     index = text_of("how-to/index.md")
     listed = set(re.findall(r"^- \[[^\]]+\]\((\S+)\.md\): ", index, re.MULTILINE))

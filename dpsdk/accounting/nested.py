@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Self
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
@@ -27,9 +28,11 @@ from dpsdk.accounting.ledger.books import (
     lines_of,
     open_account,
     usable_states,
+    views_of,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
-from dpsdk.accounting.ledger.lines import Line
+from dpsdk.accounting.ledger.lines import Line, worst_line
+from dpsdk.accounting.ledger.timeline import EVER, check_range
 from dpsdk.accounting.numbers import as_text
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.refusals import refusal
@@ -45,7 +48,8 @@ _CLOSE = 10**9
 class ScopeOdometer(Odometer):
     """A cap within the budget of another odometer: a charge must fit both.
 
-    Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
+    On a table with periods the cap is one in each, of those from `since` on. Nothing is set aside
+    unless `reserve`: then other charges leave to the scope what its cap still
     allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
 
     Scopes of one name are one, for all sessions on a ledger: opening one that is open goes on
@@ -55,9 +59,15 @@ class ScopeOdometer(Odometer):
     """
 
     def __init__(
-        self, outer: Odometer, name: str, cap: Budget | Real, *, reserve: bool = False
+        self,
+        outer: Odometer,
+        name: str,
+        cap: Budget | Real,
+        *,
+        reserve: bool = False,
+        since: int | None = None,
     ) -> None:
-        if reserve and outer._payer != SESSION:
+        if reserve and outer._payer._replace(periods=None) != SESSION:
             raise InvalidArgument("reserve", "asked of a session itself", "a scope within a scope")
         self._view(outer, name)
         self._holder: object = None
@@ -73,7 +83,11 @@ class ScopeOdometer(Odometer):
             self._cap = f"{as_text(share * 100)}% of {outer._budget}"
             self._begun = share_of(outer._begun, share)
         paying = outer._payer.accounts
-        account = Account(name, self._begun, paying, Line(self._begun), reserve=reserve)
+        if since is not None:
+            outer._desk()
+            since, _ = check_range((since, since))
+        own_line = Line(self._begun)
+        account = Account(name, self._begun, paying, own_line, reserve=reserve, since=since)
         found, holder = fresh, own
 
         def decide(books: Books) -> Decision:
@@ -93,12 +107,13 @@ class ScopeOdometer(Odometer):
             after = open_account(books, fresh, account)
             if isinstance(after, Refusal):
                 asked = f"a reserve of {self._cap} for {self._title}"
-                raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
+                spent, left = str(outer._spent(books)), str(outer._remaining(books))
+                raise BudgetExceeded(asked, spent, left, period=after.period)
             return Decision(after)
 
         self._ledger.transact(decide)
         self._holder = holder
-        self._payer = Payer((found, *paying))
+        self._payer = outer._payer._replace(accounts=(found, *paying))
 
     def _view(self, outer: Odometer, name: str) -> None:
         vars(self).update(vars(outer))
@@ -126,11 +141,14 @@ class ScopeOdometer(Odometer):
             view._budget = outer._budget
             view._begun = account.start
             view._cap = _cap_in_words(account.start, outer._begun, outer.budget)
-            view._payer = Payer((number, *account.outer))
+            view._payer = odometer._payer._replace(accounts=(number, *account.outer))
         return tuple(view._statement(books) for _, view in sorted(views.items()))
 
     def _statement(self, books: Books) -> ScopeStatement:
         account = self._account(books)
+        first, last = self._payer.periods or EVER
+        if account.since is not None and first < account.since <= last:
+            return self.between(account.since, last)._statement(books)
         spent, remaining, over = self._spent(books), self._remaining(books), self._over(books)
         left = without_runs(remaining) if over else remaining
         return ScopeStatement(self.scope, self._cap, spent, left, account.reserve, over)
@@ -143,6 +161,11 @@ class ScopeOdometer(Odometer):
     @property
     def outer(self) -> Odometer:
         return self._outer
+
+    def between(self, first: int, last: int) -> Self:
+        view = super().between(first, last)
+        view._outer = self._outer.between(first, last)
+        return view
 
     def close(self) -> None:
         """Charge nothing more, and give back what was reserved and not spent.
@@ -182,6 +205,9 @@ class ScopeOdometer(Odometer):
         if account.reserve != asked.reserve:
             bound, other = ("with", "without") if account.reserve else ("without", "with")
             raise LedgerConflict(what, f"{bound} a reserve", f"one {other} a reserve")
+        if account.since != asked.since:
+            bound, other = (_since(one.since) for one in (account, asked))
+            raise LedgerConflict(what, bound, f"one {other}")
         if not _same_cap(account.start, asked.start):
             bound = _cap_in_words(account.start, self._outer._begun, self._outer.budget)
             known = "another cap" if bound == self._cap else f"the cap {bound}"
@@ -191,23 +217,27 @@ class ScopeOdometer(Odometer):
         return [self._account(books), *self._outer._accounts(books)]
 
     def _line(self, books: Books) -> Line:
-        return self._account(books).line
+        views = views_of(books, self._payer)
+        return worst_line([self._account(view).line for view in views])
 
     def _charges(self, books: Books) -> Sequence[Charge]:
         number = self._payer.accounts[0]
         return [one for one in super()._charges(books) if number in one.payer.accounts]
 
     def _spent(self, books: Books) -> Spent:
-        account = self._account(books)
-        lines = [account.line._replace(state=state) for state in self._shown(books)]
-        return self._summed(lines, account.runs, self._title)
+        lines = [
+            self._account(view).line._replace(state=state)
+            for view in views_of(books, self._payer)
+            for state in self._shown(view)
+        ]
+        return self._summed(lines, self._account(books).runs, self._title)
 
     def _shown(self, books: Books) -> list[State]:
         """The cap's state without the counts that the session has closed: those serve nobody."""
         states = [line.state for line in lines_of(books, SESSION)]
         return [_common(state, states) for state in usable_states(books, self._account(books))]
 
-    def _remaining(self, books: Books) -> Remaining:
+    def _remaining_in(self, books: Books) -> Remaining:
         account, composition = self._account(books), self._composition
         fraction = 1.0 - max(map(composition.fraction, self._shown(books)))
         largest = self._room(books).largest()
@@ -221,7 +251,7 @@ class ScopeOdometer(Odometer):
             min(map(composition.largest_rho, kept), default=none),
         )
 
-    def _refusal(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
+    def _refusal_in(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
         refusing: Odometer = self
         while isinstance(refusing, ScopeOdometer) and refusing._payer.accounts[0] != why.account:
             refusing = refusing._outer
@@ -264,6 +294,10 @@ def _around(books: Books, account: Account) -> str:
     return (
         f"within scope {' within scope '.join(map(shown, known))}" if known else "within no other"
     )
+
+
+def _since(period: int | None) -> str:
+    return "from the beginning" if period is None else f"from period {period} on"
 
 
 def _same_cap(one: State, other: State) -> bool:

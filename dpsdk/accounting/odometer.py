@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import count
-from typing import NoReturn, SupportsIndex
+from typing import NoReturn, Self, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_name, to_probability
-from dpsdk._records import shows_half_made
+from dpsdk._records import evolve, shows_half_made
 from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.any_of import default_composition
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, lessened
+from dpsdk.accounting.filters.composition import Composition, Pairs, Runs, State, lessened, paired
 from dpsdk.accounting.filters.reserves import Reserves, Room
 from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
@@ -28,21 +28,26 @@ from dpsdk.accounting.ledger.books import (
     lines_of,
     merge_books,
     reserved_by_others,
+    steps_of,
     usable_states,
+    views_of,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.ledger.session_ledger import Clock, SessionLedger, system_clock, time_of
-from dpsdk.accounting.refusals import refusal, unpriced
+from dpsdk.accounting.ledger.timeline import Range, check_range, shares_of
+from dpsdk.accounting.refusals import of_periods, refusal, unpriced
 from dpsdk.accounting.spent import (
     Asked,
     Readings,
     Remaining,
     Spent,
     Witness,
+    least_of,
     readings_of,
     spent_of,
+    told_in,
     without_runs,
 )
 from dpsdk.errors import (
@@ -91,6 +96,10 @@ class Odometer:
         What is protected. A ledger is bound to it, as to budget, composition and bound.
     clock
         Says when something is charged, for people to read. Nothing is decided by it.
+    periods
+        Of a table with periods of time, the numbers of the first and the last that it has. The
+        budget is one of each, and what is charged is charged to all of these, or to those that a
+        guarantee tells. What is spent, and what remains, is that of the period that is worst off.
 
     Raises
     ------
@@ -113,7 +122,12 @@ class Odometer:
         ledger: Ledger | None = None,
         dataset: Dataset = NO_DATASET,
         clock: Clock = system_clock,
+        periods: Range | None = None,
     ) -> None:
+        if (periods is None) is bool(dataset.periods):
+            expected = "those of the table, if and only if it has periods"
+            raise InvalidArgument("periods", expected, shown(periods))
+        desk = None if periods is None else check_range(periods)
         kept = MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name)
         self._ledger = SessionLedger(kept, clock)
         if self._ledger.durable and composition is not None:
@@ -132,7 +146,7 @@ class Odometer:
         self._composition = binding.composition
         self._anytime = binding.anytime
         self._begun = binding.start
-        self._payer: Payer = SESSION
+        self._payer: Payer = SESSION._replace(periods=desk)
         self._session = books.sessions
         # No other session on the ledger has numbers that begin like these.
         self._numbers = count((books.sessions << _NUMBERS_BITS) + 1)
@@ -198,10 +212,12 @@ class Odometer:
     @property
     def balance(self) -> Balance:
         """The rest of the budget at this moment, to plan with."""
-        books = self._ledger.read()
-        caps = [cap for account in self._accounts(books) for cap in usable_states(books, account)]
-        states = tuple(dict.fromkeys([*caps, *self._states(books)]))
-        return Balance(self.composition, self.budget, states)
+        states: dict[State, None] = {}
+        for view in views_of(self._ledger.read(), self._payer):
+            for account in self._accounts(view):
+                states.update(dict.fromkeys(usable_states(view, account)))
+            states.update(dict.fromkeys(self._states(view)))
+        return Balance(self.composition, self.budget, tuple(states))
 
     def readings(self, delta: Real) -> Readings:
         """Read the cost of the runs so far in several ways, each with its condition.
@@ -211,7 +227,11 @@ class Odometer:
         """
         level = to_probability("delta", delta)
         books = self._ledger.read()
-        runs = [charge.guarantee for charge in self._charges(books)]
+        charges = self._charges(books)
+        runs = [[charge.guarantee for charge in charges]]
+        if books.timeline is not None:
+            firsts = [first for first, *_ in steps_of(books, self._payer)]
+            runs = [told_in(charges, first) for first in firsts]
         return readings_of(self._line(books), runs, self.budget, self._anytime, level)
 
     def affords(self, guarantee: Guarantee) -> int | None:
@@ -227,10 +247,51 @@ class Odometer:
         Exact as long as nobody else is charged or reserves anything. While a scope has a reserve,
         a composition of another author may accept more than that. Raises as `affords` does.
         """
-        priced = [(check_guarantee(run), times) for run, times in counted(runs)]
+        priced = [(check_guarantee(run), times) for run, times in paired(runs)]
         books = self._ledger.read()
         self._check_open(books)
-        return self._room(books).rounds(priced)
+        return self._rounds(books, priced)
+
+    def periods(
+        self, first: int | None = None, last: int | None = None
+    ) -> tuple[tuple[int, int, Spent, Remaining], ...]:
+        """The spending and the rest of each period, in ranges of those that were told the same.
+
+        Parameters
+        ----------
+        first, last
+            The numbers of the periods to tell of; those of the desk, where they are left out.
+
+        Returns
+        -------
+        tuple of tuple
+            For each range in order its first and last number, what one of its periods has spent,
+            and what it has left.
+        """
+        desk = self._desk()
+        low, high = check_range(
+            (desk[0] if first is None else first, desk[1] if last is None else last)
+        )
+        books = self._ledger.read()
+        charges, told = self._charges(books), list[tuple[int, int, Spent, Remaining]]()
+        for begun, end, view in steps_of(books, self._payer._replace(periods=(low, high))):
+            spent = evolve(self._spent(view), charges=len(told_in(charges, begun)))
+            told.append((begun, end, spent, self._remaining(view)))
+        return tuple(told)
+
+    def between(self, first: int, last: int) -> Self:
+        """The same for some periods alone: charges count on these, and what is told is of these.
+
+        Raises `InvalidArgument` if they are not of its own periods.
+        """
+        low, high = check_range((first, last))
+        desk = self._desk()
+        if not desk[0] <= low <= high <= desk[1]:
+            raise InvalidArgument("periods", f"from {desk[0]} to {desk[1]}", f"{low} to {high}")
+        view = object.__new__(type(self))
+        vars(view).update(vars(self))
+        view._payer = self._payer._replace(periods=(low, high))
+        return view
 
     def check_open(self) -> None:
         """Raise `Closed` where nothing is charged: a scope or part that is closed, or a fork.
@@ -238,7 +299,7 @@ class Odometer:
         The ledger is read only of what others may close.
         """
         self._ledger.check()
-        if self._payer != SESSION:
+        if self._payer._replace(periods=None) != SESSION:
             self._check(self._ledger.read())
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
@@ -347,11 +408,11 @@ class Odometer:
         What others are charged meanwhile may have them refused all the same, when they are.
         Raises `BudgetExceeded`, `UnsupportedGuarantee` and `Closed`, as `charge_all` does.
         """
-        priced = [(check_guarantee(run), times) for run, times in counted(runs)]
+        priced = [(check_guarantee(run), times) for run, times in paired(runs)]
         books = self._ledger.read()
         self._check_open(books)
         try:
-            if self._room(books).rounds(priced) != 0:
+            if self._rounds(books, priced) != 0:
                 return
         except UnsupportedGuarantee as error:
             raise unpriced(error, self._budget, priced) from None
@@ -452,6 +513,32 @@ class Odometer:
             return False
         return True
 
+    def _desk(self) -> Range:
+        """The periods that pay; raises `InvalidArgument` where the table has none."""
+        if self._payer.periods is None:
+            raise InvalidArgument("odometer", "that of a table with periods", "one without")
+        return self._payer.periods
+
+    def _shares(self, books: Books, runs: Pairs) -> list[tuple[int, int, Books, Pairs]]:
+        """What the runs tell the periods of each range, with the books of these periods."""
+        payer = self._payer
+        if books.timeline is None:
+            return [(0, 0, books, runs)]
+        return [
+            (low, high, view, share)
+            for first, last, share in shares_of(runs, self._desk())
+            for low, high, view in steps_of(books, payer._replace(periods=(first, last)))
+        ]
+
+    def _rounds(self, books: Books, runs: Pairs) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free."""
+        known: dict[Hashable, int | None] = {}
+        for *_, view, share in self._shares(books, runs):
+            key = view.lines, tuple(view.accounts.values()), tuple(share)
+            if key not in known:
+                known[key] = self._room(view).rounds(share)
+        return min((count for count in known.values() if count is not None), default=None)
+
     def _accounts(self, books: Books) -> list[Account]:
         """The accounts of the scopes that pay, the innermost first."""
         del books
@@ -489,11 +576,32 @@ class Odometer:
         return spent_of(self._composition, lines, charges, self.budget, of)
 
     def _remaining(self, books: Books) -> Remaining:
+        return least_of([self._remaining_in(view) for view in views_of(books, self._payer)])
+
+    def _remaining_in(self, books: Books) -> Remaining:
         room = self._room(books)
         spent = max(map(self._composition.fraction, room.lines))
         return Remaining(1.0 - spent, *room.largest())
 
     def _refusal(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
+        """The refusal of runs; of those by period, as the first period tells it that refuses."""
+        if why.period is None:
+            return self._refusal_in(why, books, runs)
+        plain = self._payer._replace(periods=None)
+        error: BudgetExceeded | None = None
+        refusing: list[Range] = []
+        for low, high, view, share in self._shares(books, paired(runs)):
+            asked = [run for run, times in share for _ in range(min(times, _LISTED))]
+            after = charge_books(self._composition, view, plain, asked)
+            if not isinstance(after, Refusal):
+                if len(asked) == sum(times for _, times in share) or self._room(view).rounds(share):
+                    continue
+                after = Refusal(None)
+            refusing.append((low, high))
+            error = error or self._refusal_in(after, view, share)
+        return of_periods(error or self._refusal_in(why, books, runs), refusing, self._desk())
+
+    def _refusal_in(self, why: Refusal, books: Books, runs: Runs) -> BudgetExceeded:
         return refusal(
             self._composition,
             self._states(books),

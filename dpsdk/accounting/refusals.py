@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpsdk._records import evolve
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import AdditiveComposition
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
@@ -26,7 +27,7 @@ from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent
 from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
 
-__all__ = ["refusal", "unpriced", "worded"]
+__all__ = ["of_periods", "refusal", "unpriced", "worded"]
 
 _Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
 
@@ -125,6 +126,23 @@ def refusal(
         remaining.epsilon,
         remaining.rho,
     )
+
+
+def of_periods(
+    error: BudgetExceeded, refusing: Sequence[tuple[int, int]], desk: tuple[int, int]
+) -> BudgetExceeded:
+    """The refusal by some ranges of periods, in order, with the most that would pass."""
+    if not refusing:
+        return error
+    first, count = refusing[0][0], sum(high - low + 1 for low, high in refusing)
+    ends = [desk[0] - 1, *(high for _, high in refusing)]
+    gaps = zip(ends, [*(low for low, _ in refusing), desk[1] + 1], strict=True)
+    passing = [(end + 1, start - 1) for end, start in gaps if end + 1 < start]
+    widest = max(passing, key=lambda one: (one[1] - one[0], one[1]), default=None)
+    places = f"; {'a period' if count == 1 else f'{count:,} periods'} refused, first {first}"
+    if widest is not None:
+        places += f", and {widest[0]} to {widest[1]} would not"
+    return evolve(error, period=first, refusing=count, passing=widest, places=places)
 
 
 def unpriced(error: UnsupportedGuarantee, budget: Budget, runs: Runs) -> UnsupportedGuarantee:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
@@ -13,10 +13,11 @@ from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.filters.divergence import divergence_cap
-from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.guarantee import Guarantee, GuaranteeByPeriod
 from dpsdk.accounting.ledger.books import Books, find_account, lines_of
-from dpsdk.accounting.ledger.charge import SESSION
+from dpsdk.accounting.ledger.charge import SESSION, Charge
 from dpsdk.accounting.ledger.lines import Line
+from dpsdk.accounting.ledger.timeline import EVER
 from dpsdk.accounting.numbers import (
     LEAK_STEPS,
     as_room,
@@ -42,10 +43,12 @@ __all__ = [
     "Spent",
     "Trusted",
     "Witness",
+    "least_of",
     "moment_of",
     "readings_of",
     "scope_line",
     "spent_of",
+    "told_in",
     "without_runs",
 ]
 
@@ -190,6 +193,31 @@ def _room(epsilon: Fraction, rho: Fraction) -> str:
     return f"room for one run of {' or of '.join(told)}" if told else "room for no run"
 
 
+def least_of(parts: Sequence[Remaining]) -> Remaining:
+    """The rest for what has to fit all of some kinds of neighbours: of each figure the least."""
+    kept = [(one.kept_epsilon, one.kept_rho) for one in parts]
+    return Remaining(
+        min(one.fraction for one in parts),
+        min(one.epsilon for one in parts),
+        min(one.rho for one in parts),
+        min((epsilon for epsilon, _ in kept if epsilon is not None), default=None),
+        min((rho for _, rho in kept if rho is not None), default=None),
+    )
+
+
+def told_in(charges: Iterable[Charge], period: int) -> list[Guarantee]:
+    """What is proven of the runs that touched a period, of neighbours that differ in it."""
+    told: list[Guarantee] = []
+    for charge in charges:
+        first, last = charge.payer.periods or EVER
+        if not first <= period <= last:
+            continue
+        run = charge.guarantee
+        parts = run.parts if isinstance(run, GuaranteeByPeriod) else ((first, last, run),)
+        told += [part for low, high, part in parts if low <= period <= high]
+    return told
+
+
 def without_runs(remaining: Remaining) -> Remaining:
     """The same where nothing is charged any more."""
     return Remaining(remaining.fraction, Fraction(0), Fraction(0))
@@ -258,18 +286,23 @@ class Readings:
 
 def readings_of(
     line: Line,
-    runs: Sequence[Guarantee],
+    kinds: Iterable[Sequence[Guarantee]],
     always: Budget,
     bound: Anytime | None,
     level: Fraction,
 ) -> Readings:
-    """Read the cost of runs, which amount to a line, at one δ; see `Readings`."""
+    """Read the cost of runs at one δ; see `Readings`.
+
+    There are those that each kind of neighbours was told, and a line that bounds all of them.
+    """
     from dpsdk.accounting.declared.runs import declare  # noqa: PLC0415  # for readings alone
 
     rho = from_steps(line.rho)
-    leaks = from_steps(sum(prices_of(run).leak_steps for run in runs), LEAK_STEPS)
+    lists = [declare(runs) for runs in kinds]
+    steps = [sum(prices_of(run).leak_steps * times for run, times in one.runs) for one in lists]
+    leaks = from_steps(max(steps), LEAK_STEPS)
     summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
-    known = declare(runs).epsilon(level)
+    known = max(one.epsilon(level) for one in dict.fromkeys(lists))
     # What the session keeps in any case bounds what a figure at no smaller δ may say.
     cap = float_up(fraction_up(always.epsilon))
     if level >= always.delta:
@@ -295,15 +328,15 @@ class Moment(NamedTuple):
     charges: int
 
 
-def moment_of(books: Books) -> Moment:
-    """The sum of the runs in some books for the whole session."""
-    return Moment(lines_of(books, SESSION), books.runs)
+def moment_of(books: Books, periods: tuple[int, int] | None = None) -> Moment:
+    """The sum of the runs in some books for the whole session, or for a range of periods."""
+    return Moment(lines_of(books, SESSION._replace(periods=periods)), books.runs)
 
 
 def scope_line(books: Books, name: str) -> Line | None:
     """The sum of the runs of the open scope of a name; None if there is none."""
     number = find_account(books, name)
-    return None if number is None else books.accounts[number].line
+    return None if number is None else books.accounts[number].furthest
 
 
 def _dotted(value: str) -> str:

@@ -109,6 +109,12 @@ class BudgetExceeded(DpsdkError):
     charges
         The numbers of the charges that the same question had paid before, if its mechanism pays in
         several steps. They stand.
+    period, refusing
+        Of a table with periods, the number of the first that refused, and how many did.
+    passing
+        The first and last number of the largest range of periods that would not have refused.
+    places
+        That in words.
     """
 
     asked: str
@@ -119,9 +125,14 @@ class BudgetExceeded(DpsdkError):
     epsilon: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
     charges: tuple[int, ...] = ()
+    period: int | None = None
+    refusing: int = 0
+    passing: tuple[int, int] | None = None
+    places: str = ""
 
     def __str__(self) -> str:
-        return f"asked for {self.asked}, but {self.why or f'what is left is {self.remaining}'}"
+        why = self.why or f"what is left is {self.remaining}"
+        return f"asked for {self.asked}, but {why}{self.places}"
 
 
 @define(str=False, eq=False)

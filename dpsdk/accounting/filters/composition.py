@@ -41,8 +41,10 @@ __all__ = [
     "State",
     "counted",
     "covered",
+    "exhausted",
     "is_open",
     "lessened",
+    "paired",
     "pattern",
     "serves",
     "serving",
@@ -57,13 +59,18 @@ Pairs: TypeAlias = list[tuple[Guarantee, int]]
 """Runs that are not free, each with how many equal ones follow each other."""
 
 
+def paired(runs: Runs) -> Pairs:
+    """Those of the runs that are not free, each with how many equal ones follow each other."""
+    pairs = [run if isinstance(run, tuple) else (run, 1) for run in runs]
+    return [(run, count) for run, count in pairs if count and not run.free]
+
+
 def counted(runs: Runs) -> Pairs:
     """Those of the runs that are not free, each with how many equal ones follow each other.
 
     A run that is told period by period counts as what it is at the most.
     """
-    pairs = [run if isinstance(run, tuple) else (run, 1) for run in runs]
-    return [(whole_of(run), count) for run, count in pairs if count and not run.free]
+    return [(whole_of(run), count) for run, count in paired(runs)]
 
 
 class _Part:
@@ -418,6 +425,12 @@ def share_of(state: State, share: Fraction) -> State:
     parts = tuple(None if part is None else share_of(part, share) for part in state.parts)
     reach = state.reach * share.numerator // share.denominator
     return State((0,) * len(limit), limit, parts, reach)
+
+
+def exhausted(state: State) -> State:
+    """The state in which nothing is left, and no member is open."""
+    parts = tuple(None if is_open(part) else part for part in state.parts)
+    return state._replace(spent=state.limit, parts=parts)
 
 
 def _open_parts(states: Sequence[State], place: int) -> list[State]:

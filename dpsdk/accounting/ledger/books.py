@@ -6,53 +6,55 @@ holds them. docs/explanation/proofs/scopes.md has the proofs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import chain
-from operator import gt
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.composition import (
-    STATE,
     Composition,
     State,
-    is_open,
+    exhausted,
     pattern,
     serves,
     serving,
 )
-from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.binding import Binding, Dataset
+from dpsdk.accounting.guarantee import Guarantee, GuaranteeByPeriod
+from dpsdk.accounting.ledger.accounts import (
+    ACCOUNT_LIMIT,
+    ACCOUNTS,
+    Account,
+    begins,
+    check_line,
+    shaped,
+)
+from dpsdk.accounting.ledger.binding import Binding, Dataset, PeriodsDataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer
 from dpsdk.accounting.ledger.lines import (
     DIVISION,
-    LINE,
     LINES,
     Division,
     Line,
     Lines,
     advance,
     advance_all,
+    beyond,
     check_division,
     essential,
 )
-from dpsdk.codec import (
-    FLAG,
-    JSON,
-    NATURAL,
-    TEXT,
-    Codebook,
-    ListOf,
-    Nested,
-    OrNone,
-    Plain,
-    from_record,
-    to_record,
-    written,
+from dpsdk.accounting.ledger.timeline import (
+    EVER,
+    TIMELINE,
+    Piece,
+    Timeline,
+    check_timeline,
+    merged,
+    shares_of,
 )
-from dpsdk.errors import RecordError, TooLarge
+from dpsdk.codec import JSON, NATURAL, Member, Nested, OrNone, from_record, to_record, written
+from dpsdk.errors import InvalidArgument, RecordError, TooLarge
 
 __all__ = [
     "Account",
@@ -67,6 +69,8 @@ __all__ = [
     "drop_account",
     "forget_accounts",
     "reserved_states",
+    "steps_of",
+    "views_of",
     "reserved_by_others",
     "lasting_state",
     "lines_of",
@@ -75,57 +79,6 @@ __all__ = [
     "merge_books",
     "usable_states",
 ]
-
-_ACCOUNT_LIMIT = 2**12
-"""So many scopes can be open at a time, or closed and still held."""
-
-_LIMITS = 1000
-
-_DEEPEST = 64
-"""So deep may scopes lie within scopes for books to be written."""
-
-
-@written(
-    "account",
-    {
-        "name": TEXT,
-        "start": STATE,
-        "outer": ListOf(NATURAL, most=_DEEPEST),
-        "line": LINE,
-        "runs": NATURAL,
-        "reserve": FLAG,
-        "closed": FLAG,
-    },
-    public=False,
-)
-class Account(NamedTuple):
-    """The spending under one cap.
-
-    Parameters
-    ----------
-    name
-        What refusals call it; public.
-    start
-        The cap: the filter's state when nothing was charged.
-    outer
-        The accounts that pay with it.
-    line
-        The filter's state, begun with the cap.
-    runs
-        How many were charged.
-    reserve
-        Whether what the cap still allows is set aside.
-    closed
-        Whether nothing more may be charged.
-    """
-
-    name: str
-    start: State
-    outer: tuple[int, ...]
-    line: Line
-    runs: int = 0
-    reserve: bool = False
-    closed: bool = False
 
 
 class Books(NamedTuple):
@@ -138,7 +91,7 @@ class Books(NamedTuple):
     binding
         What they are kept for; None in empty books.
     lines
-        What the runs on the whole table amount to, while it is not divided.
+        What the runs on the whole table amount to, while it is not divided and has no periods.
     division
         What they amount to while it is, instead.
     accounts
@@ -147,6 +100,8 @@ class Books(NamedTuple):
         How many were charged in all.
     sessions
         How many sessions were opened on them.
+    timeline
+        What the runs amount to in each period of a table that has any, instead of lines.
     """
 
     binding: Binding | None = None
@@ -155,6 +110,7 @@ class Books(NamedTuple):
     accounts: Mapping[int, Account] = MappingProxyType({})
     runs: int = 0
     sessions: int = 0
+    timeline: Timeline | None = None
 
     def to_record(self) -> JSON:
         """The books as plain data, for a ledger to write.
@@ -170,14 +126,72 @@ class Books(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a request was refused."""
+    """Why a request was refused, and by which period first, if the table has any."""
 
     account: int | None
     reserved: bool = False
+    period: int | None = None
+
+
+def steps_of(books: Books, payer: Payer) -> Iterator[tuple[int, int, Books]]:
+    """The periods of a payer's desk, in ranges that are told alike, with the books of each.
+
+    Such books have lines, as those of a table without periods, and those accounts alone that pay or
+    have something set aside there.
+    """
+    timeline, accounts = books.timeline, books.accounts
+    if timeline is None:
+        raise InvalidArgument("books", "those of a table with periods", "others")
+    first, last = payer.periods or EVER
+    concerned = {
+        number: (account, account.timeline)
+        for number, account in accounts.items()
+        if account.timeline is not None and (account.reserve or number in payer.accounts)
+    }
+    common = books._replace(timeline=None)
+    if not concerned:
+        common = common._replace(accounts={})
+        for low, high, line in timeline.steps(first, last):
+            yield low, high, common._replace(lines=(line,))
+        return
+    cuts = {first, last + 1, *timeline.cuts(first, last)}
+    cuts.update(*(own.cuts(first, last) for _, own in concerned.values()))
+    for low, after in pairwise(sorted(cuts)):
+        there = {
+            number: account._replace(
+                line=own.line(low),
+                reserve=account.reserve and (account.since is None or low >= account.since),
+                timeline=None,
+            )
+            for number, (account, own) in concerned.items()
+        }
+        yield low, after - 1, common._replace(lines=(timeline.line(low),), accounts=there)
+
+
+def views_of(books: Books, payer: Payer) -> list[Books]:
+    """The books of a payer's periods, each once; the books themselves where there are none.
+
+    While nothing is set aside, those are left out that another one is further spent than.
+    """
+    if books.timeline is None:
+        return [books]
+    distinct = {(view.lines, *view.accounts.values()): view for *_, view in steps_of(books, payer)}
+    if any(account.reserve for account in books.accounts.values()):
+        return list(distinct.values())
+    kept: list[tuple[Lines, Books]] = []
+    for view in distinct.values():
+        lines = (*view.lines, *(account.line for account in view.accounts.values()))
+        if any(all(map(beyond, other, lines)) for other, _ in kept):
+            continue
+        kept = [one for one in kept if not all(map(beyond, lines, one[0]))]
+        kept.append((lines, view))
+    return [view for _, view in kept]
 
 
 def bundles_of(books: Books, payer: Payer) -> tuple[Lines, ...]:
     """The lines that a run by a payer counts on. Of a division that is over: those of all."""
+    if books.timeline is not None:
+        return (tuple(dict.fromkeys(books.timeline.lines_in(*(payer.periods or EVER)))),)
     division = books.division
     if division is None:
         return (books.lines,)
@@ -231,7 +245,11 @@ def charge_books(
 
     The payer's accounts must be open, and the division that it names must be the open one.
     """
-    binding, lines, division, accounts, count, sessions = books
+    if books.timeline is not None:
+        return _charge_periods(composition, books, books.timeline, payer, runs)
+    if any(isinstance(run, GuaranteeByPeriod) for run in runs):
+        raise InvalidArgument("guarantee", "of a table without periods", "one told by period")
+    binding, lines, division, accounts, count, sessions, _ = books
     count += len(runs)
     if payer.accounts:
         changed = dict(accounts)
@@ -266,6 +284,55 @@ def charge_books(
     return Books(binding, (), division, accounts, count, sessions)
 
 
+def _charge_periods(
+    composition: Composition,
+    books: Books,
+    timeline: Timeline,
+    payer: Payer,
+    runs: Sequence[Guarantee],
+) -> Books | Refusal:
+    """The books after runs that each period of the desk pays as far as it was touched.
+
+    Each step is charged as the books of a table would be in which nobody tells periods apart.
+    """
+    if payer.periods is None:
+        raise InvalidArgument("payer", "one of a range of periods", "one of none")
+    plain = Payer(payer.accounts)
+    pieces: list[Piece] = []
+    paid: dict[int, list[Piece]] = {number: [] for number in payer.accounts}
+    known: dict[Hashable, Books | Refusal] = {}
+    for first, last, share in shares_of([(run, 1) for run in runs], payer.periods):
+        asked = tuple([run for run, _ in share])
+        touched = payer._replace(periods=(first, last))
+        for low, high, view in steps_of(books, touched):
+            key = view.lines, asked, tuple(view.accounts.values())
+            after = known.get(key)
+            if after is None:
+                after = known[key] = charge_books(composition, view, plain, asked)
+            if isinstance(after, Refusal):
+                return after._replace(period=low)
+            pieces.append((low, high, after.lines[0]))
+            for number, own in paid.items():
+                own.append((low, high, after.accounts[number].line))
+    accounts = books.accounts
+    if paid:
+        changed = dict(accounts)
+        for number, own in paid.items():
+            account = accounts[number]
+            known_line = account.timeline or Timeline((), (account.line,))
+            after_all = merged(known_line.replaced(own))
+            runs_then = account.runs + len(runs)
+            changed[number] = account._replace(timeline=after_all, runs=runs_then)
+        accounts = changed
+    after_books = books._replace(accounts=accounts, runs=books.runs + len(runs))
+
+    def serve(first: int, last: int, line: Line) -> bool:
+        views = steps_of(after_books, Payer(periods=(first, last)))
+        return all(_serve((line,), reserved_states(view)) for *_, view in views)
+
+    return after_books._replace(timeline=merged(timeline.replaced(pieces), serve))
+
+
 def _serve(lines: Lines, reserves: Sequence[State]) -> bool:
     return all(serves(line.state, reserves) for line in lines)
 
@@ -281,14 +348,18 @@ def begin_books(
     """The books of a ledger's first session."""
     start = composition.begin(budget)
     binding = Binding(dataset.bound, budget, composition, start, anytime)
+    if dataset.periods:
+        return Books(binding, sessions=1, timeline=Timeline((), (Line(start),)))
     return Books(binding, (Line(start),), sessions=1)
 
 
 def open_account(books: Books, number: int, account: Account) -> Books | Refusal:
     """The books with a new account; set aside, if that can be held, in the members that can."""
-    if len(books.accounts) >= _ACCOUNT_LIMIT:
+    if len(books.accounts) >= ACCOUNT_LIMIT:
         needed, advice = len(books.accounts) + 1, "close scopes and let go of them"
-        raise TooLarge("the books", needed, _ACCOUNT_LIMIT, "scopes at a time", advice)
+        raise TooLarge("the books", needed, ACCOUNT_LIMIT, "scopes at a time", advice)
+    if books.timeline is not None:
+        return _open_by_period(books, number, account)
     if account.reserve:
         state = account.line.state
         reserves = [*reserved_states(books), state]
@@ -301,13 +372,35 @@ def open_account(books: Books, number: int, account: Account) -> Books | Refusal
     return books._replace(accounts={**books.accounts, number: account})
 
 
+def _open_by_period(books: Books, number: int, account: Account) -> Books | Refusal:
+    """The books with a new account, which in each period from its first on is one of its own.
+
+    Before its first period it is spent, and nothing is set aside.
+    """
+    pieces: list[Piece] = []
+    since = EVER[0] if account.since is None else account.since
+    if account.since is not None:
+        before = account.line._replace(state=exhausted(account.line.state))
+        pieces.append((EVER[0], since - 1, before))
+    if not account.reserve:
+        pieces.append((since, EVER[1], account.line))
+    else:
+        for low, high, view in steps_of(books, Payer(periods=(since, EVER[1]))):
+            after = open_account(view, number, account)
+            if isinstance(after, Refusal):
+                return after._replace(period=low)
+            pieces.append((low, high, after.accounts[number].line))
+    account = account._replace(timeline=Timeline.of(pieces))
+    return books._replace(accounts={**books.accounts, number: account})
+
+
 def forget_accounts(books: Books, name: str) -> Books:
     """The books without closed accounts of a name; without any closed one, if there are too many.
 
     For books that outlive their readers. What lay within an account that is not
     there any more goes as well.
     """
-    full = len(books.accounts) >= _ACCOUNT_LIMIT
+    full = len(books.accounts) >= ACCOUNT_LIMIT
     kept = {
         number: account
         for number, account in books.accounts.items()
@@ -351,6 +444,8 @@ def drop_account(books: Books, number: int) -> Books:
 
 def divide_books(books: Books, generation: int, parts: int, *, moves: bool) -> Books | None:
     """The books of a table divided into so many parts; None if it is divided already."""
+    if books.timeline is not None:
+        raise InvalidArgument("odometer", "that of a table without periods", "one with periods")
     if books.division is not None:
         return None
     division = Division.begin(generation, parts, books.lines, moves=moves)
@@ -367,34 +462,6 @@ def merge_books(books: Books, generation: int) -> Books:
     return books._replace(lines=lines, division=None)
 
 
-@written(
-    "numbered", {"number": NATURAL, "account": Nested[Account]("an account", Account)}, public=False
-)
-class _Numbered(NamedTuple):
-    number: int
-    account: Account
-
-
-class _Accounts:
-    """All accounts, each with its number."""
-
-    _items = ListOf(Nested[_Numbered]("an account and its number", _Numbered), most=_ACCOUNT_LIMIT)
-
-    def write(self, value: Mapping[int, Account], path: str, codebook: Codebook, /) -> Plain:
-        items = [_Numbered(number, account) for number, account in sorted(value.items())]
-        return self._items.write(items, path, codebook)
-
-    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Mapping[int, Account]:
-        items = self._items.read(plain, path, codebook)
-        accounts = dict(items)
-        if len(accounts) != len(items):
-            raise RecordError(path, "accounts of different numbers", "one number twice")
-        return accounts
-
-    def schema(self, codebook: Codebook, /) -> JSON:
-        return self._items.schema(codebook)
-
-
 def _books(**read: object) -> Books:
     books = Books(**read)  # type: ignore[arg-type]  # of the types that its fields read
     check_books(books)
@@ -409,65 +476,37 @@ def check_books(books: Books, *, known_start: bool = False) -> None:
             raise RecordError("Books", "empty, or bound to a table", "neither")
         return
     start = binding.start
-    if not known_start and not _begins(start, binding.composition.begin(binding.budget)):
+    if not known_start and not begins(start, binding.composition.begin(binding.budget)):
         raise RecordError("Books.binding.start", "that of budget and composition", "another")
-    bundles = (books.lines,) if books.division is None else books.division.bundles
+    by_period = isinstance(binding.dataset, PeriodsDataset)
     if books.division is not None:
         check_division(books.division)
-    if not all(bundles) or (books.division is not None and books.lines):
-        raise RecordError("Books.lines", "there, or of a division alone", "neither")
+        bundles, alone = books.division.bundles, not by_period and books.timeline is None
+    elif books.timeline is not None:
+        check_timeline(books.timeline)
+        bundles, alone = (books.timeline.lines,), by_period
+    else:
+        bundles, alone = (books.lines,), not by_period
+    if not alone or not all(bundles) or bool(books.lines) is not (bundles[0] is books.lines):
+        expected = "there, or of a division or a timeline alone"
+        raise RecordError("Books.lines", expected, "neither")
     if not books.sessions:
         raise RecordError("Books.sessions", "at least 1", "0")
     for line in chain.from_iterable(bundles):
-        _check_line(line, start, "Books.lines")
+        check_line(line, start, "Books.lines")
     for account in books.accounts.values():
-        if not _shaped(account.start, start):
+        if not shaped(account.start, start):
             raise RecordError("Books.accounts", "caps by the composition", "others")
-        _check_line(account.line, account.start, "Books.accounts")
+        lines: Lines = (account.line,)
+        if account.timeline is not None:
+            check_timeline(account.timeline)
+            lines += account.timeline.lines
+        if (account.timeline is None) is by_period:
+            raise RecordError("Books.accounts", "by period, as the books are", "otherwise")
+        for line in lines:
+            check_line(line, account.start, "Books.accounts")
         if account.runs > books.runs:
             raise RecordError("Books.accounts", f"of {books.runs} charges at most", "of more")
-
-
-def _shaped(state: State, start: State) -> bool:
-    """True if two states have as many axes and members, also within members that are open."""
-    if len(state.limit) != len(start.limit) or len(state.parts) != len(start.parts):
-        return False
-    pairs = zip(state.parts, start.parts, strict=True)
-    return all(_shaped(a, b) for a, b in pairs if is_open(a) and is_open(b))
-
-
-def _begins(start: State, known: State) -> bool:
-    """True if a state may be a beginning: nothing is spent, and limits are not above the known."""
-    limits = zip(start.limit, known.limit, strict=False)
-    pairs = zip(start.parts, known.parts, strict=False)
-    return (
-        _shaped(start, known)
-        and not any(start.spent)
-        and all(_LIMITS * mine <= (_LIMITS + 1) * theirs for mine, theirs in limits)
-        and all(_begins(a, b) if is_open(a) and is_open(b) else a == b for a, b in pairs)
-    )
-
-
-def _check_line(line: Line, start: State, where: str) -> None:
-    if min(line.epsilon or 0, line.rho) < 0:
-        raise RecordError(where, "of sums that are not negative", "others")
-    _check(line.state, start, where)
-
-
-def _check(state: State, start: State, where: str) -> None:
-    """Refuse a state that charges cannot have led to from the beginning."""
-    within = len(state.parts) == len(start.parts) and (state.limit, state.reach) == (
-        start.limit,
-        start.reach,
-    )
-    spent = len(state.spent) == len(state.limit) and min(state.spent, default=0) >= 0
-    if not within or not spent or any(map(gt, state.spent, state.limit)):
-        raise RecordError(where, "within the limits of the budget", "others")
-    for part, first in zip(state.parts, start.parts, strict=True):
-        if is_open(part) and is_open(first):
-            _check(part, first, where)
-        elif part is not None and part != first:
-            raise RecordError(where, "of the members of the composition", "others")
 
 
 written(
@@ -476,9 +515,10 @@ written(
         "binding": OrNone(Nested[Binding]("a binding", Binding)),
         "lines": LINES,
         "division": OrNone(DIVISION),
-        "accounts": _Accounts(),
+        "accounts": ACCOUNTS,
         "runs": NATURAL,
         "sessions": NATURAL,
+        "timeline": Member(OrNone(TIMELINE), None, quiet=True),
     },
     take=_books,
     public=False,

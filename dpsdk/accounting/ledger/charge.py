@@ -224,7 +224,9 @@ def charge_of(record: object) -> Charge:
         charge = Charge(**{name: members[name] for name in Charge._fields} | changed)
         numbers = [charge.number, charge.question, charge.session, *charge.payer.accounts]
         numbers += [charge.payer.generation, charge.payer.part or 0]
-        numbers += () if periods is None else (abs(periods[0]), periods[1] - periods[0])
+        if periods is not None:
+            first, last = periods
+            numbers.append(last - first if type(first) is type(last) is int else -1)
         texts = charge.label, charge.mechanism, charge.request_id, charge.scope
         exact = {*map(type, numbers)} == {int} and {*map(type, texts)} == {str}
         if exact and min(numbers) >= 0 and _plain(charge) == record:

@@ -31,6 +31,7 @@ __all__ = [
     "Lines",
     "advance",
     "advance_all",
+    "beyond",
     "check_division",
     "essential",
     "worst_line",
@@ -115,14 +116,14 @@ def essential(lines: Iterable[Line], alike: Callable[[State], Hashable]) -> Line
         distinct = list(_merged(distinct, alike, _COMPARED))
     kept: list[Line] = []
     for line in distinct:
-        if any(_beyond(other, line) for other in kept):
+        if any(beyond(other, line) for other in kept):
             continue
-        kept = [other for other in kept if not _beyond(line, other)]
+        kept = [other for other in kept if not beyond(line, other)]
         kept.append(line)
     return tuple(kept) if len(kept) <= LINE_LIMIT else _merged(kept, alike, LINE_LIMIT)
 
 
-def _beyond(line: Line, other: Line) -> bool:
+def beyond(line: Line, other: Line) -> bool:
     """True if a line is at least as far spent as another."""
     sizes = line.epsilon is None or (other.epsilon is not None and other.epsilon <= line.epsilon)
     return sizes and other.rho <= line.rho and covered(other.state, line.state)

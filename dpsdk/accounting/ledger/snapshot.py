@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from attrs import evolve
 
@@ -20,7 +20,8 @@ from dpsdk.accounting.ledger.books import Account, Books, check_books
 from dpsdk.accounting.ledger.chain import digest_of
 from dpsdk.accounting.ledger.charge import dumped
 from dpsdk.accounting.ledger.lines import MOST_LINES, Division, Line, Lines
-from dpsdk.codec import NATURAL, Codebook, from_plain, parsed, to_plain
+from dpsdk.accounting.ledger.timeline import Timeline
+from dpsdk.codec import INTEGER, NATURAL, Codebook, from_plain, parsed, to_plain
 from dpsdk.errors import RecordError
 
 __all__ = ["EMPTY", "Snapshot", "digest_of_all", "restored", "snapshot_of"]
@@ -84,7 +85,9 @@ def snapshot_of(books: Books, before: Snapshot) -> Snapshot:
 
 def _values(books: Books) -> dict[str, object]:
     values: dict[str, object] = {"head": (books.binding, books.sessions)}
-    if books.division is None:
+    if books.timeline is not None:
+        values["timeline"] = books.timeline
+    elif books.division is None:
         values["lines"] = books.lines
     else:
         values["division"] = books.division
@@ -122,13 +125,29 @@ def _lines_text(lines: Lines) -> str:
     return dumped([_line(line) for line in lines])
 
 
+@lru_cache(1 << 14)
+def _line_text(line: Line) -> str:
+    """The text of a line of a timeline, most of which are those of the charge before."""
+    return dumped(_line(line))
+
+
+def _timeline_text(timeline: Timeline) -> str:
+    """The starts of all steps, the place of the line of each, and each different line once."""
+    places = {line: place for place, line in enumerate(dict.fromkeys(timeline.lines))}
+    steps = dumped([[*timeline.starts], [places[line] for line in timeline.lines]])
+    return f"[{steps},[{','.join(map(_line_text, places))}]]"
+
+
 def _head_text(head: tuple[Binding, int]) -> str:
     return dumped({"binding": to_plain(head[0], "Binding"), "sessions": head[1]})
 
 
 def _account_text(account: Account) -> str:
-    form = _account_form(account._replace(line=Line(account.start), runs=0))
-    return dumped({"account": form, "line": _line(account.line), "runs": account.runs})
+    form = _account_form(account._replace(line=Line(account.start), runs=0, timeline=None))
+    text = dumped({"account": form, "line": _line(account.line), "runs": account.runs})
+    if account.timeline is None:
+        return text
+    return f'{text[:-1]},"timeline":{_timeline_text(account.timeline)}}}'
 
 
 _account_form = lru_cache(1024)(to_plain)
@@ -141,6 +160,7 @@ def _division_text(division: Division) -> str:
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "head": _head_text,
     "lines": _lines_text,
+    "timeline": _timeline_text,
     "division": _division_text,
     "bundle": _lines_text,
     "account": _account_text,
@@ -182,7 +202,10 @@ def _books_of(left: dict[str, str], runs: int, before: Snapshot) -> Books:
     binding, sessions = take("head", _head_of)
     division: Division | None = None
     lines: Lines = ()
-    if "division" in left:
+    timeline: Timeline | None = None
+    if "timeline" in left:
+        timeline = take("timeline", lambda plain: _timeline_of(plain, binding.start))
+    elif "division" in left:
         division = take("division", lambda plain: from_plain(Division, plain))
         bundles: list[Lines] = []
         while (name := f"bundle {len(bundles)}") in left:
@@ -199,7 +222,7 @@ def _books_of(left: dict[str, str], runs: int, before: Snapshot) -> Books:
         accounts[number] = take(name, _account_of)
     # The order in which they were opened, which is that of their numbers in each session.
     ordered = {number: accounts[number] for number in sorted(accounts)}
-    books = Books(binding, lines, division, ordered, runs, sessions)
+    books = Books(binding, lines, division, ordered, runs, sessions, timeline)
     check_books(books, known_start=binding is before.books.binding)
     return books
 
@@ -225,7 +248,18 @@ def _line_of(plain: Any, start: State) -> Line:
     return Line(state, None if epsilon is None else int(epsilon, 16), int(rho, 16))
 
 
+def _timeline_of(plain: Any, start: State) -> Timeline:
+    (starts, places), lines = cast("tuple[tuple[list[Any], list[int]], list[Any]]", plain)
+    numbers = [INTEGER.read(number, "Timeline.starts", _BOOK) for number in starts]
+    known = [_line_of(line, start) for line in lines]
+    return Timeline(tuple(numbers), tuple([known[place] for place in places]))
+
+
 def _account_of(plain: Any) -> Account:
     account = from_plain(Account, plain["account"], "Account")
     runs = NATURAL.read(plain["runs"], "Account.runs", _BOOK)
-    return account._replace(line=_line_of(plain["line"], account.start), runs=runs)
+    line = _line_of(plain["line"], account.start)
+    timeline = None
+    if "timeline" in plain:
+        timeline = _timeline_of(plain["timeline"], account.start)
+    return account._replace(line=line, runs=runs, timeline=timeline)

@@ -56,14 +56,13 @@ PAGES: Final[dict[str, str]] = {
     "distributions": """SyntheticData DistributionChannel HypothesisChannel hypothesis.Distribution
         hypothesis.Hypothesis hypothesis.Mixture hypothesis.Start
         hypothesis.DenseHypothesis hypothesis.Given learning.fit_mixture""",
-    "models": """queries.ConvexMinimization queries.Model queries.OneHot queries.Scaled
-        queries.Cross queries.Feature queries.Ball queries.Box queries.Simplex
-        mechanisms.PrivateMinimizer
-        mechanisms.Corrected mechanisms.Moments mechanisms.SufficientStatistics
-        mechanisms.PredictedExcess mechanisms.CertifiedExcess mechanisms.CoefficientSet
-        mechanisms.NoisyDescent mechanisms.Sketch losses.Loss losses.GLMLoss losses.LogisticLoss
-        losses.SquaredLoss losses.HuberLoss losses.QuantileLoss losses.SVMLoss losses.Link
-        losses.Constants losses.Predicts""",
+    "models": """queries.ConvexMinimization queries.Model queries.OneVsRest queries.Classifier
+        queries.OneHot queries.Scaled queries.Cross queries.Feature queries.Ball queries.Box
+        queries.Simplex mechanisms.PrivateMinimizer mechanisms.Corrected mechanisms.Moments
+        mechanisms.SufficientStatistics mechanisms.PredictedExcess mechanisms.CertifiedExcess
+        mechanisms.CoefficientSet mechanisms.NoisyDescent mechanisms.Sketch losses.Loss
+        losses.GLMLoss losses.LogisticLoss losses.SquaredLoss losses.HuberLoss
+        losses.QuantileLoss losses.SVMLoss losses.Link losses.Constants losses.Predicts""",
     "guarded-models": """mechanisms.ConvexPMW mechanisms.TextbookConvexPMW mechanisms.Problem
         mechanisms.SketchedProblem mechanisms.Oracle queries.ConvexMinimization""",
     "composition": """accounting.Composition accounting.AdditiveComposition accounting.AnyOf

@@ -101,6 +101,7 @@ from dpsdk.queries import (
     Not,
     NumericAbove,
     OneHot,
+    OneVsRest,
     Quantile,
     Rectangles,
     Scaled,
@@ -345,4 +346,5 @@ VALUES: tuple[object, ...] = (
     OneHot("a", drop="b"), OneHot("a", drop=True),
     ConvexMinimization(LogisticLoss(), features=["age"], label="rich"),
     ReleasedAnswer("equation", (3,), [0.5, -1.0, 1e-7], ("age",)),
+    OneVsRest(ConvexMinimization(LogisticLoss(), features=["age"], label="class")),
 )  # fmt: skip

@@ -52,6 +52,9 @@ COORDINATE_LIMIT = 2**10
 WEIGHT_LIMIT = 2**24
 """No gradient or Hessian is written out with more weights than this: 128 MiB."""
 
+CLASS_LIMIT = 2**6
+"""No form has more models."""
+
 _FORM_BYTES = 2048
 """The bytes of a form beside its arrays, roughly."""
 
@@ -96,7 +99,9 @@ class ConvexForm(Form):
         Of the feature vector, in the order of θ. An intercept is one that depends on nothing.
     label, targets
         The attribute to predict, on which no coordinate depends, and the number y of each label;
-        its extra cells have none.
+        its extra cells have none. With an array (classes, labels) it is a form of several models,
+        one for each class with numbers of its own: θ stacks theirs, each of them in the set, and
+        the losses add up. Such a form is `wide`, too.
     loss
         φ, a value of dpsdk.losses; checked on the margins and labels of the universe.
     over
@@ -126,31 +131,61 @@ class ConvexForm(Form):
         if self.label in sizes:
             expected = "an attribute that no feature depends on"
             raise InvalidArgument("label", expected, shown(self.label))
-        if self.targets.shape != (size,):
+        if self.targets.shape[-1:] != (size,) or not 0 < self.targets.ndim < 3 or not self.classes:
             raise InvalidArgument("targets", f"{size} numbers", f"shape {self.targets.shape}")
+        if self.classes > CLASS_LIMIT:
+            advice = "put labels into groups"
+            raise TooLarge("a model", self.classes, CLASS_LIMIT, "classes", advice)
         check_cells([self.label], self.domain)
-        if self.dimension > COORDINATE_LIMIT:
+        if self.width > COORDINATE_LIMIT:
             advice = "use fewer features, or coarser ones"
-            raise TooLarge("a model", self.dimension, COORDINATE_LIMIT, "coordinates", advice)
-        self.over.require(self.dimension)
+            raise TooLarge("a model", self.width, COORDINATE_LIMIT, "coordinates", advice)
+        self.over.require(self.width)
         if self.wide:
             self._check_wide()
         else:
             Design.require(self._shapes, labels=size)
-        self.loss.check(*self._reach, self.targets.tolist())
+        self.loss.check(*self._reach, self._labels)
+
+    @property
+    def classes(self) -> int:
+        """The number of models: one, but for a form of several classes."""
+        return len(self.targets) if self.targets.ndim == 2 else 1
+
+    @cached_property
+    def by_class(self) -> tuple[ConvexForm, ...]:
+        """The form of each model by itself."""
+        if self.targets.ndim == 1:
+            return (self,)
+        return tuple([evolve(self, targets=one) for one in self.targets])
 
     @property
     def wide(self) -> bool:
         """True if its attributes have more than 10^6 cells together, so that none is written out.
 
         Then it has no Hessian and is not minimised over tables: gradients are all that is asked.
+        So it is with several classes, of which `fit` minimises each by itself.
         """
-        return self.cells > CELL_LIMIT
+        return self.targets.ndim == 2 or self.cells > CELL_LIMIT
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates of each model."""
+        return sum([one.width for one in self.coordinates])
 
     @property
     def dimension(self) -> int:
         """The number of coordinates of θ."""
-        return sum([one.width for one in self.coordinates])
+        return self.width * self.classes
+
+    def centre(self) -> Floats:
+        """A θ in the middle of the set."""
+        return np.tile(self.over.centre(self.width), self.classes)
+
+    def project(self, theta: Floats) -> Floats:
+        """The nearest θ whose models are in the set."""
+        parts = np.split(theta, self.classes)
+        return np.concatenate([self.over.project(part) for part in parts])
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -171,12 +206,13 @@ class ConvexForm(Form):
     @cached_property
     def constants(self) -> Constants:
         """Bounds of the loss of any record and any θ of the set."""
-        return self.loss.constants(*self._reach, self.targets.tolist())
+        return self.loss.constants(*self._reach, self._labels)
 
     @cached_property
     def longest(self) -> float:
         """At least the length of every gradient ∇φ(⟨θ, x⟩, y) of one record, for θ of the set."""
-        return self.loss.lipschitz(*self._reach, self.targets.tolist()) * self._norm
+        lipschitz = self.loss.lipschitz(*self._reach, self._labels) * self._norm
+        return lipschitz * math.sqrt(self.classes)
 
     def minimise(
         self,
@@ -225,6 +261,9 @@ class ConvexForm(Form):
         its part goes to a coordinate that depends on nothing, an intercept, if the set has such a
         θ. Returns θ and a gap as `minimise` does.
         """
+        if self.targets.ndim == 2:
+            thetas, gaps = zip(*[one.fit(tables) for one in self.by_class], strict=True)
+            return np.concatenate(thetas), sum(gaps)
         theta, gap = self.minimise(tables)
         seen = self._by_label(tables).sum(axis=0).reshape(self._design.shape) > 0.0
         if seen.all():
@@ -296,25 +335,28 @@ class ConvexForm(Form):
         2⁻¹⁴, 2⁻¹⁶ and 2⁻¹², margins to 2¹⁶ levels. Slopes beyond `clip` count as that, on either
         side. Raises `QueryError` as `gradient` does.
         """
-        block = self._slopes(self._vector("theta", theta), clip)
-        return LinearForm(self.domain, [block]), 2.0 ** -(SLOPE_BITS + FEATURE_BITS)
+        parts = np.split(self._vector("theta", theta), self.classes)
+        pairs = zip(parts, np.atleast_2d(self.targets), strict=True)
+        blocks = [self._slopes(part, targets, clip) for part, targets in pairs]
+        return LinearForm(self.domain, blocks), 2.0 ** -(SLOPE_BITS + FEATURE_BITS)
 
     @property
     def rounding(self) -> tuple[float, float]:
         """What rounding does to the gradient of a record in `slopes`, without a clip.
 
         Its length is at most the first number, and it is off by no more than the second, anywhere
-        in the set; that is infinite for a loss with a kink. docs/explanation/proofs/slopes.md.
+        in the set and for each model; that is infinite for a loss with a kink.
+        docs/explanation/proofs/slopes.md.
         """
         constants, (low, high) = self.constants, self._reach
         pairs = zip(self._integer_axes, self._blocks, strict=True)
         moved = [axis.numbers * 2.0**-FEATURE_BITS - block for axis, block in pairs]
         apart = largest_norm(moved)
         total = sum([float(np.abs(one).sum(axis=1).max()) for one in self._blocks])
-        far = self.over.farthest(np.zeros(self.dimension)) * apart
+        far = self.over.farthest(np.zeros(self.width)) * apart
         # Half a level of the margins, half a step of each coefficient, and the features.
         level = (high - low + 2.0 * far) * 2.0**-LEVEL_BITS + 2.0 ** -(FEATURE_BITS + THETA_BITS)
-        margin = level + far + 2.0 ** -(THETA_BITS + 1) * (total + self.dimension * apart)
+        margin = level + far + 2.0 ** -(THETA_BITS + 1) * (total + self.width * apart)
         slope = 2.0 ** -(SLOPE_BITS + 1)
         length = (constants.lipschitz + slope) * (self._norm + apart)
         bent = constants.smoothness * margin if constants.smoothness else 0.0
@@ -402,6 +444,7 @@ class ConvexForm(Form):
 
     @property
     def _parts(self) -> tuple[tuple[Coordinates, ...], Coordinates]:
+        self._check_single()
         return self.coordinates, Coordinates((self.label,), self.targets[None, :])
 
     def _point(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Objective, Point]:
@@ -431,7 +474,20 @@ class ConvexForm(Form):
         weights = weights[tuple(map(slice, self._shape))]
         return weights.transpose(self._order).reshape(len(self.targets), -1)
 
+    @property
+    def _labels(self) -> list[float]:
+        """The numbers that labels are."""
+        targets = self.targets if self.targets.ndim == 1 else np.unique(self.targets)
+        labels: list[float] = targets.tolist()
+        return labels
+
+    def _check_single(self) -> None:
+        if self.targets.ndim == 2:
+            reason = "models of several classes are found by PrivateMinimizer with HeavyBall, and"
+            raise QueryError("", f"{reason} by channels with a distribution")
+
     def _check_weights(self, what: str, rows: int) -> None:
+        self._check_single()
         if rows * self.cells > WEIGHT_LIMIT:
             advice = "use fewer features, or coarser attributes"
             raise TooLarge(f"{what} of a model", rows * self.cells, WEIGHT_LIMIT, "weights", advice)
@@ -523,6 +579,7 @@ class ConvexForm(Form):
 
     @cached_property
     def _design(self) -> Design:
+        self._check_single()
         return Design(self._blocks, labels=len(self.targets))
 
     @cached_property
@@ -540,7 +597,7 @@ class ConvexForm(Form):
             if cells > AXIS_LIMIT or cells * width > WEIGHT_LIMIT:
                 advice = "take coarser labels, or fewer attributes in one feature"
                 raise TooLarge("the attributes of a feature", cells, AXIS_LIMIT, "cells", advice)
-        farthest = self.over.farthest(np.zeros(self.dimension))
+        farthest = self.over.farthest(np.zeros(self.width))
         if not farthest * max(self._norm, 1.0) <= FARTHEST:
             expected = f"a set whose margins are at most {FARTHEST:,.0f}, for so many attributes"
             raise InvalidArgument("over", expected, shown(self.over))
@@ -559,14 +616,17 @@ class ConvexForm(Form):
             ]
         )
 
-    def _slopes(self, theta: Floats, clip: float) -> Slopes:
+    def _slopes(self, theta: Floats, targets: Floats, clip: float) -> Slopes:
         """The gradient at θ by integers, in units of 2 to the minus (slope and feature bits)."""
+        kinds: Ints | None = None
+        if self.targets.ndim == 2:
+            targets, kinds = np.unique(targets, return_inverse=True)
 
         def slope(steps: Floats) -> Ints:
             margins = steps[None, :] * 2.0 ** -(FEATURE_BITS + THETA_BITS)
             rule = self.loss.derivative
             (numbers,) = ask_loss(
-                self.loss, "derivative", lambda z, y: (rule(z, y),), margins, self.targets[:, None]
+                self.loss, "derivative", lambda z, y: (rule(z, y),), margins, targets[:, None]
             )
             if not np.abs(numbers).max() < FARTHEST:  # nor NaN
                 reason = f"derivative() is NaN, or above {FARTHEST:,.0f}, at {shown(theta)}"
@@ -575,7 +635,7 @@ class ConvexForm(Form):
 
         steps = half_up(theta[self._places] * 2.0**THETA_BITS).astype(np.int64)
         label, order = self.domain[self.label], np.argsort(self._places)
-        return Slopes.of(self._integer_axes, steps, label.name, label.size, slope, order)
+        return Slopes.of(self._integer_axes, steps, label.name, label.size, slope, order, kinds)
 
     @cached_property
     def _order(self) -> list[int]:

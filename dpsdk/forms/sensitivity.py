@@ -32,6 +32,7 @@ from dpsdk.forms.ramp import Ramp, Within
 from dpsdk.forms.ranges import Identity
 from dpsdk.forms.residuals import Residual, moves
 from dpsdk.forms.search import LOOK_STEPS, WORK_LIMIT, search
+from dpsdk.forms.slopes import Slopes, move_of
 from dpsdk.forms.squares import Squares
 from dpsdk.typing import Ints
 
@@ -151,6 +152,9 @@ def _rounded_up(
 def _stack(blocks: Sequence[Block], powers: tuple[int, ...], work: int, facts: Facts) -> Move:
     if all(block.partition for block in blocks) or all(map(_of_labels, blocks)):
         return _marginals(blocks, facts)
+    gradients = [block for block in blocks if isinstance(block, Slopes)]
+    if len(gradients) == len(blocks):
+        return move_of(gradients, facts)
     only = blocks[0] if len(blocks) == 1 else None
     if only is not None:
         move = _masked_marginal(only, facts) or _variances(only, facts) or only.move(facts)

@@ -28,7 +28,7 @@ from dpsdk.typing import Array, Floats, Ints
 if TYPE_CHECKING:
     from dpsdk.forms.boxes import FormBlock
 
-__all__ = ["FeatureAxis", "InPieces", "Slopes"]
+__all__ = ["FeatureAxis", "InPieces", "Slopes", "move_of"]
 
 FEATURE_BITS = 14
 THETA_BITS = 16
@@ -50,6 +50,9 @@ _PIECE = 2**13
 _PAIRED = 2**10
 """Up to so many cells of an axis, all pairs are compared."""
 
+_LABELS = 2**6
+"""Up to so many labels, all pairs are compared."""
+
 _EXACT = 2.0**52
 """Half of what floats hold exactly, since it is compared with a sum that they rounded."""
 
@@ -61,6 +64,10 @@ def _to_integers(values: Array) -> Ints:
     kept: Ints = given.astype(np.int64)
     kept.flags.writeable = False
     return kept
+
+
+def _to_kinds(values: Array | None) -> Ints | None:
+    return None if values is None else _to_integers(values)
 
 
 @runtime_checkable
@@ -105,6 +112,18 @@ class FeatureAxis:
         """The features as floats, whose sums of products are exact while they stay below 2^53."""
         return frozen_copy(self.features.astype(np.float64))
 
+    @cached_property
+    def sizes(self) -> tuple[float, float, float, float]:
+        """Bounds of the cells, in that order.
+
+        Their largest squared length, their largest sum of absolute features, the least scalar
+        product of two of them, or less, and the largest feature.
+        """
+        numbers = self.numbers
+        square = float(np.square(numbers).sum(axis=1).max())
+        total = float(np.abs(numbers).sum(axis=1).max())
+        return square, total, _least_product(numbers), float(np.abs(numbers).max())
+
     def margins(self, theta: Ints) -> Ints:
         """⟨θ, x⟩ of each cell, for the θ of these features."""
         return (self.numbers @ theta.astype(np.float64)).astype(np.int64)
@@ -114,8 +133,8 @@ class FeatureAxis:
 class Slopes(Block):
     """The gradient of a linear model at a public θ, of one number for each feature.
 
-    It stands alone in a form, and is answered from records. Its weights are integers whatever the
-    loss: `table` holds slopes that were rounded, and the level of a margin, which is a sum of
+    A form has such alone, one for each model, and is answered from records. Its weights are
+    integers whatever the loss: `slopes` were rounded, and the level of a margin, which is a sum of
     integers, chooses among them.
 
     Parameters
@@ -126,13 +145,15 @@ class Slopes(Block):
         A whole number of steps for each feature.
     label, labels
         The attribute of the label, and how many cells it has. Its cells beyond the rows of `slopes`
-        have no weight.
+        have no weight, or those beyond the `kinds`.
     slopes
         Of each label and level of the margin, an array of integers.
     low, shift
         The level of a margin z is (z - low) >> shift.
     order
         For each number of the answer the feature that it belongs to.
+    kinds
+        For each label its row of `slopes`; if left out, each has one.
     """
 
     axes: tuple[FeatureAxis, ...]
@@ -143,6 +164,7 @@ class Slopes(Block):
     low: int
     shift: int
     order: Ints = field(converter=_to_integers, repr=False)
+    kinds: Ints | None = field(default=None, converter=_to_kinds, repr=False)
 
     @classmethod
     def of(
@@ -153,6 +175,7 @@ class Slopes(Block):
         labels: int,
         slope: Callable[[Floats], Ints],
         order: Ints,
+        kinds: Ints | None = None,
     ) -> Slopes:
         """Tabulate a slope, which is asked of at most 2^16 margins, in steps, of each label."""
         low = high = 0
@@ -163,15 +186,17 @@ class Slopes(Block):
         levels = ((high - low) >> shift) + 1
         middles = low + (np.arange(levels, dtype=np.int64) << shift) + ((1 << shift) >> 1)
         table = slope(middles.astype(np.float64))
-        return cls(tuple(axes), theta, label, labels, table, low, shift, order)
+        return cls(tuple(axes), theta, label, labels, table, low, shift, order, kinds)
 
     def __attrs_post_init__(self) -> None:
         features = sum([axis.features.shape[1] for axis in self.axes])
         if self.theta.shape != (features,) or sorted(self.order.tolist()) != [*range(features)]:
             raise InvalidArgument("theta", f"{features} integers", f"shape {self.theta.shape}")
-        if self.slopes.ndim != 2 or not 0 < len(self.slopes) <= self.labels:
+        if self.slopes.ndim != 2 or not 0 < len(self._rows) <= self.labels:
             expected = f"an array of at most {self.labels} rows"
             raise InvalidArgument("slopes", expected, f"shape {self.slopes.shape}")
+        if self.kinds is not None and not np.isin(self.kinds, np.arange(len(self.slopes))).all():
+            raise InvalidArgument("kinds", "rows of slopes", shown(self.kinds))
         parts = zip(_cut(self.theta, self.axes), self.axes, strict=True)
         reach = sum(
             [(np.abs(axis.numbers) @ np.abs(part)).max(initial=0.0) for part, axis in parts]
@@ -201,10 +226,21 @@ class Slopes(Block):
         arrays = [self.theta, self.slopes, self.order, *[axis.features for axis in self.axes]]
         return BLOCK_BYTES + sum([array.nbytes for array in arrays])
 
+    @property
+    def _rows(self) -> Ints:
+        """For each label with weights its row of the slopes."""
+        return np.arange(len(self.slopes)) if self.kinds is None else self.kinds
+
     @cached_property
+    def label_ends(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest slope of each label, and 0."""
+        low, high = self.slopes.min(axis=1)[self._rows], self.slopes.max(axis=1)[self._rows]
+        return np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
+
+    @property
     def _ends(self) -> tuple[float, float]:
-        """The smallest and the largest slope, and 0."""
-        return min(float(self.slopes.min()), 0.0), max(float(self.slopes.max()), 0.0)
+        low, high = self.label_ends
+        return float(low.min()), float(high.max())
 
     def extents(self) -> tuple[Floats, Floats]:
         least = np.concatenate([axis.numbers.min(axis=0) for axis in self.axes])
@@ -213,20 +249,7 @@ class Slopes(Block):
         return corners.min(axis=0)[self.order], corners.max(axis=0)[self.order]
 
     def move(self, facts: Facts) -> Move:
-        """Theorem 1 of docs/explanation/proofs/slopes.md."""
-        below, above = self._ends
-        slope, spread = max(-below, above), above - below
-        square = total = least = top = 0.0
-        for axis in self.axes:
-            square += float(np.square(axis.numbers).sum(axis=1).max())
-            total += float(np.abs(axis.numbers).sum(axis=1).max())
-            least += _least_product(axis.numbers)
-            top = max(top, float(np.abs(axis.numbers).max()))
-        if not facts.replaced:
-            return Move(slope * total, slope**2 * square, slope * top, exact=False)
-        opposite = max(0.0, -least)
-        squared = max(spread**2 * square, 2 * slope**2 * (square + opposite))
-        return Move(2 * slope * total, squared, 2 * slope * top, exact=False)
+        return move_of([self], facts)
 
     def columns(self, codes: Sequence[Ints]) -> Floats:
         slopes, cells = self._weighed(codes)
@@ -267,7 +290,8 @@ class Slopes(Block):
     def _weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
         """The slope of each record, and its cell along each axis."""
         labels = codes[-1]
-        inside = labels < len(self.slopes)
+        rows = self._rows
+        inside = labels < len(rows)
         margins = np.full(len(labels), -self.low, dtype=np.int64)
         cells: list[Ints] = []
         start = 0
@@ -282,7 +306,7 @@ class Slopes(Block):
             cells.append(cell)
             margins += table.take(cell)
         levels = np.clip(margins >> self.shift, 0, self.slopes.shape[1] - 1)
-        slopes = self.slopes[np.where(inside, labels, 0), levels]
+        slopes = self.slopes[rows[np.where(inside, labels, 0)], levels]
         return np.where(inside, slopes, 0), cells
 
     def rounded(self, bits: int) -> tuple[FormBlock, float]:
@@ -293,10 +317,40 @@ class Slopes(Block):
         known = [(axis.names, axis.shape, axis.known, axis.features.shape) for axis in self.axes]
         ends = self.label, self.labels, self.slopes.shape, self.low, self.shift
         whole.update(repr((list(axes), known, ends)).encode())
-        for array in (self.theta, self.slopes, *[axis.features for axis in self.axes]):
+        kinds = [] if self.kinds is None else [self.kinds]
+        for array in (self.theta, self.slopes, *[axis.features for axis in self.axes], *kinds):
             whole.update(array.astype("<i8").tobytes())
         for feature in self.order.tolist():
             yield b"slopes 1;%b;%x" % (whole.digest(), feature)
+
+
+def move_of(blocks: Sequence[Slopes], facts: Facts) -> Move:
+    """How far one row moves gradients at once: theorem 1 of docs/explanation/proofs/slopes.md.
+
+    Where several depend on one label, what a row adds to all of them is bounded label by label.
+    """
+    labels = {(block.label, len(block.label_ends[0])) for block in blocks}
+    paired = len(blocks) > 1 and len(labels) == 1 and max(labels)[1] <= _LABELS
+    total = squared = np.zeros(1)
+    largest = 0.0
+    for block in blocks:
+        low, high = block.label_ends
+        if not paired:
+            low, high = low.min(keepdims=True), high.max(keepdims=True)
+        slopes = np.maximum(-low, high)
+        sizes = [axis.sizes for axis in block.axes]
+        square, length, least = [sum([own[place] for own in sizes]) for place in range(3)]
+        total = total + slopes * length
+        largest = max(largest, float(slopes.max()) * max([own[3] for own in sizes]))
+        if not facts.replaced:
+            squared = squared + slopes**2 * square
+            continue
+        opposite = high[:, None] - low
+        alike = np.maximum(np.add.outer(high**2, high**2), np.add.outer(low**2, low**2))
+        both = alike * (square + max(0.0, -least))
+        squared = squared + np.maximum(np.maximum(opposite, opposite.T) ** 2 * square, both)
+    times = 2 if facts.replaced else 1
+    return Move(times * float(total.max()), float(squared.max()), times * largest, exact=False)
 
 
 def _cut(theta: Ints, axes: Sequence[FeatureAxis]) -> list[Ints]:

@@ -52,6 +52,7 @@ from dpsdk.queries import (
     Mean,
     Median,
     NumericAbove,
+    OneVsRest,
     Quantile,
     Query,
     Rectangles,
@@ -182,6 +183,8 @@ def query(name: Literal["mean"], /, **given: object) -> Mean[float | GroupTable]
 def query(name: Literal["date-quantile"], /, **given: object) -> DateQuantile: ...
 @overload
 def query(name: Literal["median"], /, **given: object) -> Median: ...
+@overload
+def query(name: Literal["one-vs-rest"], /, **given: object) -> OneVsRest: ...
 @overload
 def query(name: Literal["quantile"], /, **given: object) -> Quantile: ...
 @overload

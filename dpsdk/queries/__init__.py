@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.sets import Ball, Box, Simplex
     from dpsdk.queries.above import Above, NumericAbove
     from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
+    from dpsdk.queries.classes import Classifier, OneVsRest
     from dpsdk.queries.conditions import Condition, Not
     from dpsdk.queries.conjunction import Conjunction, Where
     from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
@@ -33,6 +34,7 @@ else:
             "dpsdk.forms.sets": "Ball Box Simplex",
             "above": "Above NumericAbove",
             "base": "CountingQuery LinearQuery Query ScalarQuery",
+            "classes": "Classifier OneVsRest",
             "conditions": "Condition Not",
             "conjunction": "Conjunction Where",
             "features": "Cross Feature OneHot Scaled",
@@ -60,6 +62,7 @@ __all__ = [
     "Ball",
     "Between",
     "Box",
+    "Classifier",
     "Condition",
     "Conjunction",
     "ConvexMinimization",
@@ -82,6 +85,7 @@ __all__ = [
     "Not",
     "NumericAbove",
     "OneHot",
+    "OneVsRest",
     "Quantile",
     "Query",
     "Rectangles",

@@ -120,6 +120,13 @@ class Inputs(Lasting):
         radius = 0.5 * swing * math.sqrt(len(self.coordinates) + self.intercept) / self.scale
         return float(f"{radius:.12g}")  # as in 12 and not 12.000000000000002
 
+    def read(self, columns: object) -> tuple[Bools, dict[str, Ints]]:
+        """Which rows have all their values, and the cell numbers of these."""
+        codes = read_codes(columns, self.attributes, self.missing_texts)
+        known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in self.attributes]
+        inside = np.logical_and.reduce(known)
+        return inside, {name: code[inside] for name, code in codes.items()}
+
     def margins(self, theta: Floats, codes: Mapping[str, Ints]) -> Floats:
         """⟨θ, x⟩ of records that are given by their cell numbers, none of them outside."""
         records = len(next(iter(codes.values())))
@@ -370,7 +377,7 @@ class Model(Lasting):
             or the margin, which is positive for the second. NaN for a row of which a value is
             missing, or no label.
         """
-        inside, kept = self._read(columns)
+        inside, kept = self._inputs.read(columns)
         predicted = self._loss.predict(self._inputs.margins(self.theta, kept))
         if self._loss.predicts in ("mean", "quantile"):
             predicted = self._target.unscaled(predicted)
@@ -383,7 +390,7 @@ class Model(Lasting):
 
         What `predict` gives where the loss predicts a mean or quantile by itself.
         """
-        inside, kept = self._read(columns)
+        inside, kept = self._inputs.read(columns)
         middle, half = self._unit
         result = np.full(len(inside), np.nan)
         result[inside] = middle + half * self._inputs.margins(self.theta, kept)
@@ -401,7 +408,7 @@ class Model(Lasting):
         """
         if not isinstance(distribution, Distribution):
             raise InvalidArgument("distribution", "a distribution", shown(distribution))
-        inside, codes = self._read(columns)
+        inside, codes = self._inputs.read(columns)
         beyond = np.zeros(int(inside.sum()), dtype=np.bool_)
         for attribute in self._inputs.attributes:
             if not attribute.ordered:
@@ -420,14 +427,6 @@ class Model(Lasting):
         result = np.zeros(len(inside), dtype=np.bool_)
         result[inside] = beyond
         return result
-
-    def _read(self, columns: object) -> tuple[Bools, dict[str, Ints]]:
-        """Which rows have all their values, and the cell numbers of these."""
-        attributes = self._inputs.attributes
-        codes = read_codes(columns, attributes, self._inputs.missing_texts)
-        known = [(codes[one.name] >= 0) & (codes[one.name] < one.known) for one in attributes]
-        inside = np.logical_and.reduce(known)
-        return inside, {name: code[inside] for name, code in codes.items()}
 
     def __repr__(self) -> str:
         count = len(self._inputs.labels)

@@ -77,6 +77,7 @@ from dpsdk.queries import (
     Linear,
     Marginal,
     MarginalTable,
+    OneVsRest,
     Rectangles,
     Threshold,
     UnmatchedTable,
@@ -196,6 +197,8 @@ def of_releases():
             ),
         )
         yield session.open(ConvexPMW(100, updates=1, start="uniform", threshold=0.5)).release(model)
+        several = ConvexMinimization(LogisticLoss(), features=["sex"], label="age", over=Ball(1))
+        yield session.open(NoisyHistogram(epsilon="0.1")).release(OneVsRest(several))
 
 
 def of_discoveries():

@@ -68,6 +68,7 @@ class _Plan:
             expected = "above 0, since Laplace noise of so many gradients hides all they tell"
             raise InvalidArgument("delta", expected, "0")
         most = (2 if facts.replaced else 1) * facts.unit_rows * self.clip
+        most *= math.sqrt(self.form.classes)
         deviation = most / (rows * math.sqrt(2.0 * float(noise.rho) * self.steps))
         constant = _TIME_OF_SQUARES if least_squares(self.form) else _TIME
         return constant / (4.0 * self.bend * deviation)
@@ -111,11 +112,12 @@ class HeavyBall(Oracle):
             theta = self._descend(plan, paid)
             return Measurement(np.append(theta, math.inf), _UNPROVEN, "measured")
         label = paid.measure("label")
-        theta = form.over.centre(form.dimension)
+        theta = form.centre()
         if label is not None:
             tables = _Label(np.clip(label.values / divisor(paid.rows), 0.0, None))
-            constant = constant_model(form, tables)
-            theta = theta if constant is None else constant
+            found = [constant_model(one, tables) for one in form.by_class]
+            constants = [one for one in found if one is not None]
+            theta = np.concatenate(constants) if len(constants) == len(found) else theta
         return Measurement(np.append(theta, math.inf), _CONSTANT, "measured")
 
     def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -124,7 +126,7 @@ class HeavyBall(Oracle):
         clip = _CLIP if self.clip is None and least_squares(form) else self.clip
         clip = min(constants.lipschitz, math.inf if clip is None else clip) or 1.0
         bend = min(constants.smoothness, _BEND) or _BEND
-        asked = smoothed.slopes(form.over.centre(form.dimension), clip=clip)[0]
+        asked = smoothed.slopes(form.centre(), clip=clip)[0]
 
         def planned(steps: int) -> _Plan:
             parts = {"gradients": Part(Fraction(1), steps, asked)}
@@ -146,7 +148,7 @@ class HeavyBall(Oracle):
         time = plan.time(paid.kernel.facts, rows)
         length = min(2.0 / plan.bend, time / plan.steps)
         momentum = min(max(1.0 - length * plan.steps / time, 0.0), _STEADY)
-        theta = form.over.centre(form.dimension)
+        theta = form.centre()
         speed, average = np.zeros_like(theta), theta.copy()
         for number in range(plan.steps):
             try:
@@ -157,12 +159,12 @@ class HeavyBall(Oracle):
             if measured is None:
                 break
             speed = momentum * speed - length * measured.values * (unit / rows)
-            theta = form.over.project(theta + speed)
+            theta = form.project(theta + speed)
             paid.kernel.progress(number + 1, plan.steps, "gradients")
             kept = number - plan.steps // 2
             if kept >= 0:
                 average += (theta - average) / (kept + 1)
-        return form.over.project(average)
+        return form.project(average)
 
 
 @frozen(eq=False)

@@ -78,7 +78,8 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         What finding the model may cost.
     oracle
         How it is found: `Corrected`, or `SufficientStatistics` for the squared loss. If left out,
-        `Corrected`, and `HeavyBall` for models whose attributes have more than 10^6 cells together.
+        `Corrected`, and `HeavyBall` for models whose attributes have more than 10^6 cells together
+        or that have several classes.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss
@@ -117,11 +118,16 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     def oracle_for(self, form: ConvexForm, /) -> Oracle:
         """Return what finds a model: `oracle`, or `HeavyBall` for a wide one that was not planned.
 
-        A model is wide whose attributes have more than 10^6 cells together. Raises `QueryError` for
-        a form of anything but a model.
+        A model is wide whose attributes have more than 10^6 cells together, and so is one of
+        several classes, which no other oracle finds. Raises `QueryError` for that, and for a form
+        of anything but a model.
         """
         check_convex(form, "PrivateMinimizer")
-        return HeavyBall() if form.wide and self.oracle == Corrected() else self.oracle
+        oracle = HeavyBall() if form.wide and self.oracle == Corrected() else self.oracle
+        if form.targets.ndim == 2 and not isinstance(oracle, HeavyBall):
+            reason = "it finds one model, and several classes are found by HeavyBall()"
+            raise QueryError(described(oracle), reason)
+        return oracle
 
     @property
     def _total(self) -> Budget:

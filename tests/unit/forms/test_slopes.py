@@ -17,13 +17,13 @@ from dpsdk.queries import Ball, Box
 LOSSES = [LogisticLoss(), SVMLoss(), SquaredLoss(), HuberLoss(0.5)]
 
 
-def random_form(rng):
-    """A model on two or three small attributes, of features of any sign."""
+def random_form(rng, classes=0):
+    """A model on two or three small attributes, of features of any sign; or one a class."""
     domain = Domain(
         Integer("a", 0, int(rng.integers(0, 3))),
         Categorical("b", [f"{label}" for label in range(rng.integers(1, 4))]),
         Binned("c", [0, 1, 3]),
-        Boolean("y"),
+        Categorical("y", [f"{label}" for label in range(classes)]) if classes else Boolean("y"),
     )
     names = [("a",), ("b",), ("a", "b"), ("c",), ()]
     chosen = [names[place] for place in rng.permutation(5)[: rng.integers(1, 5)]]
@@ -32,7 +32,8 @@ def random_form(rng):
         for own in chosen
     ]
     loss = LOSSES[rng.integers(len(LOSSES))]
-    return ConvexForm(domain, coordinates, "y", np.array([-1.0, 1.0]), loss, Ball(6))
+    targets = 2 * np.eye(classes) - 1 if classes else np.array([-1.0, 1.0])
+    return ConvexForm(domain, coordinates, "y", targets, loss, Ball(6))
 
 
 def records_of(block):
@@ -56,16 +57,16 @@ def relations(domain):
         yield Facts(domain, neighbors, rows, outside, 9)
 
 
-def exceeded(seeds, price=sensitivity):
+def exceeded(seeds, price=sensitivity, classes=0):
     """How often enumeration finds a larger move than is priced."""
     count = 0
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        form = random_form(rng)
-        theta = form.over.project(rng.normal(size=form.dimension) * rng.choice([0, 1, 9]))
+        form = random_form(rng, classes)
+        theta = form.project(rng.normal(size=form.dimension) * rng.choice([0, 1, 9]))
         asked, _ = form.slopes(theta)
-        block = asked.blocks[0]
-        columns = block.columns(records_of(block)).T
+        codes = records_of(asked.blocks[0])
+        columns = np.concatenate([block.columns(codes) for block in asked.blocks]).T
         for facts in relations(form.domain):
             l1, l2, top = farthest(columns, facts)
             priced = price(asked, facts)
@@ -86,6 +87,95 @@ def test_the_bound_for_slopes_of_two_signs_alone_is_too_small():
         return Twin(full.l1, (high - low) ** 2 * square, full.maximum)
 
     assert exceeded(range(60), shorter) > 0
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+def test_no_row_moves_the_gradients_of_several_classes_further_than_is_priced(classes):
+    assert exceeded(range(40), classes=classes) == 0
+
+
+def largest_slopes(block):
+    """The largest slope of each label, and R² and R₁ of the features."""
+    low, high = block.label_ends
+    sizes = [sum(axis.sizes[place] for axis in block.axes) for place in range(2)]
+    return np.maximum(-low, high), *sizes
+
+
+def as_one(form, facts):
+    """Price several tables as if they were one."""
+    return sensitivity(LinearForm(form.domain, form.blocks[:1]), facts)
+
+
+def of_the_first_label(form, facts):
+    """Forget the maximum over labels: S² and S₁ of the first one alone."""
+    times, squared, total = (2 if facts.replaced else 1), 0.0, 0.0
+    for block in form.blocks:
+        slopes, square, length = largest_slopes(block)
+        squared += slopes[0] ** 2 * square
+        total += slopes[0] * length
+    return Twin(times * total, times**2 * squared, sensitivity(form, facts).maximum)
+
+
+def of_equal_labels(form, facts):
+    """Compare no row with one of another label, whose slopes have other signs."""
+    squared = 0.0
+    for block in form.blocks:
+        slopes, square, _ = largest_slopes(block)
+        squared = squared + (2 if facts.replaced else 1) * slopes**2 * square
+    full = sensitivity(form, facts)
+    return Twin(full.l1, squared.max(), full.maximum)
+
+
+@pytest.mark.parametrize("price", [as_one, of_the_first_label, of_equal_labels])
+def test_shorter_bounds_of_several_classes_are_too_small(price):
+    assert exceeded(range(40), price, classes=3) > 0
+
+
+def test_several_classes_are_bounded_pair_by_pair_of_labels():
+    # Of one-hot features, and slopes that reach the whole of the logistic ones.
+    domain = Domain(Categorical("a", ["p", "q"]), Categorical("y", list("stuvw")))
+    feature = [Coordinates(("a",), np.eye(2))]
+    form = ConvexForm(domain, feature, "y", 2 * np.eye(5) - 1, LogisticLoss(), Ball(90))
+    theta = np.tile([60.0, -60.0], 5)
+    facts = Facts(domain, Neighbors.REPLACE_ONE, 9, False, 9)
+    asked, unit = form.slopes(theta)
+    squared = float(sensitivity(asked, facts).l2_squared) * unit**2
+    # Two classes differ by 2, and three by a slope in two places: less than 4 for each of five.
+    assert squared == pytest.approx(2 * 4 + 3 * 2, rel=1e-3)
+    alone = Facts(domain, Neighbors.ADD_REMOVE, None, False, 9)
+    assert float(sensitivity(asked, alone).l2_squared) * unit**2 == pytest.approx(5, rel=1e-3)
+
+
+def test_gradients_of_several_classes_are_those_of_each():
+    rng = np.random.default_rng(4)
+    form = random_form(rng, 3)
+    assert form.wide
+    theta = form.project(rng.normal(size=form.dimension))
+    asked, _ = form.slopes(theta)
+    codes = [rng.integers(0, size, 300) for size in asked.blocks[0].shape]
+    counts = rng.integers(1, 9, 300).astype(float)
+    for one, part, block in zip(form.by_class, np.split(theta, 3), asked.blocks, strict=True):
+        (own,) = one.slopes(part)[0].blocks
+        assert (own.answer_records(codes, counts) == block.answer_records(codes, counts)).all()
+        assert own.extents()[0].tolist() == block.extents()[0].tolist()
+    assert len({*asked.row_identities()}) == form.dimension
+    other = np.roll(theta, form.width)
+    assert form.slopes(other)[0].identity != asked.identity
+    for ask in (form.gradient, form.hessian):
+        with pytest.raises(QueryError, match="several classes"):
+            ask(theta)
+    with pytest.raises(QueryError, match="several classes"):
+        form.moments()
+
+
+def test_kinds_are_rows_of_slopes():
+    axes = [FeatureAxis((), (), (), np.array([[4]]))]
+    for kinds in ([0, 1], [-1, 0], []):
+        with pytest.raises(InvalidArgument, match=r"kinds|slopes"):
+            Slopes(
+                axes, np.array([1]), "y", 3, np.array([[5]]), 0, 3, np.arange(1),
+                np.array(kinds, dtype=np.int64),
+            )  # fmt: skip
 
 
 class Twin:

@@ -31,7 +31,7 @@ RESULTS = "what an answer is made of; a release writes it as plain numbers"
 BOUNDS = "on what a bound rests; a release writes the bound"
 WITHOUT = {
     "Answers": RESULTS, "MarginalTable": RESULTS, "GroupTable": RESULTS, "Model": RESULTS,
-    "FittedTable": RESULTS, "UnmatchedTable": RESULTS,
+    "Classifier": RESULTS, "FittedTable": RESULTS, "UnmatchedTable": RESULTS,
     "Certificate": BOUNDS, "CertifiedExcess": BOUNDS, "CoefficientSet": BOUNDS,
     "PredictedExcess": BOUNDS, "ProjectionAccuracy": BOUNDS, "Constants": BOUNDS,
     "JointAccuracy": BOUNDS, "RankAccuracy": BOUNDS,

@@ -37,7 +37,7 @@ from dpsdk.codec import (
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, EuclideanLaplace, NoiseLaw
 from dpsdk.typing import Floats, Ints
 
 __all__ = [
@@ -238,8 +238,9 @@ class PromisedAccuracy(HalfWidths):
 
 
 def _to_law(law: NoiseLaw) -> NoiseLaw:
-    if type(law) is not DiscreteLaplace and type(law) is not DiscreteGaussian:
-        raise InvalidArgument("law", "a DiscreteLaplace or DiscreteGaussian", shown(law))
+    if type(law) not in (DiscreteLaplace, DiscreteGaussian, EuclideanLaplace):
+        expected = "a DiscreteLaplace, DiscreteGaussian or EuclideanLaplace"
+        raise InvalidArgument("law", expected, shown(law))
     return law
 
 

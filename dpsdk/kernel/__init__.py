@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     )
     from dpsdk.kernel.kernel import Kernel
     from dpsdk.kernel.look import Look, LookPricing, Reference
-    from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
+    from dpsdk.kernel.measure import (
+        EuclideanNoise,
+        GaussianNoise,
+        LaplaceNoise,
+        Measure,
+        Noise,
+        Pricing,
+    )
     from dpsdk.kernel.points import PointPricing
     from dpsdk.kernel.primitive import Primitive, Request
     from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
@@ -38,7 +45,7 @@ else:
             "draw_database.request": "DatabaseAccuracy DrawDatabase DrawPricing SmallDatabase",
             "kernel": "Kernel",
             "look": "Look LookPricing Reference",
-            "measure": "GaussianNoise LaplaceNoise Measure Noise Pricing",
+            "measure": "EuclideanNoise GaussianNoise LaplaceNoise Measure Noise Pricing",
             "points": "PointPricing",
             "primitive": "Primitive Request",
             "residuals": "MeasureResiduals ResidualAccuracy ResidualPricing",
@@ -59,6 +66,7 @@ __all__ = [
     "DrawBound",
     "DrawDatabase",
     "DrawPricing",
+    "EuclideanNoise",
     "GaussianNoise",
     "Kernel",
     "LaplaceNoise",

@@ -13,7 +13,7 @@ from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access, Allowance
-from dpsdk.kernel.measure import Measure, Noise
+from dpsdk.kernel.measure import EuclideanNoise, Measure, Noise
 from dpsdk.kernel.primitive import Primitive, Request, TrustedRun, price_trusted
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.trust import Trust
@@ -205,7 +205,12 @@ class Kernel:
         return price_trusted(request, access.trust, access.terms)
 
     def measure(
-        self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None
+        self,
+        form: LinearForm,
+        noise: Noise | EuclideanNoise,
+        /,
+        *,
+        allowance: Allowance | None = None,
     ) -> Measurement[NoiseAccuracy]:
         """Answer a batch of linear queries with noise, in counts of rows.
 

@@ -3,7 +3,8 @@
 Theorem (docs/explanation/proofs/measure.md). Weights are integers on the lattice of step 2**-bits,
 so the true answers of neighbours are integer vectors that differ by at most the form's sensitivity.
 Independent discrete Laplace noise of scale L1 / ε makes the batch ε-DP; independent discrete
-Gaussian noise of variance L2² / (2ρ) makes it ρ-zCDP (Canonne, Kamath and Steinke 2020).
+Gaussian noise of variance L2² / (2ρ) makes it ρ-zCDP (Canonne, Kamath and Steinke 2020); Euclidean
+Laplace noise of scale ceil(L2) / ε makes it ε-DP (Chaudhuri, Monteleoni and Sarwate 2011).
 """
 
 from __future__ import annotations
@@ -44,11 +45,21 @@ from dpsdk.kernel.lattice import (
 )
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
+from dpsdk.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EuclideanLaplace,
+    NoiseLaw,
+    NoiseSource,
+)
+from dpsdk.noise.laws import MOST_ENTRIES
+from dpsdk.noise.sampler import rounded_up_root
+from dpsdk.noise.table import LIMIT
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
+    "EuclideanNoise",
     "GaussianNoise",
     "LaplaceNoise",
     "Measure",
@@ -87,6 +98,26 @@ def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
 @frozen(cache_hash=True)
 class LaplaceNoise:
     """Discrete Laplace noise that makes a whole batch `epsilon`-DP."""
+
+    epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
+
+    @property
+    def cover(self) -> Guarantee:
+        """The guarantee that pays, in an allowance, for any batch measured with this noise."""
+        return PureGuarantee(self.epsilon)
+
+    def log_scale(self, largest_move: float) -> float:
+        """The binary logarithm of the noise that goes at least where one answer moves so far."""
+        return math.log2(largest_move) - _log2(self.epsilon)
+
+
+@frozen(cache_hash=True)
+class EuclideanNoise:
+    """Noise by the Euclidean length of what neighbours differ by: `epsilon`-DP, a whole batch.
+
+    For a few numbers of which one row moves many, where independent Laplace noise pays for the sum
+    of all moves. Of `measure` alone, and of at most 24 numbers.
+    """
 
     epsilon: Fraction = field(converter=_epsilon, repr=whole_repr)
 
@@ -152,7 +183,7 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
-"""The noise that a measurement of numbers may have."""
+"""The noise that numbers of any primitive may have."""
 
 _NOISES = frozenset({LaplaceNoise, GaussianNoise})
 
@@ -184,7 +215,7 @@ class Pricing(Lasting):
         if answers is not None:
             drawn = np.zeros(self._form.rows, dtype=np.int64)
         else:
-            drawn = noise.draw(self.law, self._form.rows)
+            drawn = _drawn(noise, self.law, self._form.rows)
             answers = self._form.evaluate(opened())
         return Measurement(self._settle(answers, drawn), self.accuracy)
 
@@ -201,11 +232,19 @@ class Pricing(Lasting):
         return values
 
 
+def _drawn(noise: NoiseSource, law: NoiseLaw, rows: int) -> Ints:
+    """Noise for so many numbers, set to ±(2**62 - 1) beyond that."""
+    if isinstance(law, EuclideanLaplace):
+        return np.array([min(max(z, -LIMIT), LIMIT) for z in noise.vector(law)], dtype=np.int64)
+    return noise.draw(law, rows)
+
+
 @frozen
 class Measure(Request[Measurement[NoiseAccuracy]]):
     """Noisy answers to a batch of linear queries, in counts of rows.
 
-    `LaplaceNoise(epsilon)` makes the batch ε-DP, `GaussianNoise(rho)` ρ-zCDP.
+    `LaplaceNoise(epsilon)` and `EuclideanNoise(epsilon)` make the batch ε-DP, `GaussianNoise(rho)`
+    ρ-zCDP.
 
     >>> from dpsdk import Domain, Integer, PrivateData
     >>> from dpsdk.kernel import LaplaceNoise, Measure, Terms
@@ -217,7 +256,7 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
     """
 
     form: LinearForm
-    noise: Noise
+    noise: Noise | EuclideanNoise
 
     def price(self, terms: Terms, /) -> Pricing:
         """Price the measurement. Public, spends nothing.
@@ -228,15 +267,20 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
             If the form does not fit the domain or is made of foreign classes, if the noise would be
             wider than the lattice can hold, or if the counts could not be summed exactly.
         """
-        if type(self.noise) not in _NOISES:  # spares a call of each answer
-            check_noise(self.noise)
+        noise = self.noise
         own = prepare_form(self.form, facts_of(terms))
-        return own.once(self.noise, lambda: _price(own, self.noise))
+        if isinstance(noise, EuclideanNoise):
+            if own.form.rows > MOST_ENTRIES:
+                expected = f"a noise for {own.form.rows:,} numbers; this one is for {MOST_ENTRIES}"
+                raise InvalidArgument("noise", expected, shown(noise))
+        elif type(noise) not in _NOISES:  # spares a call of each answer
+            check_noise(noise)
+        return own.once(noise, lambda: _price(own, noise))
 
 
-def _price(own: PreparedForm, noise: Noise) -> Pricing:
+def _price(own: PreparedForm, noise: Noise | EuclideanNoise) -> Pricing:
     form, setting = own.form, own.facts
-    if form.rows == 1 and form.integral:
+    if form.rows == 1 and not isinstance(noise, EuclideanNoise) and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
         bits, priced = _for_one(noise, setting, *form.limits)
         if priced is not None:
@@ -256,7 +300,7 @@ def _price(own: PreparedForm, noise: Noise) -> Pricing:
     return _price_with(own, noise, bits)
 
 
-def _price_with(own: PreparedForm, noise: Noise, bits: int) -> Pricing:
+def _price_with(own: PreparedForm, noise: Noise | EuclideanNoise, bits: int) -> Pricing:
     form, setting = own.form, own.facts
     bits, lattice, change = on_lattice(own, bits)
     power = 1 if isinstance(noise, LaplaceNoise) else 2  # what `calibrated` reads
@@ -264,7 +308,10 @@ def _price_with(own: PreparedForm, noise: Noise, bits: int) -> Pricing:
         move = own.sensitivity(power).times(2**bits)
     else:
         move = sensitivity(lattice, setting, power=power)
-    law, guarantee = calibrated(noise, move)
+    if isinstance(noise, EuclideanNoise):
+        law, guarantee = _euclidean(noise, move, form.rows)
+    else:
+        law, guarantee = calibrated(noise, move)
     constant = _constant_of(lattice, setting) if guarantee.free else None
     return _pricing(bits, law, guarantee, lattice, setting.row_limit * change, constant)
 
@@ -299,6 +346,13 @@ def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
         scale = shift / noise.epsilon
         return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
     return gaussian_for(noise, math.ceil(move.l2_squared), math.ceil(move.maximum))
+
+
+def _euclidean(noise: EuclideanNoise, move: Sensitivity, rows: int) -> tuple[NoiseLaw, Guarantee]:
+    """The law and the guarantee where lengths are integers, rounded up."""
+    shift = rounded_up_root(math.ceil(move.l2_squared))
+    guarantee = PureGuarantee(noise.epsilon if shift else Fraction(0))
+    return EuclideanLaplace(shift / noise.epsilon, rows), guarantee
 
 
 def gaussian_for(
@@ -338,7 +392,7 @@ def widening_bits(noise: GaussianNoise, squared: Fraction) -> int:
     return bits
 
 
-def _wanted_bits(own: PreparedForm, noise: Noise) -> int:
+def _wanted_bits(own: PreparedForm, noise: Noise | EuclideanNoise) -> int:
     form, setting = own.form, own.facts
     low, high = form.extents()
     if setting.outside or not setting.replaced:  # a row that is not there counts as nought

@@ -7,13 +7,20 @@ truncation, no approximation (docs/explanation/proofs/noise.md).
 from __future__ import annotations
 
 from dpsdk._checks import to_fraction
-from dpsdk.noise.laws import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+from dpsdk.noise.laws import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EuclideanLaplace,
+    Geometric,
+    NoiseLaw,
+)
 from dpsdk.noise.source import NoiseSource, PublicGenerator, SystemNoise
 from dpsdk.typing import Ints, Real
 
 __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "EuclideanLaplace",
     "Geometric",
     "NoiseLaw",
     "NoiseSource",

@@ -11,15 +11,17 @@ import numpy as np
 
 from dpsdk._checks import shown, to_beta, to_fraction, to_within
 from dpsdk._records import field, frozen
-from dpsdk.codec import AMOUNT, written
+from dpsdk.codec import AMOUNT, NATURAL, written
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
     "KNOWN_LAWS",
     "MAX_SCALE",
+    "MOST_ENTRIES",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "EuclideanLaplace",
     "Geometric",
     "NoiseLaw",
     "check_law",
@@ -269,7 +271,72 @@ def _gaussian_total(variance: float) -> float:
     return math.sqrt(2 * math.pi * variance) * (1 + 2 * math.exp(-dual) + 2 * math.exp(-4 * dual))
 
 
+MOST_ENTRIES = 24
+"""Of one vector of Euclidean noise: of a proposal for so many, one in 600 is kept."""
+
+
+def _to_entries(value: int) -> int:
+    return to_within("entries", value, 1, MOST_ENTRIES, "an integer from 1 to 24")
+
+
+@written("law.euclidean", {"scale": AMOUNT, "entries": NATURAL}, public=False)
+@frozen(cache_hash=True)
+class EuclideanLaplace(NoiseLaw):
+    """P(z) proportional to exp(-ceil(|z|) / scale) on vectors z of integers, |z| their length.
+
+    The law of one entry of z, all of which are drawn together: they are uncorrelated, and not
+    independent. Up to a part of 1 / scale it is the law of Chaudhuri, Monteleoni and Sarwate
+    (2011), whose length is a Gamma variable and whose direction is uniform.
+    Tails are those of the length, and so of all entries at once
+    (docs/explanation/proofs/noise.md).
+    """
+
+    scale: Fraction = field(converter=_to_scale)
+    entries: int = field(converter=_to_entries)
+
+    @property
+    def parameter(self) -> Fraction:
+        return self.scale
+
+    def tail(self, radius: int) -> float:
+        """At least the probability that |z| is above the radius."""
+        if radius < 0:
+            return 1.0
+        scale, half = float(self.scale), math.sqrt(self.entries) / 2
+        if not scale:
+            return 0.0
+        point, slack = (radius - half) / scale, (2 * half + 1) / scale
+        if point <= 0.0 or slack > _STEEP:
+            return 1.0
+        terms = [k * math.log(point) - math.lgamma(k + 1) for k in range(self.entries)]
+        exponents = [slack - point + term for term in terms]
+        return min(1.0, math.fsum([math.exp(min(one, 1.0)) for one in exponents]))
+
+    def radius(self, beta: float, entries: int = 1) -> int:
+        """The least radius that the tail tells, which is of a whole vector at once."""
+        return super().radius(beta, -(-entries // self.entries))
+
+    def standard_deviation(self) -> float:
+        """At least the root of the mean square of an entry; off by a part of 1 / scale."""
+        scale, entries = float(self.scale), self.entries
+        if not scale:
+            return 0.0
+        half = math.sqrt(entries) / 2
+        slack = (2 * half + 1) / scale
+        squared = entries * (entries + 1) * scale**2 + 2 * half * entries * scale + half**2
+        return math.sqrt(squared / entries) * math.exp(slack / 2) if slack < _STEEP else math.inf
+
+    def _guess(self, probability: float) -> float:
+        return float(self.scale) * (self.entries - math.log(probability))
+
+    def __str__(self) -> str:
+        return f"Euclidean Laplace noise of scale {float(self.scale):.6g}"
+
+
+_STEEP = 700.0
+
 KNOWN_LAWS = frozenset({DiscreteLaplace, DiscreteGaussian, Geometric})
+"""The laws of independent draws."""
 
 
 def check_law(law: NoiseLaw) -> None:

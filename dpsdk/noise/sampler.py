@@ -26,7 +26,15 @@ from dpsdk.noise.laws import DiscreteGaussian, DiscreteLaplace, Geometric, Noise
 from dpsdk.noise.table import LIMIT, Lattice, Table, gaussian_sampler, laplace_sampler
 from dpsdk.typing import Bools, Floats, Ints
 
-__all__ = ["Exponentials", "PRECISION", "TABLED", "draw_untabled", "sample"]
+__all__ = [
+    "Exponentials",
+    "PRECISION",
+    "TABLED",
+    "draw_untabled",
+    "euclidean",
+    "rounded_up_root",
+    "sample",
+]
 
 PRECISION = 55
 """Bits of E behind the point that a word has."""
@@ -192,6 +200,33 @@ def gaussian(source: Exponentials, numerator: int, denominator: int) -> int:
         z = laplace(source, coin.scale, 1)
         if coin.keeps(source, source.word(), z):
             return z
+
+
+_ROOT_BITS = 20
+
+
+def euclidean(source: Exponentials, scale: Fraction, entries: int) -> list[int]:
+    """One vector of P(z) proportional to exp(-ceil(|z|) / scale).
+
+    Independent Laplace draws of a scale larger by a root of the number of entries, rounded up, are
+    kept with the ratio of the two laws: |z| is at least the sum of absolute entries over that root.
+    """
+    if not scale:
+        return [0] * entries
+    above, below = scale.as_integer_ratio()
+    one = 1 << _ROOT_BITS
+    root = rounded_up_root(entries << 2 * _ROOT_BITS)
+    while True:
+        z = [laplace(source, above * root, below * one) for _ in range(entries)]
+        length = rounded_up_root(sum([each * each for each in z]))
+        exponent = (length * root - one * sum(map(abs, z))) * below
+        if source.reaches(source.word(), exponent, above * root):
+            return z
+
+
+def rounded_up_root(square: int) -> int:
+    """The least integer whose square is at least so much."""
+    return math.isqrt(square - 1) + 1 if square > 0 else 0
 
 
 class _Coin:

@@ -17,8 +17,8 @@ from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bits as ideal
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.choice import Options
-from dpsdk.noise.laws import KNOWN_LAWS, NoiseLaw, check_law
-from dpsdk.noise.sampler import TABLED, Exponentials, sample
+from dpsdk.noise.laws import KNOWN_LAWS, EuclideanLaplace, NoiseLaw, check_law
+from dpsdk.noise.sampler import TABLED, Exponentials, euclidean, sample
 from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["NoiseSource", "Pools", "PublicGenerator", "SystemNoise", "to_size"]
@@ -145,6 +145,16 @@ class NoiseSource(ABC):
         """
         check_law(law)
         return sample(Exponentials(self._bits), law, to_size(size))
+
+    def vector(self, law: EuclideanLaplace) -> list[int]:
+        """One vector of such a law: integers without a bound.
+
+        How long it takes depends on how many proposals were refused, and not on what is kept.
+        Raises `InvalidArgument` for a law of another class.
+        """
+        if type(law) is not EuclideanLaplace:
+            raise InvalidArgument("law", "a EuclideanLaplace law", shown(law))
+        return euclidean(Exponentials(self._bits), law.scale, law.entries)
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """True if independent draws of a law are at or above their levels, one for each draw.

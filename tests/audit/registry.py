@@ -45,6 +45,7 @@ from dpsdk.forms import (
 )
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Pairs
 from dpsdk.kernel import (
+    EuclideanNoise,
     GaussianNoise,
     Kernel,
     LaplaceNoise,
@@ -448,6 +449,25 @@ def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Bu
     return build
 
 
+def together_noisy(form: LinearForm) -> Build:
+    """Numbers with noise by the length of what neighbours differ by."""
+
+    def build(epsilon: Fraction) -> Program:
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+            kernel = Kernel(data, odometer, noise, "euclidean")
+            return tuple(kernel.measure(form, EuclideanNoise(epsilon)).values.tolist())
+
+        return run
+
+    return build
+
+
+SLANTED = LinearForm(
+    THREE, [Dense(("level",), (3,), np.array([[2.0, -1.0, 0.5], [0.0, 2.0, -1.5]]))]
+)
+
+
 def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
     """Residuals of marginals, bought together."""
 
@@ -612,6 +632,8 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("Euclidean, a marginal", together_noisy(CELLS.lower(BIT)), pure, BIT, 2, (Fraction(8),)),
+    Case("Euclidean, weights", together_noisy(SLANTED), pure, THREE, 1, (Fraction(12),), lattice=1),
     Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
     Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 1, (MANY,), lattice=0),
     Case(

@@ -12,6 +12,7 @@ import pytest
 from registry import (
     BIT,
     CASES,
+    CELLS,
     COUNT,
     MANY,
     OF_TWO_ROWS,
@@ -21,6 +22,7 @@ from registry import (
     Case,
     gained,
     pure_program,
+    together_noisy,
     tuned,
 )
 
@@ -77,7 +79,8 @@ def tier_of(case: Case) -> pytest.MarkDecorator:
 
 QUICK = {
     "Laplace, count", "Gaussian, weights", "residuals, a line", "select, a weighted row",
-    "look, a table", "sparse vector", "proximal gap", "small database, any queries",
+    "look, a table", "sparse vector", "proximal gap", "Euclidean, a marginal",
+    "small database, any queries",
 }  # fmt: skip
 """A program of each primitive, which every run enumerates over both relations."""
 
@@ -214,6 +217,27 @@ def test_signed_gaps_that_are_priced_as_shares_are_caught(name, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.gaps._check_moved", lambda *given: None)
     parameter = case.parameters[0]
     report = audit(case.build(parameter), neighbours(case.domain, case.rows), case.claim(parameter))
+    assert not report.passed, report
+    assert report.figure > report.allowed * 1.1
+
+
+BROKEN_LENGTHS = {
+    "by the largest entry": lambda move: move.maximum**2,
+    "a length rounded down": lambda move: Fraction(math.isqrt(math.floor(move.l2_squared)) ** 2),
+    "of one table": lambda move: move.l2_squared / 4,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_LENGTHS)
+def test_noise_by_too_short_a_length_is_caught(name, monkeypatch):
+    right, length = measure._euclidean, BROKEN_LENGTHS[name]
+    monkeypatch.setattr(
+        measure,
+        "_euclidean",
+        lambda noise, move, rows: right(noise, attrs.evolve(move, l2_squared=length(move)), rows),
+    )
+    form, epsilon = CELLS.lower(BIT), Fraction(6)  # prices of a form are kept
+    report = audit(together_noisy(form)(epsilon), neighbours(BIT, 1), PureGuarantee(epsilon))
     assert not report.passed, report
     assert report.figure > report.allowed * 1.1
 

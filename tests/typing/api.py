@@ -93,6 +93,7 @@ from dpsdk.hypothesis import (
 from dpsdk.kernel import (
     Counts,
     DrawDatabase,
+    EuclideanNoise,
     GaussianNoise,
     Kernel,
     LaplaceNoise,
@@ -489,6 +490,7 @@ def accuracies_are_of_three_shapes(
 ) -> float:
     assert_type(measurement.accuracy, Accuracy)
     assert_type(kernel.measure(form, LaplaceNoise(Fraction(1))), Measurement[NoiseAccuracy])
+    assert_type(kernel.measure(form, EuclideanNoise(1)), Measurement[NoiseAccuracy])
     match measurement.accuracy:
         case HalfWidths() as accuracy:
             assert_type(accuracy.radii(0.05, joint=True), Floats)

@@ -354,7 +354,9 @@ def test_laplace_and_gaussian_noise_of_one_number_are_not_the_same():
 
 @pytest.mark.parametrize("law", [Geometric(3), LaplaceNoise(1), None, 3])
 def test_noise_of_another_law_is_refused(law):
-    with pytest.raises(InvalidArgument, match="law must be a DiscreteLaplace or DiscreteGaussian"):
+    with pytest.raises(
+        InvalidArgument, match="law must be a DiscreteLaplace, DiscreteGaussian or EuclideanLaplace"
+    ):
         NoiseAccuracy(law, 1, 1.0, 0.0)
 
 

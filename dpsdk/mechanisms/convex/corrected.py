@@ -56,7 +56,7 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 """The starts that `Corrected` may have."""
 
 _SHARE = Fraction(3, 10)
-_PURE_SHARE = Fraction(9, 20)
+_PURE_SHARE, _FIRM_SHARE = Fraction(9, 20), Fraction(1, 5)
 _LEAST_SHARE = Fraction(1, 10)
 """Of a start. Noise of pure runs goes with the share itself, and not with its root."""
 
@@ -71,6 +71,12 @@ _WRITTEN = 2**22
 _TINY, _EVEN = 2e3, 5e3
 """Rows times ε, over the rows of a person: less than the first leave little to learn, more than the
 second a good start."""
+
+_FIRM = 2e4
+"""Of pure budgets that are as large, a fifth buys a start, and gradients are measured twice."""
+
+_EARLY = Fraction(1, 5)
+"""Of what gradients cost together, for the first of two."""
 
 _LABEL = Fraction(1, 10)
 """Of the whole, for the marginal of the label where there is little to learn."""
@@ -146,7 +152,7 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs otherwise, with 0.45 of a pure ε, or else three tenths of the budget and down to one
+        pairs otherwise, with 0.45 of a pure ε, a fifth of one that is large, or else three tenths of the budget and down to one
         tenth the more rows there are. Where rows times ε, over the rows that a person may have, are
         less than 2,000, pairs are preceded by the marginal of the label, with a tenth; and where
         noise would hide all else, that marginal alone is measured, and the constant model is found
@@ -154,7 +160,9 @@ class Corrected(Oracle):
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
         of a start that is measured, of which the right moments are all that matters, and none after
-        moments where that figure is less than 2,000; one otherwise.
+        moments where that figure is less than 2,000; one otherwise, and of a pure ε two where the
+        figure is 20,000 or more, the second with four fifths of what is left. With δ = 0 a gradient
+        of at most 24 numbers has `EuclideanNoise`, where that does less harm.
     certify
         What part of the whole goes to a certificate: then the release has a proven bound of its
         excess, at any confidence. Strictly between 0 and 1.
@@ -237,7 +245,8 @@ class _Plan:
     """The first measurement, where no distribution was given."""
     given: _BestModel | None
     """The model of the distribution that was given."""
-    gradients: int
+    gradients: tuple[str, ...]
+    """Which parts pay for them, in their order."""
     spending: Spending
     unseen: _BestModel | None = None
     """The model of no rows, where noise is so much that only a constant model is looked for."""
@@ -246,12 +255,13 @@ class _Plan:
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
         strength = _strength(terms.facts, total)
         start = oracle.start or _chosen_start(form, strength, total)
-        count = oracle.gradients
+        count, twice = oracle.gradients, False
         if count is None:
             # Pairs tell all of a squared loss, unless any third value may be missing.
             few = least_squares(form) and (isinstance(start, Moments) or not form.partial)
             few = few or (isinstance(start, Moments) and strength < _TINY)
             count = int(isinstance(start, Given) or not few)
+            twice = bool(count) and oracle.start is None and _twice(strength, total)
         left, parts = 1 - (oracle.certify or Fraction(0)), dict[str, Part]()
         measured: Pairs | Moments | None = None
         given: _BestModel | None = None
@@ -269,23 +279,27 @@ class _Plan:
             left -= parts["start"].share
         smoothed = smooth(form)
         if count:
-            centre = form.over.centre(form.dimension)
-            parts["gradients"] = Part(left, count, smoothed.gradient(centre))
+            asked = smoothed.gradient(form.over.centre(form.dimension))
+            if twice:
+                parts["early"] = Part(left * _EARLY, 1, asked)
+                left -= parts["early"].share
+            parts["gradients"] = Part(left, count, asked)
         reused = isinstance(start, Moments) and least_squares(form)
         parts |= certificate_parts(form, oracle.certify, moments=reused)
-        plan = cls(form, smoothed, measured, given, count, Spending.within(parts, total, terms))
+        runs = ("early",) * twice + ("gradients",) * count
+        plan = cls(form, smoothed, measured, given, runs, Spending.within(parts, total, terms))
         if given is not None:
             if oracle.gradients is None and not plan.harm(terms) <= given.spare:
                 # A constant model misses less than the noise of a gradient would do.
                 del parts["gradients"]
-                plan = evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+                plan = evolve(plan, gradients=(), spending=Spending.within(parts, total, terms))
             return plan
         chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
         if chosen and strength < _TINY and (unseen := plan.without_rows(terms)).hopeless:
             # Where noise would hide all else, the label is known best that is measured alone.
             alone = {"label": Part(Fraction(1), 1, label_form(form))}
             spending = Spending.within(alone, total, terms)
-            return evolve(plan, gradients=0, spending=spending, unseen=unseen)
+            return evolve(plan, gradients=(), spending=spending, unseen=unseen)
         return plan
 
     def without_rows(self, terms: Terms) -> _BestModel:
@@ -335,18 +349,18 @@ class _Plan:
         label, batches = paid.measure("label"), list[Measured]()
         best = self.given or self._fitted("start", paid, batches, label)
         theta, gap, predicted = best.theta, best.gap, best.noise
-        for _ in range(self.gradients):
-            noise, terms = self.spending.noises["gradients"], paid.kernel.terms
+        for part in self.gradients:
+            noise, terms = self.spending.noises[part], paid.kernel.terms
             try:
                 asked = asked_gradient(self.smooth, best.tables, theta, noise, terms, rows)
             except QueryError:
                 break  # a loss that is not what it was on the grid of its check has no gradient
             if source == "fitted" and not asked.harm <= best.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                best = self._fitted("gradients", paid, batches, label)
+                best = self._fitted(part, paid, batches, label)
                 theta, gap, predicted = best.theta, best.gap, best.noise
                 continue
-            one = paid.measure("gradients", asked.form)
+            one = paid.measure(part, asked.form, asked.noise)
             if one is None:
                 break
             gradient, deviation = asked.read(one.values / rows), one.deviation / rows
@@ -391,7 +405,7 @@ class _Plan:
 
 def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfModel:
     """A start with the share of the budget that suits it, where a gradient is measured after it."""
-    share = _PURE_SHARE
+    share = _FIRM_SHARE if _twice(strength, total) else _PURE_SHARE
     if not isinstance(total, Budget) or total.delta:
         # Its noise enters the excess by its fourth power, that of a gradient by its square.
         fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
@@ -403,6 +417,11 @@ def _chosen_start(form: ConvexForm, strength: float, total: Total) -> StartOfMod
     if form.dimension <= _MANY and told and weights <= _WRITTEN:
         return Moments(share)
     return Pairs(share)
+
+
+def _twice(strength: float, total: Total) -> bool:
+    """True if a pure budget is so large that one gradient leaves more than its noise does."""
+    return isinstance(total, Budget) and not total.delta and _FIRM <= strength < math.inf
 
 
 def _strength(facts: Facts, total: Total) -> float:

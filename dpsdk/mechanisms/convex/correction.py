@@ -29,9 +29,10 @@ from dpsdk.forms.convex import Tables
 from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
-from dpsdk.kernel import GaussianNoise, Measure, Noise, Terms
+from dpsdk.kernel import EuclideanNoise, GaussianNoise, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Measured
+from dpsdk.noise.laws import MOST_ENTRIES
 from dpsdk.typing import Floats, Real
 
 __all__ = [
@@ -217,6 +218,9 @@ _LEAST = 1e-12
 
 _WIDTH = 1 / 40
 
+_SHAPES, _SHAPING = 50, 2**29
+"""How often an ellipsoid is adapted, and with how many products."""
+
 
 @frozen
 class PredictedExcess(ScalarAccuracy):
@@ -319,6 +323,8 @@ class AskedGradient:
     """Of the noise of each of them, as a share of the rows."""
     harm: float
     """The mean excess after a step by them, ½ tr(H⁻¹ Σ) with the covariance Σ of their noise."""
+    noise: Noise | EuclideanNoise
+    """What they are best measured with, at the price of the noise that was paid for."""
 
     def read(self, numbers: Floats) -> Floats:
         """The gradient that measured numbers stand for."""
@@ -337,14 +343,16 @@ def asked_gradient(
     gradient = form.gradient(theta)
     _, hessian = form.expand(tables, theta)
 
-    def asked(numbers: LinearForm, back: Floats | None) -> AskedGradient:
+    def asked(
+        numbers: LinearForm, back: Floats | None, using: Noise | EuclideanNoise = noise
+    ) -> AskedGradient:
         try:
-            pricing = Measure(numbers, noise).price(terms)
+            pricing = Measure(numbers, using).price(terms)
         except InvalidArgument:
-            return AskedGradient(numbers, back, math.inf, math.inf)
+            return AskedGradient(numbers, back, math.inf, math.inf, using)
         deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
         _, _, harm = noise_harm(form, hessian, deviation, back)
-        return AskedGradient(numbers, back, deviation, harm)
+        return AskedGradient(numbers, back, deviation, harm, using)
 
     best = asked(gradient, None)
     if not 0.0 < best.harm < math.inf:
@@ -355,7 +363,36 @@ def asked_gradient(
     for forth, back in _bases(hessian, ridge, gaussian=isinstance(noise, GaussianNoise)):
         other = asked(LinearForm(form.domain, [Dense(block.names, shape, forth @ weights)]), back)
         best = min(best, other, key=attrgetter("harm"))
+    if isinstance(noise, LaplaceNoise) and 1 < form.dimension <= MOST_ENTRIES:
+        forth, back = _ellipsoid(weights, hessian + ridge * np.eye(form.dimension))
+        numbers = LinearForm(form.domain, [Dense(block.names, shape, forth @ weights)])
+        together = asked(numbers, back, EuclideanNoise(noise.epsilon))
+        best = min(best, together, key=attrgetter("harm"))
     return best
+
+
+def _ellipsoid(weights: Floats, hessian: Floats) -> tuple[Floats, Floats]:
+    """The map of an ellipsoid about the gradients in these columns to a ball, and its inverse.
+
+    Noise by length does harm tr(H⁻¹ Σ), where Σ is the shape of the ellipsoid. That of least harm
+    is found by weights on the cells, which grow where it is exceeded.
+    """
+    values, axes = np.linalg.eigh(hessian)
+    spread: Floats = (axes * np.sqrt(values)) @ axes.T
+    cells: Floats = np.unique(((axes / np.sqrt(values)) @ axes.T) @ weights, axis=1)
+    share = np.full(cells.shape[1], 1.0 / cells.shape[1])
+    root = np.eye(len(values))
+    for _ in range(max(1, min(_SHAPES, _SHAPING // (cells.size * len(values))))):
+        apart = cells - (cells @ share)[:, None]
+        squares, directions = np.linalg.eigh((apart * share) @ apart.T)
+        # S = (Σ share · apart apartᵀ)^½ is the shape, and this is its root.
+        quarter = np.maximum(squares, _FLAT * max(float(squares[-1]), _LEAST)) ** 0.25
+        root = (directions * quarter) @ directions.T
+        share *= np.square((directions / quarter).T @ apart).sum(axis=0)
+        share /= share.sum()
+    back: Floats = spread @ root
+    forth: Floats = np.linalg.inv(back)
+    return forth, back
 
 
 def _bases(hessian: Floats, ridge: float, *, gaussian: bool) -> Iterator[tuple[Floats, Floats]]:

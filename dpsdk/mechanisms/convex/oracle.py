@@ -20,7 +20,16 @@ from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Kronecker, LinearForm
-from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.kernel import (
+    Allowance,
+    EuclideanNoise,
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Measure,
+    Noise,
+    Terms,
+)
 from dpsdk.mechanisms.arguments import in_words
 from dpsdk.mechanisms.convex.excess import CertifiedExcess, Rows, certified, shares
 from dpsdk.mechanisms.convex.moments import CoefficientSet, least_squares
@@ -201,21 +210,27 @@ class Paid:
         if self.rows is None and (counted := self.measure("rows")):
             self.rows = counted.numbers
 
-    def measure(self, name: str, form: LinearForm | None = None) -> Measured | None:
-        """Measure the form of a part, or another, with the noise of that part.
+    def measure(
+        self,
+        name: str,
+        form: LinearForm | None = None,
+        noise: Noise | EuclideanNoise | None = None,
+    ) -> Measured | None:
+        """Measure the form of a part, or another, with the noise of that part, or one as dear.
 
         None where there is no such part, or where the noise does not fit the form: that follows
         from what is public, and is not charged for.
         """
-        noise = self.spending.noises.get(name)
-        if noise is None:
+        paid = self.spending.noises.get(name)
+        if paid is None:
             return None
+        noise = noise or paid
         form = self.spending.parts[name].form if form is None else form
         try:
             guarantee = Measure(form, noise).price(self.kernel.terms).guarantee
         except InvalidArgument:
             return None
-        if not covers(noise.cover, guarantee):
+        if not covers(paid.cover, guarantee):
             return None
         numbers = self.kernel.measure(form, noise, allowance=self.allowance)
         law, step = numbers.accuracy.law, numbers.accuracy.step

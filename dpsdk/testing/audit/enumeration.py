@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
@@ -14,10 +15,11 @@ from dpsdk._checks import to_count
 from dpsdk._records import frozen
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
-from dpsdk.noise import DiscreteGaussian, Geometric, NoiseLaw, NoiseSource
+from dpsdk.noise import DiscreteGaussian, EuclideanLaplace, Geometric, NoiseLaw, NoiseSource
 from dpsdk.noise.bits import exp_bracket
 from dpsdk.noise.choice import Options
 from dpsdk.noise.laws import check_law
+from dpsdk.noise.sampler import rounded_up_root
 from dpsdk.testing.audit.programs import Program
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Bools, Ints, Real
@@ -108,6 +110,11 @@ class BranchingNoise(NoiseSource):
         choice = _support(law, self._tail)
         return np.array([self._take(choice) for _ in range(size)], dtype=np.int64)
 
+    def vector(self, law: EuclideanLaplace) -> list[int]:
+        """Each vector on its own path."""
+        vectors, chances = _vectors(law, self._tail)
+        return list(vectors[self._take(chances)])
+
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Both sides of each comparison, each on its own path, with exact probabilities."""
         check_law(law)
@@ -174,6 +181,27 @@ def _support(law: NoiseLaw, tail: float) -> _Choice:
     outside = law.tail(reach)
     total = math.fsum(weights)
     return _Choice(ordered, tuple((1 - outside) * weight / total for weight in weights), outside)
+
+
+@lru_cache(64)
+def _vectors(law: EuclideanLaplace, tail: float) -> tuple[tuple[tuple[int, ...], ...], _Choice]:
+    """The vectors whose length is not in the tail, and the choice of one by its number."""
+    reach = law.radius(tail)
+    if (2 * reach + 1) ** law.entries > PATH_LIMIT:
+        message = f"one draw of {law} has more than {PATH_LIMIT:,} values"
+        raise TooManyPaths(message)
+    values = range(-reach, reach + 1)
+    lengths = {
+        z: rounded_up_root(sum([each * each for each in z]))
+        for z in itertools.product(values, repeat=law.entries)
+    }
+    near = [z for z, length in lengths.items() if length <= reach]
+    vectors = tuple(sorted(near, key=lengths.__getitem__))
+    scale, outside = float(law.scale), law.tail(reach)
+    weights = [math.exp(-lengths[z] / scale) if scale else float(not any(z)) for z in vectors]
+    total = math.fsum(weights)
+    masses = tuple([(1 - outside) * weight / total for weight in weights])
+    return vectors, _Choice(tuple(range(len(vectors))), masses, outside)
 
 
 @lru_cache(64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsdk._records import field, frozen
 from dpsdk.data import PrivateData
-from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.noise import EuclideanLaplace, NoiseLaw, NoiseSource
 from dpsdk.noise.choice import Options
 from dpsdk.observe import Event
 from dpsdk.testing.audit.programs import Program, WatchingNoise
@@ -75,6 +75,11 @@ class RecordingNoise(WatchingNoise):
         self._note(("draw", law, size))
         fresh = self._source.draw(law, size)
         return np.array(self._next(tuple(map(int, fresh))), dtype=np.int64)
+
+    def vector(self, law: EuclideanLaplace) -> list[int]:
+        """Draw a vector, or repeat the one drawn at this place."""
+        self._note(("draw", law, law.entries))
+        return list(self._next(tuple(self._source.vector(law))))
 
     def uniform_below(self, n: int) -> int:
         """Choose, or repeat the choice made at this place."""

@@ -9,13 +9,19 @@ import pytest
 
 from dpsdk import Binned, Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk._identity_map import IdentityMap
-from dpsdk.accounting import BasicComposition, Odometer, pure_epsilon, zcdp_rho
+from dpsdk.accounting import (
+    BasicComposition,
+    Odometer,
+    PureGuarantee,
+    pure_epsilon,
+    zcdp_rho,
+)
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Factor, Kronecker, LinearForm, Weights, sensitivity
 from dpsdk.forms.blocks import Block
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
+from dpsdk.kernel import EuclideanNoise, GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.lattice import PreparedForm
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, EuclideanLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
 from dpsdk.testing import seeded
 from worlds import PEOPLE, facts, people, table, weights
@@ -313,3 +319,32 @@ def test_a_foreign_part_of_another_shape_or_too_large_is_refused():
         with pytest.raises(error):
             kernel.measure(LinearForm(DOMAIN, [Kronecker(("a",), (factor,))]), LaplaceNoise(1))
     assert Weights(WEIGHTS).rows == 2
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_euclidean_noise_goes_by_the_length_of_the_largest_move(name):
+    form, of = FORMS[name], facts(FORMS[name].domain, Neighbors.REPLACE_ONE, rows=500, outside=True)
+    pricing = prepared(form, EuclideanNoise("0.1"), of)
+    shift = pricing.law.scale / 10
+    length = sensitivity(pricing._form, of).l2_squared
+    assert isinstance(pricing.law, EuclideanLaplace)
+    assert pricing.law.entries == form.rows
+    assert (shift - 1) ** 2 < length <= shift**2
+    assert pricing.guarantee == PureGuarantee(Fraction(1, 10))
+    if form.domain is PEOPLE:
+        data = table(people(500, 1))
+        kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), seeded(1), "x")
+        assert kernel.measure(form, EuclideanNoise("0.1")).values.shape == (form.rows,)
+
+
+def test_euclidean_noise_is_of_few_numbers():
+    form = Workload(Threshold("age", 17 + t % 8) for t in range(25)).lower(PEOPLE)
+    with pytest.raises(InvalidArgument, match="noise for 25 numbers; this one is for 24"):
+        Measure(form, EuclideanNoise(1)).price(Terms(facts(PEOPLE, rows=9)))
+
+
+def test_what_no_row_changes_has_no_euclidean_noise():
+    everywhere = facts(PEOPLE, Neighbors.REPLACE_ONE, rows=9, outside=False)
+    pricing = prepared(FORMS["count"], EuclideanNoise(1), everywhere)
+    assert pricing.guarantee.free
+    assert pricing._constant.tolist() == [9.0]

@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition
+from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee, ZCDPComposition
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -19,7 +19,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Simplex
 from dpsdk.hypothesis import DenseHypothesis, Pairs
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
+from dpsdk.kernel import EuclideanNoise, GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     CertifiedExcess,
@@ -337,6 +337,38 @@ def test_a_gradient_is_measured_in_the_basis_where_noise_does_least(noise):
     _, metric, _ = noise_harm(form, hessian, asked.deviation, asked.back)
     seen = 0.5 * np.einsum("ij,jk,ik->i", noisy, metric, noisy).mean()
     assert abs(seen / asked.harm - 1) < 0.1
+
+
+def test_pure_noise_of_few_numbers_goes_by_their_length(monkeypatch):
+    numeric = ConvexMinimization(
+        LogisticLoss(), features=["age", "hours", "idle"], label="rich", over=Ball(12)
+    )
+    form, terms = numeric.lower(DOMAIN), Terms(DATA.facts)
+    theta, _ = form.minimise(TRUTH)
+    asked = asked_gradient(form, TRUTH, theta, LaplaceNoise(1), terms, ROWS)
+    assert asked.noise == EuclideanNoise(1)
+    assert Measure(asked.form, asked.noise).price(terms).guarantee == PureGuarantee(1)
+    exact = asked.form.blocks[0].answer(TRUTH.table(form.names))
+    plain = form.gradient(theta).blocks[0].answer(TRUTH.table(form.names))
+    assert np.allclose(asked.read(exact), plain)
+    monkeypatch.setattr("dpsdk.mechanisms.convex.correction.MOST_ENTRIES", 0)
+    apart = asked_gradient(form, TRUTH, theta, LaplaceNoise(1), terms, ROWS)
+    assert apart.noise == LaplaceNoise(1)
+    assert 0 < asked.harm < 0.8 * apart.harm
+
+
+def test_a_large_pure_budget_buys_a_start_and_two_gradients():
+    form = query().lower(DOMAIN)
+    parts = {}
+    for epsilon, delta in ((1, 0), ("0.5", 0), (1, DELTA)):
+        plan = _Plan.of(Corrected(), form, Terms(DATA.facts), Budget(epsilon, delta))
+        parts[epsilon, delta] = (
+            plan.gradients,
+            [float(part.share) for part in plan.spending.parts.values()],
+        )
+    assert parts[1, 0] == (("early", "gradients"), [0.2, 0.16, 0.64])
+    assert parts["0.5", 0] == (("gradients",), [0.45, 0.55])
+    assert len(parts[1, DELTA][0]) == 1
 
 
 def test_a_given_distribution_predicts_the_excess_beforehand():

@@ -152,11 +152,11 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs otherwise, with 0.45 of a pure ε, a fifth of one that is large, or else three tenths of the budget and down to one
-        tenth the more rows there are. Where rows times ε, over the rows that a person may have, are
-        less than 2,000, pairs are preceded by the marginal of the label, with a tenth; and where
-        noise would hide all else, that marginal alone is measured, and the constant model is found
-        that is best for it.
+        pairs otherwise, with 0.45 of a pure ε, a fifth of one that is large, or else three tenths
+        of the budget and down to one tenth the more rows there are. Where rows times ε, over the
+        rows that a person may have, are less than 2,000, pairs are preceded by the marginal of the
+        label, with a tenth; and where noise would hide all else, that marginal alone is measured,
+        and the constant model is found that is best for it.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
         of a start that is measured, of which the right moments are all that matters, and none after

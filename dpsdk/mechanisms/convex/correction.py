@@ -11,7 +11,7 @@ bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations
 from operator import attrgetter
@@ -30,6 +30,7 @@ from dpsdk.forms.design import Coordinates
 from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.kernel import EuclideanNoise, GaussianNoise, LaplaceNoise, Measure, Noise, Terms
+from dpsdk.mechanisms.convex.bases import bases, ellipsoid
 from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Measured
 from dpsdk.noise.laws import MOST_ENTRIES
@@ -218,9 +219,6 @@ _LEAST = 1e-12
 
 _WIDTH = 1 / 40
 
-_SHAPES, _SHAPING = 50, 2**29
-"""How often an ellipsoid is adapted, and with how many products."""
-
 
 @frozen
 class PredictedExcess(ScalarAccuracy):
@@ -360,49 +358,15 @@ def asked_gradient(
     ridge, _, _ = noise_harm(form, hessian, best.deviation)
     (block,) = gradient.blocks
     weights, shape = block.columns([]), block.shape
-    for forth, back in _bases(hessian, ridge, gaussian=isinstance(noise, GaussianNoise)):
+    for forth, back in bases(hessian, ridge, gaussian=isinstance(noise, GaussianNoise)):
         other = asked(LinearForm(form.domain, [Dense(block.names, shape, forth @ weights)]), back)
         best = min(best, other, key=attrgetter("harm"))
     if isinstance(noise, LaplaceNoise) and 1 < form.dimension <= MOST_ENTRIES:
-        forth, back = _ellipsoid(weights, hessian + ridge * np.eye(form.dimension))
+        forth, back = ellipsoid(weights, hessian + ridge * np.eye(form.dimension))
         numbers = LinearForm(form.domain, [Dense(block.names, shape, forth @ weights)])
         together = asked(numbers, back, EuclideanNoise(noise.epsilon))
         best = min(best, together, key=attrgetter("harm"))
     return best
-
-
-def _ellipsoid(weights: Floats, hessian: Floats) -> tuple[Floats, Floats]:
-    """The map of an ellipsoid about the gradients in these columns to a ball, and its inverse.
-
-    Noise by length does harm tr(H⁻¹ Σ), where Σ is the shape of the ellipsoid. That of least harm
-    is found by weights on the cells, which grow where it is exceeded.
-    """
-    values, axes = np.linalg.eigh(hessian)
-    spread: Floats = (axes * np.sqrt(values)) @ axes.T
-    cells: Floats = np.unique(((axes / np.sqrt(values)) @ axes.T) @ weights, axis=1)
-    share = np.full(cells.shape[1], 1.0 / cells.shape[1])
-    root = np.eye(len(values))
-    for _ in range(max(1, min(_SHAPES, _SHAPING // (cells.size * len(values))))):
-        apart = cells - (cells @ share)[:, None]
-        squares, directions = np.linalg.eigh((apart * share) @ apart.T)
-        # S = (Σ share · apart apartᵀ)^½ is the shape, and this is its root.
-        quarter = np.maximum(squares, _FLAT * max(float(squares[-1]), _LEAST)) ** 0.25
-        root = (directions * quarter) @ directions.T
-        share *= np.square((directions / quarter).T @ apart).sum(axis=0)
-        share /= share.sum()
-    back: Floats = spread @ root
-    forth: Floats = np.linalg.inv(back)
-    return forth, back
-
-
-def _bases(hessian: Floats, ridge: float, *, gaussian: bool) -> Iterator[tuple[Floats, Floats]]:
-    """Matrices that stretch where there is little curvature, and their inverses."""
-    values, axes = np.linalg.eigh(hessian)
-    bends = np.maximum(values, 0.0) + ridge
-    stretch = (bends / bends[-1]) ** (-0.25 if gaussian else -1.0 / 3.0)
-    yield (axes * stretch).T, axes / stretch
-    if not gaussian:  # lengths are the same however axes lie, sums are not
-        yield (axes * stretch) @ axes.T, (axes / stretch) @ axes.T
 
 
 def smooth(form: ConvexForm) -> ConvexForm:

@@ -44,8 +44,9 @@ def ellipsoid(weights: Floats, hessian: Floats) -> tuple[Floats, Floats]:
         # S = (Σ share · apart apartᵀ)^½ is the shape, and this is its root.
         quarter = np.maximum(squares, _FLAT * max(float(squares[-1]), _LEAST)) ** 0.25
         root = (directions * quarter) @ directions.T
-        share *= np.square((directions / quarter).T @ apart).sum(axis=0)
-        share /= share.sum()
+        grown = share * np.square((directions / quarter).T @ apart).sum(axis=0)
+        if not grown.sum() > 0.0:
+            break  # all gradients are alike
+        share = grown / grown.sum()
     back: Floats = spread @ root
-    forth: Floats = np.linalg.inv(back)
-    return forth, back
+    return np.linalg.inv(back).astype(np.float64), back

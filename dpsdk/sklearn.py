@@ -3,7 +3,8 @@
 An estimator is fitted on a session, not on arrays: labels, and the bounds of numbers, are those of
 its domain, and nothing is read off the rows but what the session pays for. All else is as in
 scikit-learn: parameters, `clone`, fitted attributes, predictions of public frames, and a place at
-the end of a pipeline. Each is a `ConvexMinimization` that `PrivateMinimizer` answers, and no more.
+the end of a pipeline. Each is a `ConvexMinimization`, or for several classes a `OneVsRest` of it,
+that `PrivateMinimizer` answers, and no more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,10 +22,10 @@ from dpsdk._records import shows_half_made
 from dpsdk.data.readers import read_codes
 from dpsdk.domain import Attribute
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra, QueryError
-from dpsdk.forms import ConvexSet
+from dpsdk.forms import ConvexForm, ConvexSet
 from dpsdk.losses import LogisticLoss, Loss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import Corrected, Oracle, PrivateMinimizer
-from dpsdk.queries import ConvexMinimization, Feature, Model
+from dpsdk.queries import Classifier, ConvexMinimization, Feature, Model, OneVsRest, Query
 from dpsdk.queries.features import names_of
 from dpsdk.release import Cost, Release
 from dpsdk.session.query_interface import QueryInterface
@@ -35,8 +36,11 @@ __all__ = ["PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegres
 Table: TypeAlias = Mapping[str, Array | Sequence[object]] | object
 
 
+M = TypeVar("M")
+
+
 @shows_half_made
-class _Linear(ABC):
+class _Linear(ABC, Generic[M]):
     """What the estimators have in common."""
 
     _estimator_type: ClassVar[str] = "regressor"
@@ -46,8 +50,8 @@ class _Linear(ABC):
     feature_names_in_: Array
     n_features_in_: int
     coefficient_names_: list[str]
-    model_: Model
-    release_: Release[Model]
+    model_: M
+    release_: Release[M]
     cost_: Cost
     _target: Attribute
 
@@ -73,7 +77,11 @@ class _Linear(ABC):
         """What a model pays."""
 
     @abstractmethod
-    def _learn(self, model: Model) -> None:
+    def _ask(self, query: ConvexMinimization, label: Attribute) -> Query[M, ConvexForm]:
+        """What is asked of the session."""
+
+    @abstractmethod
+    def _learn(self, model: M) -> None:
         """Set what depends on the kind of the label."""
 
     def fit(
@@ -117,13 +125,13 @@ class _Linear(ABC):
         )
         oracle = Corrected() if self.oracle is None else self.oracle
         using = PrivateMinimizer(epsilon=self.epsilon, delta=self.delta, oracle=oracle)
-        release = session.release(query, using=using)
+        target = domain[label]
+        release = session.release(self._ask(query, target), using=using)
         names = dict.fromkeys(name for one in query.features for name in names_of(one))
         self.release_, self.model_, self.cost_ = release, release.value, release.cost
         self.feature_names_in_ = np.array(list(names), dtype=object)
         self.n_features_in_ = len(names)
-        self.coefficient_names_ = list(release.value.coefficients)
-        self._target = domain[label]
+        self._target = target
         self._learn(release.value)
         return self
 
@@ -157,14 +165,14 @@ class _Linear(ABC):
         return utils.Tags(
             estimator_type=self._estimator_type,
             target_tags=utils.TargetTags(required=False),
-            classifier_tags=utils.ClassifierTags(multi_class=False) if classes else None,
+            classifier_tags=utils.ClassifierTags(multi_class=True) if classes else None,
             regressor_tags=None if classes else utils.RegressorTags(),
             no_validation=True,
             non_deterministic=True,
         )
 
     @property
-    def _fitted(self) -> Model:
+    def _fitted(self) -> M:
         if not hasattr(self, "model_"):
             raise QueryError(type(self).__name__, "it was not fitted; call fit(session, label=...)")
         return self.model_
@@ -179,23 +187,33 @@ class _Linear(ABC):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class _Classifier(_Linear):
+class _Classifier(_Linear[Model | Classifier]):
     _estimator_type: ClassVar[str] = "classifier"
 
     classes_: Array
     intercept_: Floats
 
-    def _learn(self, model: Model) -> None:
+    def _ask(
+        self, query: ConvexMinimization, label: Attribute
+    ) -> Query[Model | Classifier, ConvexForm]:
+        return OneVsRest(query) if label.known > 2 else query
+
+    def _learn(self, model: Model | Classifier) -> None:
         labels = [self._target.label(code) for code in range(self._target.known)]
         self.classes_ = np.empty(len(labels), dtype=object)
         self.classes_[:] = labels
         if len({type(label) for label in labels}) == 1 and not isinstance(labels[0], tuple):
             self.classes_ = np.array(labels)
-        self.coef_: Floats = np.array([list(model.coefficients.values())])
-        self.intercept_ = np.array([model.intercept])
+        models = list(model.models.values()) if isinstance(model, Classifier) else [model]
+        self.coefficient_names_ = list(models[0].coefficients)
+        self.coef_: Floats = np.array([list(one.coefficients.values()) for one in models])
+        self.intercept_ = np.array([one.intercept for one in models])
 
     def decision_function(self, X: Table) -> Floats:  # noqa: N803 - as scikit-learn calls it
-        """The margin of each row, positive for the second class; NaN where a value is missing."""
+        """The margin of each row, positive for the second class; NaN where a value is missing.
+
+        Of more than two classes an array (rows, classes), with the margin of each.
+        """
         return self._fitted.margins(X)
 
     def predict(self, X: Table) -> Array:  # noqa: N803
@@ -208,7 +226,8 @@ class _Classifier(_Linear):
         if np.isnan(margins).any():
             reason = "a row has a value that is missing or no label, so that it has no class"
             raise DataError("X", reason)
-        return (margins > 0.0).astype(np.int64)
+        codes = margins > 0.0 if margins.ndim == 1 else margins.argmax(axis=1)
+        return codes.astype(np.int64)
 
     def score(self, X: Table, y: Sequence[object] | Array) -> float:  # noqa: N803
         """The share of public rows whose class is right. Raises as `predict` does."""
@@ -220,9 +239,10 @@ class _Classifier(_Linear):
 
 
 class PrivateLogisticRegression(_Classifier):
-    """Logistic regression of two classes, with the interface of `sklearn.linear_model`.
+    """Logistic regression of two to 64 classes, with the interface of `sklearn.linear_model`.
 
-    After `fit`: `coef_` (1, coefficients) and `intercept_` (1,) in the units of the data,
+    More than two are told apart by one model for each against all others. After `fit`: `coef_`
+    (1 or classes, coefficients) and `intercept_` (1 or classes,) in the units of the data,
     `coefficient_names_`, `feature_names_in_` (the attributes that it reads), `classes_`, `model_`,
     `release_`, and `cost_`.
 
@@ -251,12 +271,14 @@ class PrivateLogisticRegression(_Classifier):
 
     def predict_proba(self, X: Table) -> Floats:  # noqa: N803
         """The probability of each class, a row for each row; NaN where a value is missing."""
+        if isinstance(self._fitted, Classifier):
+            return self._fitted.predict_proba(X)
         second = self._fitted.predict(X)
         return np.stack([1.0 - second, second], axis=1)
 
 
 class PrivateLinearSVC(_Classifier):
-    """A linear support vector machine of two classes, as `sklearn.linear_model` has them.
+    """A linear support vector machine of two to 64 classes, as `sklearn.linear_model` has them.
 
     Its loss is the hinge, rounded over half a margin. Parameters and attributes are those of
     `PrivateLogisticRegression`.
@@ -267,7 +289,7 @@ class PrivateLinearSVC(_Classifier):
         return SVMLoss(0.5)
 
 
-class PrivateLinearRegression(_Linear):
+class PrivateLinearRegression(_Linear[Model]):
     """Least squares, with the interface of `sklearn.linear_model`.
 
     Parameters are those of `PrivateLogisticRegression`; `coef_` (coefficients,) and `intercept_`
@@ -280,7 +302,12 @@ class PrivateLinearRegression(_Linear):
     def _loss(self) -> Loss:
         return SquaredLoss()
 
+    def _ask(self, query: ConvexMinimization, label: Attribute) -> Query[Model, ConvexForm]:
+        del label
+        return query
+
     def _learn(self, model: Model) -> None:
+        self.coefficient_names_ = list(model.coefficients)
         self.coef_: Floats = np.array(list(model.coefficients.values()))
         self.intercept_ = model.intercept
 

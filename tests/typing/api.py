@@ -172,6 +172,7 @@ from dpsdk.queries import (
     Answers,
     Ball,
     Box,
+    Classifier,
     Conjunction,
     ConvexMinimization,
     Count,
@@ -189,6 +190,7 @@ from dpsdk.queries import (
     Not,
     NumericAbove,
     OneHot,
+    OneVsRest,
     Quantile,
     Query,
     Rectangles,
@@ -1048,12 +1050,29 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     assert_type(form.moments_from([1.0], places), Floats)
 
 
+def several_classes_have_a_model_each(session: Session, query: ConvexMinimization) -> None:
+    asked = OneVsRest(query)
+    assert_type(asked, OneVsRest)
+    release = session.release(asked, using=PrivateMinimizer(epsilon=1, delta="1e-6"))
+    assert_type(release, Release[Classifier])
+    found = release.value
+    assert_type(found.classes, tuple[Label, ...])
+    assert_type(found.models, dict[Label, Model])
+    assert_type(found.coefficients, dict[Label, dict[str, float]])
+    assert_type(found.intercepts, dict[Label, float])
+    assert_type(found.predict({"age": [39]}), list[Label | None])
+    assert_type(found.predict_proba({"age": [39]}), Floats)
+    assert_type(found.margins({"age": [39]}), Floats)
+    OneVsRest(LogisticLoss())  # type: ignore[arg-type]  # no query
+
+
 def estimators_are_fitted_on_sessions(session: Session) -> None:
     model = PrivateLogisticRegression(1, "1e-6", over=Ball(8)).fit(session, label="income")
     assert_type(model, PrivateLogisticRegression)
     assert_type(model.coef_, Floats)
     assert_type(model.predict_proba({"age": [39]}), Floats)
-    assert_type(model.release_, Release[Model])
+    assert_type(model.release_, Release[Model | Classifier])
+    assert_type(model.model_, Model | Classifier)
     assert_type(model.score({"age": [39]}, ["<=50K"]), float)
     line = PrivateLinearRegression(epsilon=1).fit(session, label="age", features=[OneHot("sex")])
     assert_type(line.intercept_, float)

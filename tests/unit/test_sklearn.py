@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
-from dpsdk.errors import BudgetExceeded, DataError, DpsdkError, InvalidArgument, QueryError
+from dpsdk.errors import (
+    BudgetExceeded,
+    DataError,
+    DpsdkError,
+    InvalidArgument,
+    QueryError,
+    TooLarge,
+)
 from dpsdk.mechanisms import HeavyBall, SufficientStatistics
 from dpsdk.queries import Ball, OneHot
 from dpsdk.sklearn import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
@@ -50,6 +57,33 @@ def test_classes_are_predicted(kind):
     np.testing.assert_allclose(margins, by_hand, atol=1e-9)
     assert (model.predict(ROWS) == np.where(margins > 0, "yes", "no")).all()
     assert model.cost_ == one.history[0].cost
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_several_classes_are_predicted(kind):
+    features = ["wage", OneHot("rich", drop="no")]
+    model = kind(epsilon=4, delta="1e-6").fit(session(), label="edu", features=features)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert (model.coef_.shape, model.intercept_.shape) == ((3, 2), (3,))
+    assert model.coefficient_names_ == ["wage", "rich=yes"]
+    margins = model.decision_function(ROWS)
+    read = np.stack([ROWS["wage"], ROWS["rich"] == "yes"], axis=1)
+    np.testing.assert_allclose(margins, model.intercept_ + read @ model.coef_.T, atol=1e-9)
+    assert (model.predict(ROWS) == model.classes_[margins.argmax(axis=1)]).all()
+    assert model.score(ROWS, ROWS["edu"]) == (model.predict(ROWS) == ROWS["edu"]).mean() > 0.45
+    assert model.model_.classes == ("a", "b", "c")
+    with pytest.raises(DataError, match="no class"):
+        model.predict({"wage": [999], "rich": ["no"]})
+    if kind is PrivateLogisticRegression:
+        shares = model.predict_proba({"wage": [60, 140, 999], "rich": ["no", "yes", "no"]})
+        np.testing.assert_allclose(shares[:2].sum(axis=1), 1)
+        assert np.isnan(shares[2]).all()
+
+
+def alone():
+    domain = Domain(DOMAIN["age"], Categorical("edu", ["a"]))
+    data = PrivateData.from_columns({"age": AGE, "edu": ["a"] * 4000}, domain)
+    return Session(data, Budget(9, "1e-5"), noise=seeded(1))
 
 
 def test_probabilities_add_up():
@@ -105,7 +139,8 @@ REFUSED = {
     "arrays and labels": (InvalidArgument, "X must be", lambda: ((ROWS, [1]), {"label": "rich"})),
     "labels": (InvalidArgument, "y must be", lambda: ((session(), [1]), {"label": "rich"})),
     "no label": (InvalidArgument, "label", lambda: ((session(),), {})),
-    "many classes": (QueryError, "two", lambda: ((session(),), {"label": "edu"})),
+    "one class": (QueryError, "two", lambda: ((alone(),), {"label": "edu"})),
+    "many classes": (TooLarge, "classes", lambda: ((session(),), {"label": "wage"})),
     "little": (BudgetExceeded, "0.1", lambda: ((session("0.1"),), {"label": "rich"})),
 }
 

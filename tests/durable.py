@@ -5,15 +5,36 @@ import threading
 
 import pytest
 
-from dpsdk.accounting import Books, Budget, Dataset, Decision, Ledger, Odometer, ZCDPComposition
-from dpsdk.errors import AlreadyCharged, InvalidArgument, LedgerConflict, LedgerDamaged, Reentered
+from dpsdk.accounting import (
+    BasicComposition,
+    Books,
+    Budget,
+    Dataset,
+    Decision,
+    Ledger,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+)
+from dpsdk.accounting.nested import ScopeOdometer
+from dpsdk.errors import (
+    AlreadyCharged,
+    BudgetExceeded,
+    InvalidArgument,
+    LedgerConflict,
+    LedgerDamaged,
+    Reentered,
+)
 from parallel import at_once, needs_fork
 from spenders import (
     HUNDREDTH,
     fork_within_a_decision,
     killed,
+    killed_by_period,
     opened,
+    opened_by_period,
     serve_forked_workers,
+    shared_by_period,
     shares,
     spend,
     written_meanwhile,
@@ -85,6 +106,34 @@ class DurableLedgers:
     @needs_fork
     def test_a_process_that_is_killed_loses_no_charge(self, place):
         killed(place.ledger, random.Random(3), 8, 2)
+
+    @needs_fork
+    def test_a_kill_between_charge_and_answer_leaves_all_periods_charged_or_none(self, place):
+        killed_by_period(place.ledger, 2)
+
+    @needs_fork
+    def test_two_processes_share_periods_as_one_after_the_other(self, place):
+        shared_by_period(place.ledger)
+
+    def test_a_ledger_keeps_to_its_periods_and_old_ones_to_having_none(self, place):
+        ledger = place.ledger()
+        opened(ledger, "old").charge(HUNDREDTH, "x")
+        by_day = Dataset("old", periods="visited: date by day")
+        basic = BasicComposition()
+        with pytest.raises(LedgerConflict, match="periods"):
+            Odometer(Budget(1), basic, ledger=ledger, dataset=by_day, periods=(0, 9))
+        assert opened(place.ledger(), "old").count == 1
+        odometer = opened_by_period(ledger)
+        odometer.between(3, 4).charge(HUNDREDTH, "x")
+        ScopeOdometer(odometer, "sums", "0.5", reserve=True, since=4)
+        with pytest.raises(LedgerConflict, match="periods"):
+            opened(ledger, "days")
+        again = opened_by_period(place.ledger())
+        assert again.periods() == odometer.periods()
+        assert ScopeOdometer(again, "sums", "0.5", reserve=True, since=4).spent.charges == 0
+        with pytest.raises(BudgetExceeded, match="reserved"):
+            again.between(4, 5).charge(PureGuarantee("0.7"), "x")
+        assert ledger.verify() == place.ledger().verify()
 
     @pytest.mark.audit
     @needs_fork

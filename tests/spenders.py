@@ -21,13 +21,16 @@ from dpsdk.accounting import (
     Dataset,
     Decision,
     FileAnchor,
+    GuaranteeByPeriod,
     Ledger,
     Odometer,
     PostgresLedger,
     PureGuarantee,
     SQLiteLedger,
+    pure_epsilon,
 )
 from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.spent import told_in
 from dpsdk.errors import AlreadyCharged, BudgetExceeded, Closed, LedgerUnavailable
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
@@ -161,6 +164,91 @@ def killed(make: Make, rng: random.Random, kills: int, busy: int) -> None:
     name = next(iter(charged))
     with pytest.raises(AlreadyCharged):
         odometer.charge(HUNDREDTH, "again", request_id=name)
+
+
+PERIODS = 30
+
+
+def opened_by_period(ledger: Ledger) -> Odometer:
+    dataset = Dataset("days", "add-remove", periods="visited: date by day")
+    desk = 0, PERIODS - 1
+    return Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=dataset, periods=desk)
+
+
+class PeriodWorker(Worker):
+    """A forked process that spends on ranges of periods, until many in a row refuse."""
+
+    def work(self, make: Make, parts: int, tell: int, wait: int, answers: bool) -> None:
+        ledger, refused, turn = make(), 0, 0
+        odometer = opened_by_period(ledger)
+        source = random.Random(odometer.session)
+        part = PureGuarantee(Fraction(1, parts))
+        os.write(tell, b"ready\n")
+        os.read(wait, 1)
+        while refused < 50:
+            turn += 1
+            first, last = sorted(source.choices(range(PERIODS), k=2))
+            name = f"{odometer.session}-{turn}"
+            ends = {first: (first, first, part), last: (last, last, part)}
+            guarantee = part if turn % 3 else GuaranteeByPeriod(part, tuple(ends.values()))
+            try:
+                desk = odometer.between(first, last)
+                number = desk.charge(guarantee, "x", request_id=name)
+            except BudgetExceeded:
+                refused += 1
+                continue
+            refused = 0
+            os.write(tell, f"{number} {name}\n".encode())
+            if answers:
+                ledger.store(name, str(number).encode())
+
+
+def check_periods(make: Make, told: list[str], lost: int) -> Odometer:
+    """Hold the timeline against the charges, and these against what was released."""
+    ledger = make()
+    odometer = opened_by_period(ledger)
+    ledger.verify()
+    charges = odometer.ledger_charges()
+    released = [line.split() for line in told if line.endswith("\n") and "-" in line]
+    numbers = {one.request_id: one.number for one in charges}
+    assert all(numbers[name] == int(number) for number, name in released)
+    assert 0 <= len(charges) - len(released) <= lost
+    for first, last, spent, _ in odometer.periods(0, PERIODS):
+        for period in range(first, last + 1):
+            runs = told_in(charges, period)
+            # Each charge is on all of its periods, or on none.
+            assert spent.epsilon == sum((pure_epsilon(run) or 0 for run in runs), Fraction(0))
+        assert spent.epsilon <= 1
+    return odometer
+
+
+def killed_by_period(make: Make, kills: int) -> None:
+    """Kill spenders between charge and answer, whose charges are of many periods at once."""
+    told: list[str] = []
+    for _ in range(kills):
+        workers = [PeriodWorker(make, 10**6, answers=True) for _ in range(2)]
+        for one in workers:
+            one.ready()
+            one.go()
+        told += [one.told.readline() for one in workers for _ in range(2)]
+        for one in workers:
+            os.kill(one.process, signal.SIGKILL)
+            told += one.end()[0]
+    check_periods(make, told, 2 * kills)
+
+
+def shared_by_period(make: Make) -> None:
+    """Two processes spend on overlapping ranges, as one after the other would."""
+    workers = [PeriodWorker(make, 20) for _ in range(2)]
+    for one in workers:
+        one.ready()
+    for one in workers:
+        one.go()
+    told = [one.end() for one in workers]
+    assert [code for _, code in told] == [0, 0]
+    assert all(lines for lines, _ in told)
+    odometer = check_periods(make, [line for lines, _ in told for line in lines], 0)
+    assert odometer.spent.epsilon == 1
 
 
 def interrupted_everywhere(

@@ -383,6 +383,10 @@ class GuaranteeByPeriod(Guarantee):
         Disjoint ranges of numbers of periods, in ascending order and with both ends, each with what
         is proven for neighbours that differ in one of these periods. Neighbours that differ in a
         period of no part are told apart by nothing.
+
+    Notes
+    -----
+    docs/explanation/proofs/periods.md has the theorem that lets each period pay for itself.
     """
 
     whole: Guarantee = field(converter=_whole)

@@ -21,13 +21,13 @@ from dpsdk.kernel import Kernel, Measure, Terms
 from dpsdk.mechanisms.arguments import COUNT, MAYBE
 from dpsdk.mechanisms.convex.correction import (
     Moments,
-    PredictedExcess,
     asked_gradient,
     cap_excess,
     constant_model,
     correct,
     fit_start,
     label_form,
+    predicted_excess,
     public_shares,
     remaining_excess,
     smooth,
@@ -103,6 +103,8 @@ _LATER = NoAccuracy(
     "read bound(beta).predicted of the release",
 )
 _AFTER_BOTH = "noise of the gradient, and of what the model was fitted to before it"
+_OF_GRADIENT = "noise of the gradient, by the curvature of the distribution"
+_CONSTANT = "the constant model, as noise would hide what features tell at so small a budget"
 _AFTER_START = "noise of what the model was fitted to, by the curvature of the fitted distribution"
 
 
@@ -337,10 +339,13 @@ class _Plan:
         """The excess that is known before anything is measured."""
         unseen = self.unseen
         if unseen is not None and unseen.noise is not None:
-            return PredictedExcess(cap_excess(unseen.noise, unseen.whole), _AFTER_START)
+            excess = cap_excess(unseen.noise, unseen.whole)
+            return predicted_excess(self.form, excess, _CONSTANT)
         if self.given is None or (self.gradients and terms.facts.rows is None):
             return _LATER
-        return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
+        if not self.gradients:
+            return _GIVEN
+        return predicted_excess(self.form, self.harm(terms), _OF_GRADIENT)
 
     def release(self, paid: Paid) -> Measurement:
         """The model, and what is expected of it."""
@@ -368,18 +373,19 @@ class _Plan:
             theta, gap, source = step.theta, step.gap, "measured"
             before = 0.0 if predicted is None else cap_excess(predicted, best.whole)
             predicted = step.predicted + remaining_excess(before, best.whole)
+        kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
         if source == "fitted" and best.hopeless and best.constant is not None:
-            theta, gap = best.constant, gap + max(best.spare, 0.0)
+            theta, gap, kind = best.constant, gap + max(best.spare, 0.0), _CONSTANT
         moments = batches[0] if isinstance(self.start, Moments) and batches else None
         accuracy: Accuracy | None = paid.certify(
             self.form, theta, moments if least_squares(self.form) else None
         )
         if accuracy is None and predicted is not None and self.start is not None:
-            kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
             sets = None if moments is None else coefficients_of(self.form, moments)
-            accuracy = PredictedExcess(cap_excess(predicted, best.whole), kind, sets)
+            excess = cap_excess(predicted, best.whole)
+            accuracy = predicted_excess(self.form, excess, kind, sets)
         elif accuracy is None and predicted is not None:
-            accuracy = PredictedExcess(predicted)
+            accuracy = predicted_excess(self.form, predicted, _OF_GRADIENT)
         unknown = _FITTED if source == "fitted" else _GIVEN
         return Measurement(np.append(theta, gap), accuracy or unknown, source)
 

@@ -17,7 +17,7 @@ from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.arguments import MAYBE, ZERO, check_convex, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import OneShot, built_in
 from dpsdk.mechanisms.convex.corrected import Corrected
-from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.correction import predicted_excess
 from dpsdk.mechanisms.convex.heavy_ball import HeavyBall
 from dpsdk.mechanisms.convex.moments import MeasuredMatrix, least_squares, read_moments
 from dpsdk.mechanisms.convex.oracle import (
@@ -185,7 +185,8 @@ class SufficientStatistics(Oracle):
             return Measurement(np.append(centre, math.inf), _NOTHING, "measured")
         theta, gap, predicted = _solve(form, moments, divisor(paid.rows))
         proven = paid.certify(form, theta, moments)
-        accuracy = proven or PredictedExcess(predicted, _KIND, coefficients_of(form, moments))
+        sets = coefficients_of(form, moments)
+        accuracy = proven or predicted_excess(form, predicted, _KIND, sets)
         return Measurement(np.append(theta, gap), accuracy, "measured")
 
     def _spending(self, form: ConvexForm, terms: Terms, total: Total) -> Spending:

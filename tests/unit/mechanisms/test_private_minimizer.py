@@ -232,6 +232,7 @@ def test_the_constant_model_is_returned_where_noise_leaves_nothing_better():
         assert not release.value.theta[:-1].any()
         bound = release.bound()
         assert bound.predicted is not None
+        assert "the constant model" in repr(bound)
         # It cannot lose much more than all that a coin loses.
         assert 0.2 < bound.predicted < 1
 
@@ -243,6 +244,7 @@ def test_the_label_alone_is_measured_where_noise_would_hide_all_else():
     mechanism = PrivateMinimizer(epsilon="0.05")
     quoted = session(data).quote(query(), using=mechanism)
     assert 0.3 < quoted.bound().predicted < 0.7
+    assert "the constant model" in repr(quoted)
     told = []
     for seed in range(5):
         release = session(data, seed=seed).release(query(), using=mechanism)
@@ -301,6 +303,22 @@ def test_predictions_tell_what_a_poor_start_leaves_behind():
         seen.append(excess(release.value, query()))
         predicted.append(release.bound().predicted)
     assert 0.25 < np.mean(predicted) / np.mean(seen) < 4
+
+
+@pytest.mark.parametrize("loss", [SVMLoss(0.5), HuberLoss(0.3), QuantileLoss("0.5", 0.1)])
+@pytest.mark.parametrize("rows", [50, ROWS])
+def test_nothing_is_predicted_of_a_loss_that_is_flat_somewhere(loss, rows):
+    """On separable rows the excess of a hinge was 35 times what its curvature foretold."""
+    few = {name: column[:rows] for name, column in COLUMNS.items()}
+    own = session(PrivateData.from_columns(few, DOMAIN))
+    asked = query(loss, label="rich" if isinstance(loss, SVMLoss) else "idle")
+    for oracle in (Corrected(), Corrected(TRUTH, gradients=1)):
+        mechanism = PrivateMinimizer(epsilon="0.1", delta=DELTA, oracle=oracle)
+        for bound in (
+            own.quote(asked, using=mechanism).bound(),
+            own.release(asked, using=mechanism).bound(),
+        ):
+            assert (bound.standing, bound.predicted) == ("none", None)
 
 
 def test_a_gradient_is_not_bought_where_its_noise_says_more_than_features_do():

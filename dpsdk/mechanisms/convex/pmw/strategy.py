@@ -24,7 +24,7 @@ from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
 from dpsdk.mechanisms.arguments import check_linear
-from dpsdk.mechanisms.convex.correction import PredictedExcess, correct, smooth
+from dpsdk.mechanisms.convex.correction import correct, smooth
 from dpsdk.mechanisms.convex.descent import scale_gradient
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.numeric_sparse import drift_of
@@ -51,9 +51,9 @@ _UNCHECKED = NoAccuracy(
     "open a channel with more updates",
 )
 
-_FLAT = NoAccuracy(
-    "the hypothesis has no curvature at its model, by which a gradient could correct it",
-    "use a loss with more curvature, or a closer start",
+_CORRECTED = NoAccuracy(
+    "the hypothesis corrected by a measured gradient, of which nothing is proven or predicted",
+    "ask PrivateMinimizer for the model, with certify=",
 )
 
 _DOUBT = 0.05
@@ -149,8 +149,7 @@ class GuardedStrategy(ModelStream):
         deviation = noise.law.standard_deviation() * noise.step / rows
         result = correct(form, self._hypothesis, theta, gradient, deviation)
         self._learn(seen, result.theta - theta, gradient, noise)
-        accuracy: Accuracy = PredictedExcess(result.predicted) if result.predicted else _FLAT
-        return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
+        return Measurement(np.append(result.theta, result.gap), _CORRECTED, "measured")
 
     def _learn(
         self, seen: WatchedGradient, way: Floats, gradient: Floats, accuracy: NoiseAccuracy

@@ -1,8 +1,10 @@
 """Budgets of which each period of time has one: the odometer against one odometer a period."""
 
 import json
+import math
 import random
 import time
+from fractions import Fraction
 
 import pytest
 
@@ -26,6 +28,7 @@ from dpsdk.accounting.ledger.snapshot import EMPTY, restored, snapshot_of
 from dpsdk.accounting.ledger.timeline import Timeline
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.accounting.prices.covering import cover_of, covers
+from dpsdk.accounting.prices.together import most_together, together
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -387,3 +390,26 @@ def test_a_timeline_looks_up_every_period():
     assert [known.line(p).rho for p in range(8)] == [0, 0, 1, 1, 2, 2, 0, 0]
     assert known.starts == (2, 4, 6)
     assert list(known.steps(3, 6)) == [(3, 3, marks[1]), (4, 5, marks[2]), (6, 6, odometer_line)]
+
+
+def test_what_the_periods_of_a_person_have_together_and_where_it_ends():
+    budget, delta = Budget(1, "1e-6"), Budget(1, "1e-6").delta
+    epsilon, leaked = budget.epsilon, Fraction(0)
+    for periods in range(1, 15):  # one step from kind to kind after the other
+        leaked = leaked * Fraction(math.e) + delta
+        known = together(budget, periods)
+        assert known[0] == periods * epsilon
+        assert float(known[1]) == pytest.approx(float(leaked), rel=1e-9)
+    assert [f"{float(together(budget, n)[1]):.2g}" for n in (7, 14, 15)] == ["0.00064", "0.7", "1"]
+    assert most_together(budget) == 14
+    assert most_together(Budget(1)) is None
+    assert most_together(Budget("1e-9", "0.3")) == 3
+    assert most_together(Budget(1000, "1e-6")) == 1
+    for most in (5, 1000):
+        small = Budget("0.001", Fraction(1, most + 3))
+        assert together(small, most_together(small))[1] < 1
+        assert together(small, most_together(small) + 1)[1] == 1
+    assert together(budget, 10**30)[1] == 1
+    for wrong in (0, -1, 1.5, "1"):
+        with pytest.raises(InvalidArgument, match="periods"):
+            together(budget, wrong)

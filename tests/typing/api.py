@@ -38,6 +38,7 @@ from dpsdk import (
     SyntheticData,
     TablesChannel,
     Undeclared,
+    errors,
     examples,
     plots,
     plugins,
@@ -51,9 +52,11 @@ from dpsdk.accounting import (
     Composition,
     FileAnchor,
     Guarantee,
+    GuaranteeByPeriod,
     Ledger,
     Ledgers,
     MemoryLedger,
+    Odometer,
     PostgresLedger,
     PureGuarantee,
     Readings,
@@ -1264,3 +1267,16 @@ def pictures(session: Session, workload: Workload[float], axes: Axes) -> None:
     plots.marginal(session.release(Count(), using=Laplace(epsilon=1)))  # type: ignore[arg-type]  # no table
     plots.marginal(table.value)  # type: ignore[arg-type]  # no release
     plots.stream(table)  # type: ignore[arg-type]  # of one number each
+
+
+def budgets_by_period(odometer: Odometer, refused: errors.BudgetExceeded) -> None:
+    told = GuaranteeByPeriod(PureGuarantee(1), ((0, 3, PureGuarantee(1)),))
+    assert_type(told.whole, Guarantee)
+    assert_type(told.parts, tuple[tuple[int, int, Guarantee], ...])
+    assert_type(odometer.between(0, 3), Odometer)
+    for first, _, spent, remaining in odometer.periods():
+        assert_type(first, int)
+        assert_type(spent, Spent)
+        assert_type(remaining, Remaining)
+    assert_type(refused.period, int | None)
+    assert_type(refused.passing, tuple[int, int] | None)

@@ -1,7 +1,7 @@
-"""The pictures of pictures.md, made by running the page itself, for light and for dark.
+"""The pictures of guides, made by running the pages themselves, for light and for dark.
 
 ``python docs/how-to/pictures.py`` draws them again, and writes their alternative texts into the
-page. It runs from the root of the repository.
+pages. It runs from the root of the repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from dpsdk import plots
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "pictures.md"
+PAGES = (FOLDER / "pictures.md", FOLDER / "model-notebook.md")
 STYLES = {"light": "default", "dark": "dark_background"}
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```$|^```\{image\} pictures/(?P<name>\w+)-light\.svg$",
@@ -54,13 +54,14 @@ def told(page: str, name: str, text: str) -> str:
 
 
 def main() -> None:
-    """Draw all, and tell the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for mode in STYLES:
-        for name, figure in figures(page, mode):
-            save(figure, FOLDER / "pictures" / f"{name}-{mode}.svg")
-            page = told(page, name, plots.alternative(figure))
-    PAGE.write_text(page, encoding="utf-8")
+    """Draw all, and tell the pages."""
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        for mode in STYLES:
+            for name, figure in figures(page, mode):
+                save(figure, FOLDER / "pictures" / f"{name}-{mode}.svg")
+                page = told(page, name, plots.alternative(figure))
+        path.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

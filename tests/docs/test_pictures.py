@@ -1,4 +1,4 @@
-"""The pictures of the page on pictures are what its code draws, and are told in true words."""
+"""The pictures of guides are what its code draws, and are told in true words."""
 
 import importlib.util
 import re
@@ -12,7 +12,7 @@ from dpsdk import plots
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 LARGEST = 60_000
-NAMES = ["marginal", "heatmap", "cdf", "stream", "budget", "plan", "audit"]
+NAMES = ["marginal", "heatmap", "cdf", "stream", "budget", "plan", "audit", "coefficients"]
 DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 
 
@@ -28,9 +28,10 @@ def pictures(monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("count", [3, pytest.param(len(NAMES), marks=pytest.mark.audit)])
 def test_every_picture_says_what_its_code_draws(pictures, count):
-    page = pictures.PAGE.read_text(encoding="utf-8")
+    pages = [path.read_text(encoding="utf-8") for path in pictures.PAGES]
+    drawn = ((page, *one) for page in pages for one in pictures.figures(page, "light"))
     names = []
-    for name, figure in islice(pictures.figures(page, "light"), count):
+    for page, name, figure in islice(drawn, count):
         names.append(name)
         text = plots.alternative(figure)
         assert pictures.told(page, name, text) == page, "run docs/how-to/pictures.py"

@@ -86,6 +86,13 @@ class Counts(Protocol):
         """
         ...
 
+    def between(self, name: str, low: int, high: int) -> Counts:
+        """Return the records in some cells of an attribute, which are numbered from the first.
+
+        The others are gone. Nothing is read for it, as for `only`.
+        """
+        ...
+
 
 class CachedCounts(ABC):
     """Counts whose tables are cached, and which show themselves to nobody."""

@@ -9,10 +9,10 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.matcher import Matcher
 from dpsdk.data.matching import make_matcher, require_known
-from dpsdk.data.persons import PersonMatcher
+from dpsdk.data.persons import PeriodCells, PersonMatcher
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.unit import PrivacyUnit
-from dpsdk.domain import Attribute, Categorical, Domain
+from dpsdk.domain import Attribute, Categorical, Domain, Periods
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars
@@ -99,6 +99,12 @@ def _to_unit_rows(rows: int) -> int:
     return to_count("unit_rows", rows)
 
 
+def _to_periods(periods: Periods | None) -> Periods | None:
+    if periods is not None and not isinstance(periods, Periods):
+        raise InvalidArgument("periods", "Periods or None", shown(periods))
+    return periods
+
+
 def _to_unit(unit: PrivacyUnit | None) -> PrivacyUnit | None:
     if unit is not None and not isinstance(unit, PrivacyUnit):
         raise InvalidArgument("unit", "a PrivacyUnit or None", shown(unit))
@@ -111,9 +117,9 @@ class Declaration:
 
     Parameters
     ----------
-    domain, name, neighbors, outside, max_rows, unit_rows, unit
+    domain, name, neighbors, outside, max_rows, unit_rows, unit, periods
         What is public of the table, as `PrivateData` says. Without a relation it is replace-one for
-        rows, and add-remove for persons.
+        rows, and add-remove for persons and for periods.
     texts
         How the texts of the table are written.
     lines
@@ -138,17 +144,22 @@ class Declaration:
     max_rows: int | None = field(default=None, converter=to_max_rows)
     unit_rows: int = field(default=1, converter=_to_unit_rows)
     unit: PrivacyUnit | None = field(default=None, converter=_to_unit)
+    periods: Periods | None = field(default=None, converter=_to_periods)
     texts: TextFormat = field(factory=TextFormat, kw_only=True)
     lines: FileFormat = field(factory=FileFormat, kw_only=True)
     collect: Collect = field(default="histogram", converter=_to_collect, kw_only=True)
     bars: Bars | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if self.periods is not None:
+            self.periods.check(self.domain)
         if self.outside == "apart":
-            object.__setattr__(self, "domain", self.domain.open())
+            object.__setattr__(self, "domain", self._opened())
         self._check_missing_texts()
         if not isinstance(self.neighbors, Neighbors | None):
             raise InvalidArgument("neighbors", "a member of Neighbors", shown(self.neighbors))
+        if self.periods is not None:
+            self._check_periods()
         if self.unit is not None:
             if self.neighbors is Neighbors.REPLACE_ONE:
                 expected = (
@@ -169,7 +180,8 @@ class Declaration:
         """The neighbour relation."""
         if self.neighbors is not None:
             return self.neighbors
-        return Neighbors.REPLACE_ONE if self.unit is None else Neighbors.ADD_REMOVE
+        plain = self.unit is None and self.periods is None
+        return Neighbors.REPLACE_ONE if plain else Neighbors.ADD_REMOVE
 
     @property
     def has_public_rows(self) -> bool:
@@ -183,8 +195,15 @@ class Declaration:
 
     @property
     def has_outside(self) -> bool:
-        """True if a row may lie outside the domain, as far as is declared."""
-        return not self.complete and not all(map(_has_all, self.domain.attributes))
+        """True if a row may lie outside the domain, as far as is declared.
+
+        Of a table with periods, rows outside are left out: of no period, they are nobody's.
+        """
+        return (
+            self.periods is None
+            and not self.complete
+            and not all(map(_has_all, self.domain.attributes))
+        )
 
     @property
     def rows_of_a_person(self) -> int:
@@ -208,11 +227,24 @@ class Declaration:
         """Return what reads the column of each attribute, in order."""
         clip = self.outside == "clip"
         texts = evolve(self.texts, missing=self.domain.missing_texts)
-        return [make_matcher(one, texts, clip=clip) for one in self.domain.attributes]
+        when = None if self.periods is None else self.periods.attribute
+        # A time that is moved to the bounds would be of another period in another domain.
+        return [
+            make_matcher(one, texts, clip=clip and one.name != when)
+            for one in self.domain.attributes
+        ]
 
     def person(self) -> PersonMatcher | None:
         """Return what reads the column of identifiers, if there is one."""
         return None if self.unit is None else PersonMatcher(self.unit.column, self.texts)
+
+    @property
+    def period_cells(self) -> PeriodCells | None:
+        """The periods of the cells of their attribute, if there are any."""
+        if self.periods is None:
+            return None
+        shift = self.periods.offset(self.domain[self.periods.attribute]) % self.periods.units
+        return PeriodCells(self.periods.attribute, shift, self.periods.units)
 
     def tell(self, rows: int) -> None:
         """Show that so many rows were read, where their number is public.
@@ -242,7 +274,27 @@ class Declaration:
             distinct,
             strip,
             clipped=self.outside == "clip",
+            periods=self.periods,
         )
+
+    def _opened(self) -> Domain:
+        """The domain with cells for other and missing values, but not for the time of a period."""
+        if self.periods is None:
+            return self.domain.open()
+        when = self.periods.attribute
+        opened = [one if one.name == when else one.open() for one in self.domain.attributes]
+        return Domain(*opened, missing_texts=self.domain.missing_texts)
+
+    def _check_periods(self) -> None:
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            expected = (
+                "Neighbors.ADD_REMOVE or left out, as with periods= a row that is exchanged could "
+                "leave one period for another"
+            )
+            raise InvalidArgument("neighbors", expected, self.neighbors.value)
+        if self.unit_rows > 1:
+            expected = "left out with periods=: say by unit= whose each row is"
+            raise InvalidArgument("unit_rows", expected, f"{self.unit_rows:,}")
 
     def _check_missing_texts(self) -> None:
         for attribute in self.domain.attributes if self.domain.missing_texts else ():

@@ -92,6 +92,14 @@ class Histogram(CachedCounts):
         outside = self.rows - int(counts.sum()) if keep_rows else 0
         return Histogram(self._sizes, codes, counts, outside)
 
+    def between(self, name: str, low: int, high: int) -> Histogram:
+        code = self._codes[name].astype(np.int64)
+        chosen = (code >= low) & (code <= high)
+        codes = {other: one[chosen] for other, one in self._codes.items()}
+        codes[name] = code[chosen] - low
+        sizes = {**self._sizes, name: high - low + 1}
+        return Histogram(sizes, codes, self._counts[chosen], 0)
+
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         return [_frozen(self._codes[name].astype(np.int64)) for name in names], self._counts
 

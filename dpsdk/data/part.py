@@ -10,7 +10,7 @@ from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "between"]
 
 
 @frozen(eq=False)
@@ -58,3 +58,22 @@ class Parts:
         whole = self.data.facts
         facts = evolve(whole, outside=public or whole.outside, part_of=whole)
         return table_of(counts, facts, self.data, f", {self.name} {self.attribute.text(cell)}")
+
+
+def between(data: PrivateData, low: int, high: int) -> PrivateData:
+    """Return the rows of some cells of the time that its periods go by, as a table of its own.
+
+    Its domain has these cells alone. All other rows are left out; of a table with periods, how many
+    there are is private in any case.
+    """
+    whole = data.facts
+    periods = whole.periods
+    if periods is None:
+        raise InvalidArgument("data", "a table with periods", "one without")
+    name = periods.attribute
+    domain = periods.cut(whole.domain, low, high)
+    counts = open_histogram(data).between(name, low, high)
+    facts = evolve(whole, domain=domain, part_of=whole)
+    attribute = whole.domain[name]
+    label = f", {name} {attribute.text(low)} to {attribute.text(high)}"
+    return table_of(counts, facts, data, label)

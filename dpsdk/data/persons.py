@@ -4,7 +4,8 @@ An identifier is a text, and an integer is that of its digits. What has no ident
 a missing value, a truth value, a fraction; and a number that may be any of several, as a float from
 2^53 on is, and an integer that would have become such a float beside a null.
 
-At most so many rows of a person are kept, by a rule that looks at that person alone. Every row gets
+At most so many rows of a person are kept, by a rule that looks at that person alone; where budgets
+are of periods, at those of one period alone. Every row gets
 a key, made of whose it is, its cell in the full domain, and which of the person's rows in that cell
 it is. The rows of the smallest keys are kept. Keys are integers of arithmetic modulo a prime that
 every engine does exactly (`dpsdk.data.engine.rows`), so that the same rows are kept everywhere.
@@ -21,8 +22,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import count
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -44,6 +46,7 @@ __all__ = [
     "REPEAT_FACTOR",
     "WHITE_SPACE",
     "PersonMatcher",
+    "PeriodCells",
     "count_persons",
     "kept",
     "kept_codes",
@@ -205,18 +208,49 @@ def count_persons(persons: Ints) -> int:
     return int(np.count_nonzero(np.bincount(persons + 1, minlength=1)[1:]))
 
 
+class PeriodCells(NamedTuple):
+    """The periods of cells along an attribute: (cell + shift) // units, numbered from 0 on."""
+
+    name: str
+    shift: int
+    units: int
+
+
 def kept_codes(
-    codes: Mapping[str, Ints], matcher: PersonMatcher, persons: Ints, unit: PrivacyUnit
+    codes: Mapping[str, Ints],
+    matcher: PersonMatcher,
+    persons: Ints,
+    unit: PrivacyUnit,
+    periods: PeriodCells | None = None,
 ) -> dict[str, Ints]:
-    """Return the cell numbers of the rows that are kept; of a row outside, all become -1."""
+    """Return the cell numbers of the rows that are kept; of a row outside, all become -1.
+
+    With periods, rows outside are of none, and go first; then each person is bounded in each period
+    by itself, so that no period decides which rows of another stay.
+    """
     # All rows of a person that lie outside are in one cell.
     outside = np.zeros(len(persons), dtype=bool)
     for code in codes.values():
         outside |= code < 0
     for code in codes.values():
         np.copyto(code, -1, where=outside)
-    stays = np.flatnonzero(kept(persons, matcher.written, list(codes.values()), unit))
+    written = matcher.written
+    if periods is not None:
+        persons = np.where(outside, -1, persons)
+        when = (codes[periods.name] + periods.shift) // periods.units
+        there = np.flatnonzero(persons >= 0)
+        pairs = np.stack([persons[there], when[there]])
+        distinct, numbers = np.unique(pairs, axis=1, return_inverse=True)
+        persons[there] = numbers.reshape(-1)
+        whose = distinct[0]
+        written = partial(_written_of, matcher, whose)
+    stays = np.flatnonzero(kept(persons, written, list(codes.values()), unit))
     return {name: code.take(stays) for name, code in codes.items()}
+
+
+def _written_of(matcher: PersonMatcher, whose: Ints, pairs: Ints) -> Sequence[str]:
+    """The identifiers of pairs of a person and a period."""
+    return matcher.written(whose[pairs])
 
 
 def salts_of(written: Sequence[str]) -> Ints:

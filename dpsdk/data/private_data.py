@@ -26,7 +26,7 @@ from dpsdk.data.readers import (
 from dpsdk.data.texts import DateForms, TextFormat
 from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
-from dpsdk.domain import Domain
+from dpsdk.domain import Domain, Periods
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import Bars, working
@@ -56,6 +56,13 @@ class PrivateData(Hidden):
     would change the public row count by a private number. With `outside="apart"`, a missing or
     unmatched value has a cell in its own attribute instead, and no row is outside. See `Outside`
     for the choices.
+
+    With `periods=Periods("visited", days=1)` a session's budget is one of each day, and what is
+    protected is the row, or are a person's rows, of one day. The relation is then add-remove. A
+    row that is outside the domain, in its time above all, which is never clipped, is left out. All
+    this holds as long as each value of a row, its time above all, is a fact of that row (and of the
+    person's rows of that day): a running number, a rank, a first visit or a bin by quantiles is
+    made of other rows, and a load day that is stamped anew moves all rows to another period.
 
     >>> from dpsdk import Domain, Integer, PrivateData
     >>> domain = Domain(Integer("age", 17, 90))
@@ -105,6 +112,7 @@ class PrivateData(Hidden):
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        periods: Periods | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -125,6 +133,8 @@ class PrivateData(Hidden):
         unit
             Whom the table protects, where a column says whose each row is; see `PrivacyUnit`. The
             relation is then add-remove, and `max_rows` bounds the rows that are kept.
+        periods
+            The periods of time that a session's budget renews by, as the class says.
         strip, decimal, thousands
             How to read values that are texts: without the white space around them, with this
             character before the decimals ("." or ","), and with this one between groups of three
@@ -148,7 +158,7 @@ class PrivateData(Hidden):
         """
         made = cls._made(
             "the columns",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, periods),
             (strip, decimal, thousands, dates),
             read_columns,
             columns,
@@ -170,6 +180,7 @@ class PrivateData(Hidden):
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        periods: Periods | None = None,
         header: Sequence[str] | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
@@ -198,7 +209,7 @@ class PrivateData(Hidden):
             What is public of the table, as the class and `Outside` say.
         name
             What a ledger knows the table by; the path unless given, of which only the end is shown.
-        unit
+        unit, periods
             As for `from_columns`. A line whose form hides its identifier is nobody's.
         header
             The names of the columns, where the file has none. Its first line then is a row.
@@ -221,7 +232,7 @@ class PrivateData(Hidden):
         # The file is read inside, so no frame of this call ever holds a value.
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit, periods),
             (strip, decimal, thousands, dates),
             read_file,
             lines=(delimiter, encoding, header),
@@ -241,6 +252,7 @@ class PrivateData(Hidden):
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        periods: Periods | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -260,7 +272,7 @@ class PrivateData(Hidden):
         ----------
         frame
             The table. It must not change while it is read.
-        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, \
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, \
 dates
             As for `from_columns`.
         collect
@@ -281,7 +293,7 @@ dates
         """
         made = cls._made(
             "the frame",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, periods),
             (strip, decimal, thousands, dates),
             read_frame,
             frame,
@@ -303,6 +315,7 @@ dates
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        periods: Periods | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -320,7 +333,7 @@ dates
             differ in width. A folder such as "sex=Female" gives its files a column of texts.
         name
             What a ledger knows the table by; the path unless given, of which only the end is shown.
-        domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect, \
+        domain, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, collect, \
 progress
             As for `from_frame`.
 
@@ -337,7 +350,7 @@ progress
         called = source if name is None else name
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit, periods),
             (strip, decimal, thousands, dates),
             read_parquet,
             collect=collect,
@@ -359,6 +372,7 @@ progress
         max_rows: int | None = None,
         unit_rows: int = 1,
         unit: PrivacyUnit | None = None,
+        periods: Periods | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -380,7 +394,7 @@ progress
             strangers.
         parameters
             Values for the query's placeholders, for DuckDB and Spark.
-        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, \
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, \
 collect, progress
             As for `from_frame`.
 
@@ -395,7 +409,7 @@ collect, progress
         """
         made = cls._made(
             "the query",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, periods),
             (strip, decimal, thousands, dates),
             read_query,
             connection,
@@ -415,9 +429,10 @@ collect, progress
         *,
         outside_rows: int = 0,
         name: str = "data",
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         max_rows: int | None = None,
         unit_rows: int = 1,
+        periods: Periods | None = None,
     ) -> PrivateData:
         """Take in a histogram: the number of rows in each cell, flat or shaped like the domain.
 
@@ -434,7 +449,7 @@ collect, progress
         """
         made = cls._made(
             "the counts",
-            (domain, name, neighbors, "cell", max_rows, unit_rows),
+            (domain, name, neighbors, "cell", max_rows, unit_rows, None, periods),
             (),
             read_counts,
             counts,

@@ -62,8 +62,13 @@ def read_columns(
     if person is None or declared.unit is None:
         return _histogram(declared, codes)
     whose = person.encode(found[-1])
-    kept = kept_codes(dict(codes), person, whose, declared.unit)
-    return _histogram(declared, kept.items(), persons=count_persons(whose))
+    kept = kept_codes(dict(codes), person, whose, declared.unit, declared.period_cells)
+    return _histogram(declared, kept.items(), persons=_persons(declared, whose))
+
+
+def _persons(declared: Declaration, whose: Ints) -> int | None:
+    """Return how many persons there are; with periods nobody is told who comes again."""
+    return count_persons(whose) if declared.periods is None else None
 
 
 def _required(declared: Declaration, source: str, matcher: Matcher, column: Column) -> Ints:
@@ -88,8 +93,8 @@ def read_file(declared: Declaration, source: str) -> Counts:
     named = {matcher.name: code for matcher, code in zip(matchers, codes, strict=False)}
     if person is None or declared.unit is None:
         return _histogram(declared, named.items())
-    persons = count_persons(codes[-1])
-    named = kept_codes(named, person, codes[-1], declared.unit)
+    persons = _persons(declared, codes[-1])
+    named = kept_codes(named, person, codes[-1], declared.unit, declared.period_cells)
     return _histogram(declared, named.items(), persons=persons)
 
 
@@ -134,13 +139,18 @@ def read_frame(declared: Declaration, source: str, frame: object) -> Counts:
         if person is None or declared.unit is None:
             rows = all_rows(table, keys)
         else:
-            rows = kept_rows(table, keys, person, declared.unit, complete=declared.complete)
+            periods = declared.period_cells
+            rows = kept_rows(
+                table, keys, person, declared.unit, periods, complete=declared.complete
+            )
         if declared.collect == "marginals":
-            pushed = count_in_engine(rows, matchers)
+            pushed = count_in_engine(rows, matchers, outside=declared.periods is None)
             if pushed.outside and not declared.has_outside:
                 raise DataError(source, "a row is outside the domain")
             return pushed
         codes, counts, persons = rows.groups()
+    if declared.periods is not None:
+        persons = None
     for name, code in codes.items():
         if declared.complete and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
@@ -275,10 +285,11 @@ def _histogram(
         del code
     out = np.logical_or.reduce(outside)
     places = np.flatnonzero(~out)
-    if len(places) < len(out) and not declared.has_outside:
+    if len(places) < len(out) and not declared.has_outside and declared.periods is None:
         # Prices say that there is none.
         raise DataError("the table", "a row is outside the domain")
     inside = {name: code.take(places) for name, code in inside.items()}
     if counts is None:
-        return Histogram(domain, inside, np.ones(len(places)), len(out) - len(places), persons)
-    return Histogram(domain, inside, counts[places], int(counts[out].sum()), persons)
+        counts = np.ones(len(out))
+    left = 0 if declared.periods is not None else int(counts[out].sum())
+    return Histogram(domain, inside, counts[places], left, persons)

@@ -7,6 +7,7 @@ the rows of a table.
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.domain.dates import Date
 from dpsdk.domain.number import Number
+from dpsdk.domain.periods import Periods
 from dpsdk.domain.product import Domain
 from dpsdk.typing import Extra
 
@@ -21,6 +22,7 @@ __all__ = [
     "Domain",
     "Integer",
     "Number",
+    "Periods",
 ]
 
 OTHER = Extra.OTHER

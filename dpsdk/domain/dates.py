@@ -189,12 +189,19 @@ class Date(Flagged):
         kind = begins.get(self.unit, f"the date on which a {self.unit} begins,")
         raise self._unknown(label, f"{kind} from {self.text(0)} to {self.text(self.known - 1)}")
 
-    def _label(self, index: int) -> date:
-        wall = UNITS[self.unit].start(self.first + int(index))
+    def begins(self, number: int) -> date:
+        """When a unit begins, counted from the one that 1970 begins in: a date, or an hour's time.
+
+        Of a unit that begins before the year 1, the first day of that year.
+        """
+        wall = max(UNITS[self.unit].start(number), wall_of(date.min))
         day = date_of(wall // DAY)
         if self.unit != "hour":
             return day
         return datetime(day.year, day.month, day.day, wall % DAY // HOUR)  # noqa: DTZ001  # the wall
+
+    def _label(self, index: int) -> date:
+        return self.begins(self.first + int(index))
 
     def _text(self, index: int) -> str:
         label = self._label(index)

@@ -6,7 +6,7 @@ from enum import Enum
 
 from dpsdk._checks import shown, to_count
 from dpsdk._records import Factory, field, frozen
-from dpsdk.domain import Domain
+from dpsdk.domain import Domain, Periods
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["Facts", "Neighbors"]
@@ -75,6 +75,10 @@ class Facts:
         bound to it, and no price depends on it.
     clipped
         Whether numbers, dates and times beyond the bounds of the domain were moved to the nearest.
+    periods
+        The periods of time that have a budget each; None where there is one budget for all time.
+        Neighbours then differ in one period: by a row, or by all rows of a person there, of which
+        one of them has none. `unit_rows` is of a person and a period.
     part_of
         The facts of the whole table where this is a part of one, whose other rows lie outside.
     """
@@ -89,6 +93,7 @@ class Facts:
     distinct: bool = False
     strip: bool = field(default=False, eq=False, repr=False)
     clipped: bool = field(default=False, eq=False, repr=False, kw_only=True)
+    periods: Periods | None = field(default=None, kw_only=True)
     part_of: Facts | None = field(default=None, eq=False, repr=False, kw_only=True)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)
@@ -99,6 +104,12 @@ class Facts:
     def unit(self) -> str:
         """The unit of privacy, whose presence no release gives away."""
         rows = "one row" if self.unit_rows == 1 else f"up to {self.unit_rows:,} rows"
+        if self.periods is not None:
+            if self.person is None:
+                return f"a row of one period of {shown(self.periods.attribute)}"
+            whose = f"a person by {shown(self.person)}"
+            when = f"of one period of {shown(self.periods.attribute)}"
+            return f"the rows {when} of {whose}, of which {rows} are kept"
         if self.person is None:
             return f"a person, who has {rows}"
         if self.distinct and self.unit_rows > 1:

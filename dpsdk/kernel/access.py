@@ -303,8 +303,9 @@ def dataset_of(data: PrivateData | Undeclared) -> Dataset:
         return Dataset(data.name, own.neighbors.value, 1, own.person or "", own.strip)
     setting = public_facts(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
-    person = setting.person or ""
-    return Dataset(data.name, relation.value, setting.unit_rows, person, setting.strip)
+    person, periods = setting.person or "", setting.periods
+    rule = "" if periods is None else periods.rule(setting.domain[periods.attribute])
+    return Dataset(data.name, relation.value, setting.unit_rows, person, setting.strip, rule)
 
 
 @shows_half_made

@@ -149,6 +149,11 @@ class _LentCounts:
         part = self._counts.only(name, cell, keep_rows=keep_rows)
         return cast("Counts", _LentCounts(part, self._going))
 
+    def between(self, name: str, low: int, high: int) -> Counts:
+        _check_going(self._going)
+        part = self._counts.between(name, low, high)
+        return cast("Counts", _LentCounts(part, self._going))
+
     def __repr__(self) -> str:
         return "Counts(private)"
 

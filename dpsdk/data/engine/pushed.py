@@ -43,6 +43,7 @@ class EngineCounts(CachedCounts):
         "_rows",
         "_sizes",
         "_snapshot",
+        "_spans",
     )
 
     def __init__(
@@ -52,9 +53,11 @@ class EngineCounts(CachedCounts):
         counted: tuple[int | None, int | None] | None = None,
         cells: tuple[tuple[str, int], ...] = (),
         persons: int | None = None,
+        spans: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         super().__init__()
         self._sizes = dict(sizes)
+        self._spans = dict(spans or {})
         self._places = {name: place for place, name in enumerate(sizes)}
         self._snapshot = snapshot
         self._cells = cells
@@ -83,7 +86,27 @@ class EngineCounts(CachedCounts):
 
     def only(self, name: str, cell: int, *, keep_rows: bool) -> EngineCounts:
         counted = (self._rows if keep_rows else None), None
-        part = EngineCounts(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
+        cells = (*self._cells, (name, cell + self._first(name)))
+        return self._part(self._sizes, counted, cells, self._spans)
+
+    def between(self, name: str, low: int, high: int) -> EngineCounts:
+        first = self._first(name)
+        sizes = self._sizes | {name: high - low + 1}
+        spans = self._spans | {name: (first + low, first + high)}
+        return self._part(sizes, (None, None), self._cells, spans)
+
+    def _first(self, name: str) -> int:
+        """The cell of the snapshot that is the first one here."""
+        return self._spans.get(name, (0, 0))[0]
+
+    def _part(
+        self,
+        sizes: Mapping[str, int],
+        counted: tuple[int | None, int | None],
+        cells: tuple[tuple[str, int], ...],
+        spans: Mapping[str, tuple[int, int]],
+    ) -> EngineCounts:
+        part = EngineCounts(sizes, self._snapshot, counted, cells, spans=spans)
         part._process = self._process
         return part
 
@@ -136,7 +159,7 @@ class EngineCounts(CachedCounts):
     def _counted_inside(self) -> int:
         """The number of rows that are inside the domain and in the chosen cells."""
         if self._inside is None:
-            first = self._cells[0][0]
+            first = self._cells[0][0] if self._cells else next(iter(self._spans))
             counts = self._grouped((first,), [(0, 1)])[1]
             self._inside = int(counts.sum())
         return self._inside
@@ -144,6 +167,11 @@ class EngineCounts(CachedCounts):
     def _chosen(self, table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         for name, cell in self._cells:
             table = table.filter(nw.col(code_name(self._places[name])) == cell)
+        for name, (low, high) in self._spans.items():
+            code = nw.col(code_name(self._places[name]))
+            table = table.filter((code >= low) & (code <= high))
+            if low:
+                table = table.with_columns((code - low).alias(code_name(self._places[name])))
         return table
 
     def _ask(self, plan: Plan) -> dict[str, Array]:
@@ -152,8 +180,10 @@ class EngineCounts(CachedCounts):
         return self._snapshot.ask(plan)
 
 
-def count_in_engine(rows: Rows, matchers: Sequence[Matcher]) -> EngineCounts:
-    """The counts of rows, from one snapshot of their cell numbers."""
+def count_in_engine(
+    rows: Rows, matchers: Sequence[Matcher], *, outside: bool = True
+) -> EngineCounts:
+    """The counts of rows, those outside among them or not, from one snapshot of their cells."""
     sizes, table = {matcher.name: matcher.size for matcher in matchers}, rows.table()
     first = FIRST_ROW in table.collect_schema().names()
     snapshot = snapshot_of(table, list(sizes.values()), [FIRST_ROW] if first else [])
@@ -161,6 +191,9 @@ def count_in_engine(rows: Rows, matchers: Sequence[Matcher]) -> EngineCounts:
         engine = table.implementation.value
         expected = f'"histogram" for a frame of {engine}, of which no snapshot is taken'
         raise InvalidArgument("collect", expected, '"marginals"')
+    if not outside:
+        inside = _whole(snapshot)[1]
+        return EngineCounts(sizes, snapshot, (inside, inside))
     persons = _total(snapshot, nw.col(FIRST_ROW) > 0)[1] if first else rows.persons
     return EngineCounts(sizes, snapshot, persons=persons)
 

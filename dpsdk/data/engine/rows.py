@@ -31,6 +31,7 @@ from dpsdk.data.persons import (
     PRIME,
     REPEAT_FACTOR,
     WHITE_SPACE,
+    PeriodCells,
     PersonMatcher,
     count_persons,
     kept_codes,
@@ -52,9 +53,9 @@ __all__ = [
     "packed_runs",
 ]
 
-_PERSON, _WHO, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
+_PERSON, _PERIOD, _WHO, _SALT, _REPEAT, _KEY, _SQUARE, _PLACE, _COUNT = (
     f"dpsdk_{name}"
-    for name in ("person", "who", "salt", "repeat", "key", "square", "place", "rows")
+    for name in ("person", "period", "who", "salt", "repeat", "key", "square", "place", "rows")
 )
 FIRST_ROW = "dpsdk_first"
 """The column that is 1 in one row of each person whose rows are kept, and 0 in all others."""
@@ -217,7 +218,13 @@ def _counted(frame: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[Mapping[st
 
 
 def kept_rows(
-    table: Table, keys: Sequence[Key], person: PersonMatcher, unit: PrivacyUnit, *, complete: bool
+    table: Table,
+    keys: Sequence[Key],
+    person: PersonMatcher,
+    unit: PrivacyUnit,
+    periods: PeriodCells | None = None,
+    *,
+    complete: bool,
 ) -> Rows:
     """Return the rows that are kept of persons."""
     known, backend = table.frame.implementation, _backend(table)
@@ -232,7 +239,7 @@ def kept_rows(
             _check_inside(table, {name: int(code.min(initial=0)) for name, code in codes.items()})
         whose = person.encode(column)
         persons = count_persons(whose)
-        return Rows(names, kept_codes(codes, person, whose, unit), backend, persons)
+        return Rows(names, kept_codes(codes, person, whose, unit, periods), backend, persons)
     dtype = table.schema[person.name]
     texts = isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
     # In SQL, floats were declared as such.
@@ -246,7 +253,12 @@ def kept_rows(
         lowest = cells.select(*(nw.col(name).min() for name in columns)).collect()
         _check_inside(table, dict(zip(names, lowest.row(0), strict=True)))
     if table.compares_exactly and listed:
-        kept = bounded(cells, columns, sizes, person.name, unit, strip=person.texts.strip)
+        if periods is not None:
+            cells = _with_periods(cells, columns, names.index(periods.name), periods)
+        kept = bounded(
+            cells, columns, sizes, person.name, unit, strip=person.texts.strip,
+            apart=periods is not None,
+        )  # fmt: skip
         return Rows(names, kept, backend, None)
     if known.is_ibis() and dtype.is_integer() and not table.is_loose:
         # On its way through a frame, a column with a null would become one of floats.
@@ -260,7 +272,17 @@ def kept_rows(
     if complete and not listed:
         _check_inside(table, {name: int(code.min(initial=0)) for name, code in found.items()})
     persons = count_persons(whose)
-    return Rows(names, kept_codes(found, person, whose, unit), backend, persons)
+    return Rows(names, kept_codes(found, person, whose, unit, periods), backend, persons)
+
+
+def _with_periods(
+    cells: nw.LazyFrame[Any], columns: Sequence[str], place: int, periods: PeriodCells
+) -> nw.LazyFrame[Any]:
+    """Return the rows inside the domain, each with the number of its period."""
+    inside = nw.all_horizontal(*(nw.col(name) >= 0 for name in columns), ignore_nulls=False)
+    cell = nw.col(columns[place]).cast(nw.Int64) + periods.shift
+    number = cell // periods.units if periods.units > 1 else cell
+    return cells.filter(inside).with_columns(number.alias(_PERIOD))
 
 
 def _check_inside(table: Table, least: Mapping[str, int | None]) -> None:
@@ -277,11 +299,13 @@ def bounded(
     unit: PrivacyUnit,
     *,
     strip: bool = False,
+    apart: bool = False,
 ) -> nw.LazyFrame[Any]:
     """Return the cell numbers of the rows that are kept; of a row that lies outside, all are -1.
 
-    And `FIRST_ROW`.
+    And `FIRST_ROW`. If `apart`, a person is bounded in each period of the frame by itself.
     """
+    when = [_PERIOD] if apart else []
     outside = nw.any_horizontal(*(nw.col(name) < 0 for name in names), ignore_nulls=False)
     runs = packed_runs(sizes)
     packs = [f"dpsdk_run_{number}" for number in range(len(runs))]
@@ -300,12 +324,12 @@ def bounded(
         # Before anything is made of it, as null is in no list.
         there = ~person.is_null() & ~person.is_in(sorted(MISSING))
     key = chosen(outside, _cell_part(names, outside=True), _cell_part(names)).alias(_KEY)
-    rows = frame.filter(there).select(*numbers, key, person.alias(_PERSON))
+    rows = frame.filter(there).select(*numbers, key, person.alias(_PERSON), *map(nw.col, when))
     # Nobody with so few rows can lose one, so there is nothing to choose.
     few = 1 if unit.distinct else unit.max_rows
-    people = rows.group_by(_PERSON).agg(nw.len().alias(_COUNT))
-    rows = rows.join(_salted(people, few), on=_PERSON)
-    repeat = nw.col(_WHO).cum_count().over(_WHO, *packs, order_by=packs)
+    people = rows.group_by(_PERSON, *when).agg(nw.len().alias(_COUNT))
+    rows = rows.join(_salted(people, few, when), on=[_PERSON, *when])
+    repeat = nw.col(_WHO).cum_count().over(_WHO, *when, *packs, order_by=packs)
     rows = rows.with_columns(repeat.cast(nw.Int64).alias(_REPEAT))
     if unit.distinct:
         rows = rows.filter(nw.col(_REPEAT) == 1)
@@ -316,7 +340,7 @@ def bounded(
     rows = rows.with_columns((nw.col(_KEY) * nw.col(_KEY) % PRIME).alias(_SQUARE))
     fifth = nw.col(_SQUARE) * nw.col(_SQUARE) % PRIME * nw.col(_KEY) % PRIME
     # Of rows that are alike, any may come first.
-    place = nw.col(_WHO).cum_count().over(_WHO, order_by=[_KEY, *packs])
+    place = nw.col(_WHO).cum_count().over(_WHO, *when, order_by=[_KEY, *packs])
     rows = rows.with_columns(fifth.alias(_KEY)).with_columns(place.cast(nw.Int64).alias(_PLACE))
     kept = rows.filter(nw.col(_PLACE) <= unit.max_rows)
     return kept.select(
@@ -372,11 +396,13 @@ def _cell_part(names: Sequence[str], *, outside: bool = False) -> nw.Expr:
     return first if outside else first + _sum(terms)
 
 
-def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:
-    """Return persons and the number of each that has more rows than these."""
+def _salted(people: nw.LazyFrame[Any], few: int, when: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Return persons, or those of periods, and the number of each that has more rows than these."""
     if not people.implementation.is_duckdb():
         salt = chosen(nw.col(_COUNT) > few, _salt(nw.col(_PERSON).cast(nw.String)), nw.lit(0))
-        return people.select(_PERSON, nw.col(_PERSON).alias(_WHO), salt.cast(nw.Int64).alias(_SALT))
+        return people.select(
+            _PERSON, *when, nw.col(_PERSON).alias(_WHO), salt.cast(nw.Int64).alias(_SALT)
+        )
     # The same in its own language, in which a list of characters need not be searched.
     text = f"CAST({_PERSON} AS VARCHAR)"
     code = f"CAST(length({text}) % {LENGTHS} AS BIGINT)"
@@ -386,8 +412,9 @@ def _salted(people: nw.LazyFrame[Any], few: int) -> nw.LazyFrame[Any]:
         code = f"({code} * {2**BITS} + CASE WHEN {known} THEN {letter} & {2**BITS - 1} ELSE 0 END)"
     number = f"CASE WHEN {_COUNT} > {few} THEN {code} % {PRIME} ELSE 0 END"
     native: Any = people.to_native()
+    known = ", ".join([_PERSON, *when])
     made: nw.LazyFrame[Any] = nw.from_native(
-        native.project(f"{_PERSON}, row_number() OVER () AS {_WHO}, {number} AS {_SALT}")
+        native.project(f"{known}, row_number() OVER () AS {_WHO}, {number} AS {_SALT}")
     )
     return made
 

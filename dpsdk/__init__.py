@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Domain,
         Integer,
         Number,
+        Periods,
     )
     from dpsdk.hypothesis import SyntheticData
     from dpsdk.mechanisms import Gaussian, Laplace
@@ -55,7 +56,8 @@ else:
             "accounting": "Budget SQLiteLedger",
             "data": "Neighbors PrivacyUnit PrivateData Undeclared",
             "domain": (
-                "MISSING OTHER Attribute Binned Boolean Categorical Date Domain Integer Number"
+                "MISSING OTHER Attribute Binned Boolean Categorical Date Domain Integer Number "
+                "Periods"
             ),
             "examples": "examples",
             "hypothesis": "SyntheticData",
@@ -96,6 +98,7 @@ __all__ = [
     "Median",
     "Neighbors",
     "Number",
+    "Periods",
     "Planner",
     "PrivacyUnit",
     "PrivateData",

@@ -18,6 +18,7 @@ from dpsdk import (
     Date,
     Domain,
     Integer,
+    Periods,
     PrivacyUnit,
     SyntheticData,
 )
@@ -207,6 +208,8 @@ VALUES: tuple[object, ...] = (
         Date("day", date(2024, 1, 1), date(2024, 12, 31), unit="week"),
         Date("at", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     ),
+    Periods("visited", days=7, origin=date(2024, 1, 1)),
+    Periods("batch", width=10, origin=-3),
     PrivacyUnit("who", max_rows=3),
     PrivacyUnit("who", max_rows=3, distinct=True),
     # queries

@@ -234,7 +234,7 @@ def kept_codes(
         outside |= code < 0
     for code in codes.values():
         np.copyto(code, -1, where=outside)
-    written = matcher.written
+    written: Callable[[Ints], Sequence[str]] = matcher.written
     if periods is not None:
         persons = np.where(outside, -1, persons)
         when = (codes[periods.name] + periods.shift) // periods.units

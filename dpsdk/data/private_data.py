@@ -272,8 +272,8 @@ class PrivateData(Hidden):
         ----------
         frame
             The table. It must not change while it is read.
-        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, \
-dates
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, \
+thousands, dates
             As for `from_columns`.
         collect
             What comes back from the engine, as `Collect` says: all cells that are not empty, or
@@ -333,8 +333,8 @@ dates
             differ in width. A folder such as "sex=Female" gives its files a column of texts.
         name
             What a ledger knows the table by; the path unless given, of which only the end is shown.
-        domain, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, collect, \
-progress
+        domain, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, \
+thousands, collect, progress
             As for `from_frame`.
 
         Raises
@@ -394,8 +394,8 @@ progress
             strangers.
         parameters
             Values for the query's placeholders, for DuckDB and Spark.
-        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, thousands, \
-collect, progress
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, periods, strip, decimal, \
+thousands, collect, progress
             As for `from_frame`.
 
         Raises

@@ -33,8 +33,9 @@ class _Origin:
     """A date, or a time, or a number."""
 
     def write(self, value: date | int, path: str, codebook: Codebook, /) -> Plain:
-        number = isinstance(value, int)
-        return INTEGER.write(value, path, codebook) if number else END.write(value, path, codebook)
+        if isinstance(value, int):
+            return INTEGER.write(value, path, codebook)
+        return END.write(value, path, codebook)
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> date | int:
         number = type(plain) is int
@@ -58,6 +59,10 @@ def _origin(value: date | int | None) -> date | int | None:
     own = own_date(value)
     if own is not None:
         return own
+    if isinstance(value, date):  # of a class that stands for other times
+        raise InvalidArgument(
+            "origin", "a date, or for hours a datetime without zone", shown(value)
+        )
     number = to_integer("origin", value, "a date, or for whole numbers one of them")
     if abs(number) > _LIMIT:
         raise InvalidArgument("origin", "between -2**53 and 2**53", shown(number))
@@ -120,19 +125,18 @@ class Periods:
 
         Raises `UnknownAttribute` if the domain has none of it.
         """
-        one = domain[self.attribute]
-        where = f"periods by {shown(self.attribute)}"
+        one, name = domain[self.attribute], shown(self.attribute)
         if not isinstance(one, Date | Integer):
             expected = "by a Date or an Integer, whose values say when whatever the domain holds"
-            raise InvalidArgument(where, expected, f"by a {type(one).__name__}")
+            raise InvalidArgument("periods", expected, f"{name}, a {type(one).__name__}")
         if one.extras:
             expected = "by an attribute without missing= or other=, as such a row is of no period"
-            raise InvalidArgument(where, expected, shown(one))
+            raise InvalidArgument("periods", expected, shown(one))
         if isinstance(one, Integer) and max(abs(one.low), abs(one.high)) > _LIMIT:
-            raise InvalidArgument(where, "by numbers between -2**53 and 2**53", shown(one))
+            raise InvalidArgument("periods", "by numbers between -2**53 and 2**53", shown(one))
         if isinstance(one, Date) and one.zone not in (None, "UTC"):
             expected = 'by a Date without a zone or of "UTC", as the rules of a zone change'
-            raise InvalidArgument(where, expected, f"one of {shown(one.zone)}")
+            raise InvalidArgument("periods", expected, f"{name}, of zone {shown(one.zone)}")
         if self.days is not None and (not isinstance(one, Date) or one.unit != "day"):
             expected = "given as width= for an attribute that is no Date of days"
             raise InvalidArgument("days", expected, shown(self.days))
@@ -203,8 +207,13 @@ class Periods:
     def cut(self, domain: Domain, low: int, high: int) -> Domain:
         """The same domain with some cells of the attribute alone, from one to another."""
         one = domain[self.attribute]
-        ends = {"low": one.label(low), "high": one.label(high)}
-        cut = evolve(one, **ends)
+        cut: Attribute
+        if isinstance(one, Date):
+            cut = evolve(one, low=one.begins(one.first + low), high=one.begins(one.first + high))
+        elif isinstance(one, Integer):
+            cut = evolve(one, low=one.low + low, high=one.low + high)
+        else:
+            raise InvalidArgument("periods", "by a Date or an Integer", type(one).__name__)
         others = [cut if other is one else other for other in domain.attributes]
         return Domain(*others, missing_texts=domain.missing_texts)
 

@@ -111,10 +111,14 @@ def sensitivity(form: LinearForm, facts: Facts, *, power: int | None = None) -> 
         return _of_unit(known, facts)
     else:
         move = _stack([block for block, _ in form.groups], powers, WORK_LIMIT, facts)
+    return of_move(move, form, facts)
+
+
+def of_move(move: Move, form: LinearForm, facts: Facts) -> Sensitivity:
+    """The sensitivities of a form one row of which moves it so far, as floats work it out."""
     attributes, largest = len(form.domain.names), form.largest
-    return _of_unit(
-        _rounded_up(move, form.rows, attributes, largest, integral=form.integral), facts
-    )
+    one = _rounded_up(move, form.rows, attributes, largest, integral=form.integral)
+    return _of_unit(one, facts)
 
 
 @lru_cache(1024)

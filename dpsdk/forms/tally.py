@@ -69,4 +69,7 @@ class TallyForm(Form):
         if facts.person is None or facts.replaced:
             expected = "a table whose persons are told apart, by unit=PrivacyUnit(...)"
             raise InvalidArgument("form", expected, "one of rows")
+        if facts.periods is not None:
+            expected = "a table without periods, as nobody is followed from one to another"
+            raise InvalidArgument("form", expected, "one of periods")
         return 1

@@ -20,11 +20,12 @@ import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown, to_fraction, to_positive, whole_repr
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    GuaranteeByPeriod,
     PureGuarantee,
     zcdp_epsilon,
 )
@@ -35,6 +36,7 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.linear import EXACT
+from dpsdk.forms.restricted import by_period
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.lattice import (
     PreparedForm,
@@ -286,7 +288,8 @@ def _price(own: PreparedForm, noise: Noise | EuclideanNoise) -> Pricing:
         if priced is not None:
             law, guarantee = priced
             constant = _constant_of(form, setting) if guarantee.free else None
-            return _pricing(0, law, guarantee, form, 0.0, constant)
+            pricing = _pricing(0, law, guarantee, form, 0.0, constant)
+            return _period_by_period(pricing, setting)
     elif form.integral:
         bits = 0
         if isinstance(noise, GaussianNoise):
@@ -296,8 +299,41 @@ def _price(own: PreparedForm, noise: Noise | EuclideanNoise) -> Pricing:
         if form.uneven > 1:
             # Factors that share the bits need as many each, as long as the noise fits the lattice.
             with suppress(InvalidArgument):
-                return _price_with(own, noise, bits * form.uneven)
-    return _price_with(own, noise, bits)
+                pricing = _price_with(own, noise, bits * form.uneven)
+                return _period_by_period(pricing, setting)
+    return _period_by_period(_price_with(own, noise, bits), setting)
+
+
+def _period_by_period(pricing: Pricing, setting: Facts) -> Pricing:
+    """The same, charged to each period of time at what the same noise proves for it alone."""
+    whole = pricing.guarantee
+    if setting.periods is None or whole.free:
+        return pricing
+    if isinstance(whole, DiscreteGaussianGuarantee):
+        squared = Fraction(whole.shift_squared)
+        # Whole numbers are no larger than their squares.
+        most = Sensitivity(squared, squared, Fraction(whole.shift_max), exact=False)
+    elif isinstance(whole, DiscreteLaplaceGuarantee):
+        shift = Fraction(whole.shift)
+        most = Sensitivity(shift, shift**2, shift, exact=False)
+    else:
+        return pricing
+    parts = [
+        (first, last, _in_period(whole, move))
+        for first, last, move in by_period(pricing._form, setting, most)
+    ]
+    return evolve(pricing, guarantee=GuaranteeByPeriod(whole, parts))
+
+
+def _in_period(
+    whole: DiscreteLaplaceGuarantee | DiscreteGaussianGuarantee, move: Sensitivity
+) -> Guarantee:
+    """What the noise of a whole proves where neighbours are not moved as far."""
+    if isinstance(whole, DiscreteLaplaceGuarantee):
+        return evolve(whole, shift=math.ceil(move.l1))
+    squared = math.ceil(move.l2_squared)
+    largest = min(math.ceil(move.maximum), math.isqrt(squared))
+    return evolve(whole, shift_squared=squared, shift_max=largest)
 
 
 def _price_with(own: PreparedForm, noise: Noise | EuclideanNoise, bits: int) -> Pricing:

@@ -96,6 +96,7 @@ BENCHMARKS = (
     Benchmark("models", "--seeds 1 --epsilon 1",
               data="--adult {adult} --wine {wine} --ionosphere {ionosphere}",
               peer="--peer {diffprivlib}"),
+    Benchmark("classes", "--seeds 1 --epsilon 1 --only titanic", data="{data}"),
     Benchmark("many_models", "--models 1 10 100 --each 100", data="--adult {adult}"),
     Benchmark("crossovers", "--seeds 1 --only few"),
     Benchmark("planner", "--held-out --settings 1", data="{data}"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.residuals import Residual
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
     from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+    from dpsdk.forms.slope_table import SlopeTable
     from dpsdk.forms.solver import Minimum, minimise
     from dpsdk.forms.squares import Squares
     from dpsdk.forms.tally import TallyForm
@@ -46,6 +47,7 @@ else:
             "residuals": "Residual",
             "sensitivity": "Sensitivity",
             "sets": "Ball Box ConvexSet Simplex",
+            "slope_table": "SlopeTable",
             "solver": "Minimum minimise",
             "squares": "Squares",
             "tally": "TallyForm",
@@ -91,6 +93,7 @@ __all__ = [
     "Residual",
     "Sensitivity",
     "Simplex",
+    "SlopeTable",
     "Squares",
     "TallyForm",
     "Tables",

@@ -30,6 +30,7 @@ from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.moments import CoordinatePairs, distinct, moments_of, repeats
 from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, ask_loss
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms.slope_table import SlopeTable
 from dpsdk.forms.slopes import (
     AXIS_LIMIT,
     FARTHEST,
@@ -339,6 +340,31 @@ class ConvexForm(Form):
         pairs = zip(parts, np.atleast_2d(self.targets), strict=True)
         blocks = [self._slopes(part, targets, clip) for part, targets in pairs]
         return LinearForm(self.domain, blocks), 2.0 ** -(SLOPE_BITS + FEATURE_BITS)
+
+    def slope_table(self) -> tuple[SlopeTable, Ints]:
+        """Features and slopes as whole numbers, and for each feature its place in θ.
+
+        Slopes are constant beyond the margins of the set. Raises `QueryError` as `gradient` does,
+        and `TooLarge` if all feature vectors would have more than 2^25 numbers.
+        """
+        rule, names = self.loss.derivative, [name for axis in self._grouped for name in axis.names]
+
+        def slope(margins: Floats) -> Floats:
+            (numbers,) = ask_loss(
+                self.loss,
+                "derivative",
+                lambda z, y: (rule(z, y),),
+                margins[None, :],
+                self.targets[:, None],
+            )
+            if not np.abs(numbers).max() < FARTHEST:  # nor NaN
+                reason = f"derivative() is NaN, or above {FARTHEST:,.0f}"
+                raise QueryError(described(self.loss), reason)
+            return numbers
+
+        rows = self._design.rows()
+        table = SlopeTable.of(self.domain, [*names, self.label], rows, self._reach, slope)
+        return table, self._places
 
     @property
     def rounding(self) -> tuple[float, float]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Noise,
         Pricing,
     )
+    from dpsdk.kernel.perturb import Perturb, PerturbPricing
     from dpsdk.kernel.points import PointPricing
     from dpsdk.kernel.primitive import Primitive, Request
     from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
@@ -46,6 +47,7 @@ else:
             "kernel": "Kernel",
             "look": "Look LookPricing Reference",
             "measure": "EuclideanNoise GaussianNoise LaplaceNoise Measure Noise Pricing",
+            "perturb": "Perturb PerturbPricing",
             "points": "PointPricing",
             "primitive": "Primitive Request",
             "residuals": "MeasureResiduals ResidualAccuracy ResidualPricing",
@@ -76,6 +78,8 @@ __all__ = [
     "Measure",
     "MeasureResiduals",
     "Noise",
+    "Perturb",
+    "PerturbPricing",
     "Pricing",
     "PointPricing",
     "Primitive",

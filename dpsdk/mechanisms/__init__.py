@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Moments,
         NoisyDescent,
         Oracle,
+        PerturbedObjective,
         PredictedExcess,
         PrivateMinimizer,
         Problem,
@@ -77,8 +78,8 @@ else:
             "certificate": "Certificate",
             "convex": (
                 "CertifiedExcess CoefficientSet ConvexPMW Corrected HeavyBall Moments "
-                "NoisyDescent Oracle PredictedExcess PrivateMinimizer Problem Sketch "
-                "SketchedProblem SufficientStatistics TextbookConvexPMW"
+                "NoisyDescent Oracle PerturbedObjective PredictedExcess PrivateMinimizer Problem "
+                "Sketch SketchedProblem SufficientStatistics TextbookConvexPMW"
             ),
             "exponential_quantile": "ExponentialQuantile RankAccuracy",
             "fitted": "Fitted",
@@ -141,6 +142,7 @@ __all__ = [
     "OneShot",
     "OnlinePMW",
     "Oracle",
+    "PerturbedObjective",
     "Parts",
     "PredictedExcess",
     "PrivateMinimizer",

@@ -32,6 +32,7 @@ from dpsdk.mechanisms.convex.oracle import (
     divisor,
     to_certify,
 )
+from dpsdk.mechanisms.convex.perturbed import PerturbedObjective, suits_perturbation
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
@@ -51,7 +52,7 @@ class Minimizing:
 
     def answer(self, form: ConvexForm, kernel: Kernel, /) -> Measurement:
         """The θ that was found, and after it the certified gap of the solver."""
-        return self.mechanism.oracle_for(form).minimise(form, kernel, self.total)
+        return self.mechanism.oracle_for(form, kernel.terms).minimise(form, kernel, self.total)
 
 
 @built_in(
@@ -78,8 +79,10 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         What finding the model may cost.
     oracle
         How it is found: `Corrected`, or `SufficientStatistics` for the squared loss. If left out,
-        `Corrected`, and `HeavyBall` for models whose attributes have more than 10^6 cells together
-        or that have several classes.
+        `Corrected`; `HeavyBall` for models whose attributes have more than 10^6 cells together or
+        that have several classes; and with δ = 0 `PerturbedObjective` for 4 to 24 features and
+        other losses than the squared one, where rows times ε, over the rows of a person, are from
+        300 to 20,000, or the number of rows is private.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss
@@ -109,21 +112,27 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         return f"PrivateMinimizer(epsilon={float(self.epsilon):g}{delta}, oracle={oracle})"
 
     def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
-        return self.oracle_for(form).quote(form, terms, self._total)
+        return self.oracle_for(form, terms).quote(form, terms, self._total)
 
     def open(self, kernel: Kernel, /) -> Minimizing:
         del kernel  # nothing is paid to open
         return Minimizing(self, self._total)
 
-    def oracle_for(self, form: ConvexForm, /) -> Oracle:
-        """Return what finds a model: `oracle`, or `HeavyBall` for a wide one that was not planned.
+    def oracle_for(self, form: ConvexForm, terms: Terms | None = None, /) -> Oracle:
+        """Return what finds a model: `oracle`, or what suits the model if none was planned.
 
-        A model is wide whose attributes have more than 10^6 cells together, and so is one of
-        several classes, which no other oracle finds. Raises `QueryError` for that, and for a form
-        of anything but a model.
+        That is `HeavyBall` for a wide one, whose attributes have more than 10^6 cells together, and
+        for one of several classes, which no other oracle finds; and with δ = 0, by what `terms`
+        tell, `PerturbedObjective`. Raises `QueryError` for several classes, and for a form of
+        anything but a model.
         """
         check_convex(form, "PrivateMinimizer")
-        oracle = HeavyBall() if form.wide and self.oracle == Corrected() else self.oracle
+        oracle = self.oracle
+        if oracle == Corrected():
+            if form.wide:
+                return HeavyBall()
+            if terms and not self.delta and suits_perturbation(form, terms.facts, self.epsilon):
+                oracle = PerturbedObjective()
         if form.targets.ndim == 2 and not isinstance(oracle, HeavyBall):
             reason = "it finds one model, and several classes are found by HeavyBall()"
             raise QueryError(described(oracle), reason)

@@ -43,7 +43,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accuracy import Bound
 from dpsdk.hypothesis import Given, Pairs, Product, Uniform
-from dpsdk.kernel import Limits
+from dpsdk.kernel import Dimension, Limits
 from dpsdk.losses import (
     GLMLoss,
     HuberLoss,
@@ -351,4 +351,6 @@ VALUES: tuple[object, ...] = (
     ConvexMinimization(LogisticLoss(), features=["age"], label="rich"),
     ReleasedAnswer("equation", (3,), [0.5, -1.0, 1e-7], ("age",)),
     OneVsRest(ConvexMinimization(LogisticLoss(), features=["age"], label="class")),
+    Dimension(2, "intervals"),
+    SmallDB(_FEW, epsilon=1, alpha="0.1", dimension=Dimension(3, "half-planes")),
 )  # fmt: skip

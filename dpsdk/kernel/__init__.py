@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpsdk.kernel.discover import Discover, Discovered, DiscoverPricing, Search
     from dpsdk.kernel.draw_database.bounds import DrawBound
     from dpsdk.kernel.draw_database.choose import Limits
+    from dpsdk.kernel.draw_database.dimension import Dimension
     from dpsdk.kernel.draw_database.request import (
         DatabaseAccuracy,
         DrawDatabase,
@@ -43,6 +44,7 @@ else:
             "discover": "Discover DiscoverPricing Discovered Search",
             "draw_database.bounds": "DrawBound",
             "draw_database.choose": "Limits",
+            "draw_database.dimension": "Dimension",
             "draw_database.request": "DatabaseAccuracy DrawDatabase DrawPricing SmallDatabase",
             "kernel": "Kernel",
             "look": "Look LookPricing Reference",
@@ -62,6 +64,7 @@ __all__ = [
     "Allowance",
     "Counts",
     "DatabaseAccuracy",
+    "Dimension",
     "Discover",
     "DiscoverPricing",
     "Discovered",

@@ -8,12 +8,13 @@ import numpy as np
 
 from dpsdk._checks import shown, to_beta, to_fraction
 from dpsdk._records import evolve, field, frozen
-from dpsdk.codec import AMOUNT, Nested
+from dpsdk.codec import AMOUNT, Member, Nested, OrNone
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import LinearForm, Lowers, Members
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.kernel import (
     DatabaseAccuracy,
+    Dimension,
     DrawBound,
     DrawDatabase,
     Kernel,
@@ -22,6 +23,7 @@ from dpsdk.kernel import (
     Terms,
 )
 from dpsdk.kernel.draw_database.bounds import theorem_alpha, theorem_rows, to_size
+from dpsdk.kernel.draw_database.dimension import dimension_if_given
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
     BETA,
@@ -83,6 +85,9 @@ def _limits(value: Limits | None) -> Limits:
         "size": COUNT,
         "beta": BETA,
         "limits": Nested[Limits]("limits of a draw", Limits),
+        "dimension": Member(
+            OrNone(Nested[Dimension]("what is known of a workload", Dimension)), None, quiet=True
+        ),
     },
 )
 @frozen(repr=False)
@@ -120,6 +125,10 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
         See `size`. Bounds can be asked for at any other confidence.
     limits
         What the draw may take, in time and memory, as estimated from public facts.
+    dimension
+        The dimension of Vapnik and Chervonenkis of the workload, if you know it, and why. Where it
+        proves less error than the number of queries does, the bound rests on it, and says so. Of
+        thresholds, intervals, boxes and conjunctions it is known already.
 
     >>> from dpsdk import Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.mechanisms import SmallDB
@@ -136,6 +145,7 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
     size: int | None = field(default=None, converter=_size, kw_only=True)
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
     limits: Limits = field(default=None, converter=_limits, kw_only=True)
+    dimension: Dimension | None = field(default=None, converter=dimension_if_given, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.alpha is not None and self.size is not None:
@@ -143,20 +153,36 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
 
     @staticmethod
     def theorem_rows(
-        alpha: Real, beta: float, epsilon: Real, *, functions: int, universe: int
+        alpha: Real,
+        beta: float,
+        epsilon: Real,
+        *,
+        universe: int,
+        functions: int | None = None,
+        dimension: int | None = None,
     ) -> Fraction:
-        """How many rows are enough for an error: Theorem 4.5 of Dwork and Roth (2014), corrected.
+        """How many rows are enough for an error: Theorems 4.5 and 4.9 of Dwork and Roth (2014).
 
         See `dpsdk.kernel.draw_database.bounds.theorem_rows`. `quote` is sharper for most workloads.
         """
-        return theorem_rows(alpha, beta, epsilon, functions=functions, universe=universe)
+        return theorem_rows(
+            alpha, beta, epsilon, universe=universe, functions=functions, dimension=dimension
+        )
 
     @staticmethod
     def theorem_alpha(
-        rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
+        rows: int,
+        beta: float,
+        epsilon: Real,
+        *,
+        universe: int,
+        functions: int | None = None,
+        dimension: int | None = None,
     ) -> Fraction:
         """The error that a number of rows allows: `theorem_rows` solved for alpha."""
-        return theorem_alpha(rows, beta, epsilon, functions=functions, universe=universe)
+        return theorem_alpha(
+            rows, beta, epsilon, universe=universe, functions=functions, dimension=dimension
+        )
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         """Price the opening, and bound the errors of answers to a form.
@@ -204,10 +230,16 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
             reason = "the best size depends on the number of rows, which is private here"
             raise PublicSizeRequired("", f"{reason}; give size= or alpha=")
         if self.size is not None:
-            request = DrawDatabase(form, self.size, self.epsilon, self.limits)
+            request = DrawDatabase(form, self.size, self.epsilon, self.limits, self.dimension)
         else:
             request = DrawDatabase.sized(
-                form, self.epsilon, terms, alpha=self.alpha, beta=self.beta, limits=self.limits
+                form,
+                self.epsilon,
+                terms,
+                alpha=self.alpha,
+                beta=self.beta,
+                limits=self.limits,
+                dimension=self.dimension,
             )
         codes = request.size * len(facts.domain.attributes)
         if codes > _CODES:
@@ -220,6 +252,8 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
             given.append(f"alpha={float(self.alpha):g}")
         if self.size is not None:
             given.append(f"size={self.size}")
+        if self.dimension is not None:
+            given.append(f"dimension={self.dimension.value}")
         return f"SmallDB({', '.join(given)})"
 
 

@@ -95,6 +95,7 @@ from dpsdk.hypothesis import (
 )
 from dpsdk.kernel import (
     Counts,
+    Dimension,
     DrawDatabase,
     EuclideanNoise,
     GaussianNoise,
@@ -853,6 +854,12 @@ def a_small_database_is_opened_to_a_distribution(session: Session) -> None:
     small = SmallDB(workload, epsilon="0.5", alpha=0.01)
     assert_type(small.size, int | None)
     assert_type(SmallDB(Marginal("sex"), epsilon=1, limits=Limits(seconds=5)).limits, Limits)
+    known = Dimension(3, "half-planes")
+    assert_type(
+        SmallDB(workload, epsilon=1, alpha=0.1, dimension=known).dimension, Dimension | None
+    )
+    assert_type((known.value, known.reason), tuple[int, str])
+    assert_type(SmallDB.theorem_rows(0.1, 0.05, 1, universe=100, dimension=3), Fraction)
     with session.open(small) as channel:
         assert_type(channel, DistributionChannel)
         assert_type(channel.distribution, Distribution)

@@ -24,6 +24,7 @@ from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.bounds import AnyCoverage, Coverage
+from dpsdk.kernel.draw_database.dimension import Side, sides_of
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
@@ -145,6 +146,11 @@ class Atoms:
     def functions(self) -> int:
         """How many functions are scored."""
         return int(self.weights.shape[0])
+
+    @cached_property
+    def sides(self) -> tuple[Side, ...] | None:
+        """The sides of the functions, if they are products of indicators."""
+        return sides_of(self.form)
 
     def scorer(self, counts: Counts, size: int) -> Scorer:
         """The scores of databases of a size against a table, whose outside rows count as well."""
@@ -286,7 +292,8 @@ class AtomSampler(Sampler):
 
     @property
     def coverage(self) -> Coverage:
-        return AnyCoverage(self.merged.functions, self.atoms)
+        merged = self.merged
+        return AnyCoverage(merged.functions, self.atoms, merged.sides, self.terms.declared)
 
 
 _MOST_FUNCTIONS = 4

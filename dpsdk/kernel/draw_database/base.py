@@ -27,6 +27,7 @@ from dpsdk._records import frozen
 from dpsdk.data.counts import Counts
 from dpsdk.forms import Facts
 from dpsdk.kernel.draw_database.bounds import Coverage, DrawBound, Family
+from dpsdk.kernel.draw_database.dimension import Dimension
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
@@ -46,6 +47,8 @@ class DrawTerms:
     """The number of records. Never chosen from a private n."""
     epsilon: Fraction
     setting: Facts
+    declared: Dimension | None = None
+    """What is known of the functions. No weight and no price depends on it."""
 
 
 @frozen

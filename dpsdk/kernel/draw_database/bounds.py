@@ -16,8 +16,16 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._checks import shown, to_beta, to_count, to_positive, to_within
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel.draw_database.dimension import (
+    Dimension,
+    Side,
+    by_dimension,
+    by_lines,
+    by_strips,
+    dimension_of,
+)
 from dpsdk.typing import Real
 
 __all__ = [
@@ -64,6 +72,11 @@ class Coverage(ABC):
     def radius(self, size: int) -> Fraction:
         """A covering radius of databases of so many records; it never grows with the size."""
         return min(Fraction(1), self._radius(size))
+
+    def assumed(self, size: int) -> Dimension | None:
+        """What was declared, and the radius at a size rests on; most rest on nothing."""
+        del size
+        return None
 
     @abstractmethod
     def _radius(self, size: int) -> Fraction:
@@ -115,10 +128,22 @@ class MarginalCoverage(Coverage):
 
 @frozen
 class AnyCoverage(Coverage):
-    """Any functions that are neither constant nor equal, nor complements, over so many atoms."""
+    """Any functions that are neither constant nor equal, nor complements, over so many atoms.
+
+    Those that are products of indicators have `sides`; others may have a dimension that somebody
+    knows.
+    """
 
     functions: int
     atoms: int
+    sides: tuple[Side, ...] | None = None
+    declared: Dimension | None = None
+
+    def assumed(self, size: int) -> Dimension | None:
+        """The dimension that was declared, if the radius at a size rests on it."""
+        if self.declared is None or evolve(self, declared=None).radius(size) <= self.radius(size):
+            return None
+        return self.declared
 
     def _radius(self, size: int) -> Fraction:
         if not self.functions or self.atoms == 1:
@@ -126,11 +151,21 @@ class AnyCoverage(Coverage):
         # By Caratheodory, a table is like one on so many atoms.
         support = min(self.atoms, self.functions + 1)
         spread = math.log(2 * self.functions) / 2
-        return min(
+        radii = [
             Fraction((support // 2) * ((support + 1) // 2), support * size),
             _above(math.sqrt(spread / size)),
             _above(math.sqrt(spread * support) / size),
-        )
+        ]
+        dimensions = [] if self.declared is None else [self.declared.value]
+        if self.sides and len(self.sides) > 1:  # those of one attribute have classes of their own
+            dimensions.append(dimension_of(self.sides))
+            if any(side.ends for side in self.sides):
+                radii.append(by_lines(self.sides, size))
+            if all(side.ends for side in self.sides):
+                radii.append(_above(by_strips(self.sides, self.functions, size)))
+        if dimensions:
+            radii.append(_above(by_dimension(min(dimensions), size)))
+        return min(radii)
 
 
 @frozen
@@ -239,6 +274,11 @@ class DrawBound:
     unit: Fraction = Fraction(1)
     bias: float = 0.0
 
+    @property
+    def assumed(self) -> Dimension | None:
+        """The dimension that was declared, if the bound rests on it."""
+        return self.family.coverage.assumed(self.size)
+
     def error(self, beta: float) -> Fraction:
         """With probability 1 - beta no function of the class is farther off, in rows.
 
@@ -271,9 +311,15 @@ def size_for(alpha: Real, coverage: Coverage) -> int:
 
 
 def theorem_rows(
-    alpha: Real, beta: float, epsilon: Real, *, functions: int, universe: int
+    alpha: Real,
+    beta: float,
+    epsilon: Real,
+    *,
+    universe: int,
+    functions: int | None = None,
+    dimension: int | None = None,
 ) -> Fraction:
-    """How many rows are enough for an error: Theorem 4.5 of Dwork and Roth (2014), corrected.
+    """How many rows are enough for an error: Theorems 4.5 and 4.9 of Dwork and Roth (2014).
 
     With a database of ceil(2 ln(2k) / alpha²) records, k functions with values in [0, 1] have, with
     probability 1 - beta, all shares within alpha on a table of n rows, n public, once
@@ -281,38 +327,76 @@ def theorem_rows(
         n >= (8 ln(2k) ln|X| / alpha² + 4 ln|X| + 4 ln(1/beta) + 2 epsilon) / (epsilon alpha).
 
     The size is a whole number here, all databases are counted in the range, and a score is a whole
-    number of rows.
+    number of rows. Functions of a dimension of Vapnik and Chervonenkis, of whatever number, have
+    them with m records that some database needs to be within alpha / 2 of every table, once
+
+        n >= (4 m ln|X| + 4 ln(1/beta) + 2 epsilon) / (epsilon alpha).
+
+    Where both numbers are given, the fewer rows count.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number is out of range, or neither `functions` nor `dimension` is given.
     """
     share, strength = to_positive("alpha", alpha), to_positive("epsilon", epsilon)
     if share > 1:
         raise InvalidArgument("alpha", "a share above 0, and at most 1", str(float(share)))
-    squares, rest = _theorem(beta, strength, functions, universe)
-    return (squares / share**2 + rest) / (strength * share)
+    if functions is None and dimension is None:
+        raise InvalidArgument("functions", "given, or a dimension", "neither")
+    cells = math.log(to_count("universe", universe, bits=None))
+    failure = Fraction(4 * math.log(to_beta(beta)))
+    slack = 1 + Fraction(1, 1 << 40)
+    work: list[Fraction] = []
+    if functions is not None:
+        spread = math.log(2 * to_count("functions", functions, bits=None))
+        rest = Fraction(4 * cells) - failure
+        work.append(Fraction(8 * spread * cells) * slack / share**2 + rest * slack)
+    if dimension is not None:
+        size = _covering(share / 2, Dimension(dimension, "as given").value)
+        work.append((size * Fraction(4 * cells) - failure) * slack)
+    return (min(work) + 2 * strength) / (strength * share)
+
+
+def _covering(share: Fraction, dimension: int) -> int:
+    """The fewest records with which functions of a dimension are within a share of every table."""
+
+    def covers(size: int) -> bool:
+        return _above(by_dimension(dimension, size)) <= share
+
+    high = 1
+    while not covers(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if covers(middle) else (middle, high)
+    return high
 
 
 def theorem_alpha(
-    rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
+    rows: int,
+    beta: float,
+    epsilon: Real,
+    *,
+    universe: int,
+    functions: int | None = None,
+    dimension: int | None = None,
 ) -> Fraction:
     """The error that a number of rows allows: `theorem_rows` solved for alpha."""
-    strength, number = to_positive("epsilon", epsilon), to_count("rows", rows)
-    squares, rest = _theorem(beta, strength, functions, universe)
+    number = to_count("rows", rows)
+
+    def needed(share: Fraction) -> Fraction:
+        return theorem_rows(
+            share, beta, epsilon, universe=universe, functions=functions, dimension=dimension
+        )
+
+    needed(Fraction(1))  # so that wrong arguments are told
     low, high = 0, 1 << 40
     while (high - low) << 20 > high:
         middle = (low + high) // 2
-        share = Fraction(middle, 1 << 40)
-        if middle and squares / share**2 + rest <= number * strength * share:
+        if middle and needed(Fraction(middle, 1 << 40)) <= number:
             high = middle
         else:
             low = middle
     return Fraction(high, 1 << 40)
-
-
-def _theorem(
-    beta: float, epsilon: Fraction, functions: int, universe: int
-) -> tuple[Fraction, Fraction]:
-    """The dividends of alpha cubed and of alpha in Theorem 4.5."""
-    cells = math.log(to_count("universe", universe, bits=None))
-    spread = math.log(2 * to_count("functions", functions, bits=None))
-    slack = 1 + Fraction(1, 1 << 40)
-    rest = Fraction(4 * cells) - Fraction(4 * math.log(to_beta(beta)))
-    return Fraction(8 * spread * cells) * slack, rest * slack + 2 * epsilon

@@ -25,6 +25,7 @@ from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.bounds import DrawBound, to_size
 from dpsdk.kernel.draw_database.choose import Limits, best_size, choose, covering_size
+from dpsdk.kernel.draw_database.dimension import Dimension, dimension_if_given
 from dpsdk.kernel.lattice import prepare_form
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
@@ -69,7 +70,8 @@ class DatabaseAccuracy(HalfWidths):
 
     The bound holds for every table. It is of one event for all functions, so that no number pays
     for there being others. Of `entries` numbers those have it that are `covered`, all if left out:
-    their functions are in the workload. Of others nothing is known.
+    their functions are in the workload. Of others nothing is known. A dimension that was declared
+    is told in `kind` with its reason, where the bound rests on it.
     """
 
     bound: DrawBound
@@ -77,10 +79,14 @@ class DatabaseAccuracy(HalfWidths):
     covered: Array | None = field(
         default=None, converter=_fixed, eq=cmp_using(eq=_alike), hash=False
     )
-    kind: str = field(
-        init=False, default="exponential mechanism over small databases, for every table"
-    )
+    kind: str = field(init=False, default="")
     standing: Standing = field(init=False, default="proven")
+
+    def __attrs_post_init__(self) -> None:
+        kind = "exponential mechanism over small databases, for every table"
+        if (assumed := self.bound.assumed) is not None:
+            kind += f", given {assumed}"
+        object.__setattr__(self, "kind", kind)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows; infinite for functions that are not in the workload."""
@@ -174,6 +180,8 @@ class DrawDatabase(Request[SmallDatabase]):
         From 1e-100 to 1e100.
     limits
         What the draw may take, as estimated from public facts.
+    dimension
+        What is known of the functions. Bounds may rest on it; neither the draw nor its price does.
 
     >>> from dpsdk import Domain, Integer, PrivateData
     >>> from dpsdk.kernel import DrawDatabase, Terms
@@ -190,6 +198,7 @@ class DrawDatabase(Request[SmallDatabase]):
     size: int = field(converter=to_size)
     epsilon: Fraction = field(converter=_epsilon)
     limits: Limits = field(factory=Limits, converter=_limits)
+    dimension: Dimension | None = field(default=None, converter=dimension_if_given)
 
     def price(self, terms: Terms, /) -> DrawPricing:
         """Price the draw. Public, spends nothing.
@@ -204,7 +213,7 @@ class DrawDatabase(Request[SmallDatabase]):
         """
         facts = facts_of(terms)
         form = prepare_form(self.form, facts).form
-        draw = DrawTerms(self.size, self.epsilon, facts)
+        draw = DrawTerms(self.size, self.epsilon, facts, self.dimension)
         sampler = choose(form.apart(), draw, self.limits)
         return DrawPricing(BoundedRangeGuarantee(self.epsilon), sampler, form.rows)
 
@@ -218,12 +227,13 @@ class DrawDatabase(Request[SmallDatabase]):
         alpha: Real | None = None,
         beta: float = 0.05,
         limits: Limits | None = None,
+        dimension: Dimension | None = None,
     ) -> DrawDatabase:
         """A request with a size that is chosen from public facts.
 
         Parameters
         ----------
-        form, epsilon, limits, terms
+        form, epsilon, limits, dimension, terms
             As for the class, and the terms of the kernel that it is for.
         alpha
             How far off the best small database may be, as a share of the rows: the size is the
@@ -241,9 +251,9 @@ class DrawDatabase(Request[SmallDatabase]):
         facts = facts_of(terms)
         allowed, strength = _limits(limits or Limits()), _epsilon(epsilon)
         own = prepare_form(form, facts).form.apart()
-        draw = DrawTerms(1, strength, facts)
+        draw = DrawTerms(1, strength, facts, dimension_if_given(dimension))
         if alpha is None:
             size = best_size(own, draw, beta, allowed)
         else:
             size = covering_size(own, draw, alpha, allowed)
-        return cls(form, size, strength, allowed)
+        return cls(form, size, strength, allowed, dimension)

@@ -97,6 +97,7 @@ BENCHMARKS = (
               data="--adult {adult} --wine {wine} --ionosphere {ionosphere}",
               peer="--peer {diffprivlib}"),
     Benchmark("classes", "--seeds 1 --epsilon 1 --only titanic", data="{data}"),
+    Benchmark("pure_models", "--seeds 1 --epsilon 1", data="{data}"),
     Benchmark("many_models", "--models 1 10 100 --each 100", data="--adult {adult}"),
     Benchmark("crossovers", "--seeds 1 --only few"),
     Benchmark("planner", "--held-out --settings 1", data="{data}"),

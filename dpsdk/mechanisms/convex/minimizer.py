@@ -82,7 +82,7 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         `Corrected`; `HeavyBall` for models whose attributes have more than 10^6 cells together or
         that have several classes; and with δ = 0 `PerturbedObjective` for 4 to 24 features and
         other losses than the squared one, where rows times ε, over the rows of a person, are from
-        300 to 20,000, or the number of rows is private.
+        300 to 40,000, or the number of rows is private.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss

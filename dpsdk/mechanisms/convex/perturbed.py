@@ -33,7 +33,7 @@ _SUITED = 2**18
 _FEWEST = 4
 """Below so many features there are so few pairs that a start is cheap."""
 
-_WEAK, _FIRM = 300, 20_000
+_WEAK, _FIRM = 300, 40_000
 """Rows times ε, over the rows of a person, from which and up to which it is the best."""
 
 _UNPROVEN = NoAccuracy(

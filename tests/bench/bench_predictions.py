@@ -48,10 +48,10 @@ def case(name, codes, sizes, radius, hot=()):
 
 
 def titanic(data):
-    column = columns(data.titanic())
+    column = survivors(data)
     age = evenly(column["Age"], 0, 91, 8)
     kept = [column["Pclass"], column["Sex"], age, np.minimum(column["SibSp"], 3)]
-    return case("titanic", [*kept, np.minimum(column["Survived"], 1)], (3, 2, 8, 4, 2), 20.0, (0,))
+    return case("titanic", [*kept, column["Survived"]], (3, 2, 8, 4, 2), 20.0, (0,))
 
 
 def mammographic(data):
@@ -71,6 +71,12 @@ def income(data):
     column = columns(data.pums())
     kept = [evenly(column["age"], 0, 100, 10), column["sex"], column["educ"], column["married"]]
     return case("pums-income", [*kept, column["income"] // 4], (10, 2, 16, 2, 25), 6.0)
+
+
+def survivors(data):
+    """The columns of titanic, for those of whom it is known whether they survived."""
+    ship = columns(data.titanic())
+    return {name: codes[ship["Survived"] < 2] for name, codes in ship.items()}
 
 
 def columns(table):

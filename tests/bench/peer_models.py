@@ -1,7 +1,7 @@
 """diffprivlib's models of one coded table, fitted and printed as JSON, one line a fit.
 
     PEER_PYTHON tests/bench/peer_models.py logistic|squared --table FILE.npz
-        [--epsilon 0.1 1 3] [--seeds 15]
+        [--epsilon 0.1 1 3] [--seeds 15] [--first 0] [--ways own column]
 
 It runs in the peer's own environment and needs nothing of this package: diffprivlib 0.6.6 with
 scikit-learn 1.4.2, scipy 1.12 and numpy 1.26 runs, with scikit-learn 1.5 and later it does not (it
@@ -62,6 +62,8 @@ def main():
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 3.0])
     parser.add_argument("--seeds", type=int, default=15)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--ways", nargs="+", default=["own", "column"])
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     table = dict(np.load(given.table))
@@ -69,8 +71,8 @@ def main():
     table["vectors"], table["targets"] = table["vectors"][rows], table["targets"][rows]
     fit = {"logistic": logistic, "squared": squared}[given.loss]
     for epsilon in given.epsilon:
-        for seed in range(given.seeds):
-            for way in ("own", "column"):
+        for seed in range(given.first, given.first + given.seeds):
+            for way in given.ways:
                 start = time.process_time()
                 line = {"way": way, "epsilon": epsilon, "seed": seed}
                 try:

@@ -163,6 +163,11 @@ class ScalarAccuracy(_Statement):
     def error(self, beta: float) -> float:
         """The error exceeded with probability beta at the most; infinite where nothing is known."""
 
+    def each(self, beta: float) -> Floats | None:
+        """The same of each of several answers, by itself; None where it is of one alone."""
+        del beta
+        return None
+
 
 @written(
     "accuracy.none", {"rests_on": Member(TEXT, of="kind", key="kind"), "advice": TEXT}, public=False

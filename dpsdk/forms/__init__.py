@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.blocks import Block, Dense, Kronecker
     from dpsdk.forms.boxes import Boxes, FormBlock
     from dpsdk.forms.convex import ConvexForm, Tables
+    from dpsdk.forms.convex_forms import ConvexForms
     from dpsdk.forms.convolution import Toeplitz
     from dpsdk.forms.crossing import Crossing, UnwrittenForm
     from dpsdk.forms.design import Coordinates, Design
@@ -34,6 +35,7 @@ else:
             "blocks": "Block Dense Kronecker",
             "boxes": "Boxes FormBlock",
             "convex": "ConvexForm Tables",
+            "convex_forms": "ConvexForms",
             "convolution": "Toeplitz",
             "crossing": "Crossing UnwrittenForm",
             "design": "Coordinates Design",
@@ -63,6 +65,7 @@ __all__ = [
     "Boxes",
     "Box",
     "ConvexForm",
+    "ConvexForms",
     "ConvexSet",
     "Coordinates",
     "Counts",

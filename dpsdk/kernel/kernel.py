@@ -64,9 +64,10 @@ class Kernel:
         with its proof; see `Session`.
     """
 
-    __slots__ = ("_access", "_randomness")
+    __slots__ = ("_access", "_paid", "_randomness")
 
     _access: Access
+    _paid: Allowance
     _randomness: PublicGenerator
 
     def __init__(
@@ -170,7 +171,7 @@ class Kernel:
         """
         access, priced = self._access, self._price(request)
         if not isinstance(priced, TrustedRun):
-            charge = access.charge(priced.guarantee, allowance)
+            charge = access.charge(priced.guarantee, allowance or getattr(self, "_paid", None))
         elif allowance is None:
             charge = access.charge_all((priced.guarantee,), (priced.name,))[-1]
         else:
@@ -311,7 +312,18 @@ class Kernel:
         BudgetExceeded
             If they do not fit together. Nothing has changed.
         """
-        return self._access.allow(guarantees)
+        paid: Allowance | None = getattr(self, "_paid", None)
+        return self._access.allow(guarantees) if paid is None else paid
+
+    def prepaid(self, allowance: Allowance, /) -> Kernel:
+        """Return a kernel for several pieces of work, each of which asks for its own allowance.
+
+        Each is given this one, which was paid for all of them, and so is what runs without one. A
+        run that it does not cover is charged as ever.
+        """
+        kernel = Kernel.over(self._access)
+        kernel._paid = allowance
+        return kernel
 
     def __repr__(self) -> str:
         return f"Kernel({self._access.data!r})"

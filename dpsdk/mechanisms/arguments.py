@@ -83,7 +83,7 @@ def check_linear(form: object, mechanism: str) -> None:
     if isinstance(form, forms.GapForm):
         reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
         raise QueryError("", f"{reason}answers counts, shares, sums and tables")
-    if isinstance(form, forms.ConvexForm):
+    if isinstance(form, forms.ConvexForm | forms.ConvexForms):
         reason = "asks for a model, which PrivateMinimizer answers, and channels with a"
         distribution = "distribution, as those of MWEM and SmallDB"
         raise QueryError("", f"{reason} {distribution}; {mechanism} itself answers linear queries")

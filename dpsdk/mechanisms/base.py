@@ -26,7 +26,7 @@ from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
-    from dpsdk.forms import ConvexForm
+    from dpsdk.forms import ConvexForm, ConvexForms
     from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 
 __all__ = [
@@ -53,7 +53,7 @@ __all__ = [
     "built_in",
 ]
 
-Answerable: TypeAlias = "LinearForm | ConvexForm"
+Answerable: TypeAlias = "LinearForm | ConvexForm | ConvexForms"
 """The forms that a distribution answers."""
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -340,7 +340,11 @@ def built_in(family: str, members: Mapping[str, object]) -> Callable[[M], M]:
 
 def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
     """Return the form for which a mechanism quotes what a question costs."""
-    if isinstance(mechanism, DistributionMechanism) and isinstance(form, forms.ConvexForm):
+    if not isinstance(mechanism, DistributionMechanism):
+        return form
+    if isinstance(form, forms.ConvexForms):  # whichever of them: all are free
+        form = form.parts[0]
+    if isinstance(form, forms.ConvexForm):
         labels = Identity(form.domain[form.label].size)
         return LinearForm(form.domain, (Kronecker.of(form.domain, {form.label: labels}),))
     return form

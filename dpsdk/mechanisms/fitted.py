@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk._records import frozen
 from dpsdk.errors import BudgetExceeded, PublicSizeRequired
-from dpsdk.forms import ConvexForm, LinearForm
+from dpsdk.forms import ConvexForm, ConvexForms, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
 from dpsdk.mechanisms.arguments import check_linear
@@ -63,8 +63,14 @@ class Fitted:
         return Measurement(values, accuracy, "fitted")
 
 
-def modelled(form: ConvexForm, distribution: Distribution) -> Measurement:
-    """The θ that is best for a distribution, and after it the certified gap. Costs nothing."""
+def modelled(form: ConvexForm | ConvexForms, distribution: Distribution) -> Measurement:
+    """The θ that is best for a distribution, and after it the certified gap. Costs nothing.
+
+    Of several models those of each in turn.
+    """
+    if isinstance(form, ConvexForms):
+        parts = [modelled(part, distribution).values for part in form.parts]
+        return Measurement(np.concatenate(parts), _MODELLED, "hypothesis")
     theta, gap = form.fit(distribution)
     return Measurement(np.append(theta, gap), _MODELLED, "hypothesis")
 

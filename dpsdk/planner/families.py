@@ -45,7 +45,9 @@ def families(task: Task[Any, Any], parts: int = 1) -> Sequence[Family]:
     if isinstance(form, forms.TallyForm):
         return tuple(_alone(task, slow=False))
     if isinstance(form, forms.ConvexForm):
-        return tuple(_models(form, task))
+        return tuple(_models([form], task))
+    if isinstance(form, forms.ConvexForms):
+        return tuple(_models(form.parts, task))
     if isinstance(form, forms.GapForm):
         return tuple(_levels(form.rows, task))
     return ()
@@ -70,6 +72,8 @@ def shared(tasks: Sequence[Task[Any, Any]]) -> Sequence[Family]:
             return ()
         if isinstance(form, forms.ConvexForm):
             sets[form.names] = None
+        elif isinstance(form, forms.ConvexForms):
+            sets |= dict.fromkeys([part.names for part in form.parts])
         elif isinstance(form, LinearForm):
             sets |= dict.fromkeys(Shape(form).sets)
         else:
@@ -217,8 +221,8 @@ def _levels(tops: int, task: Task[Any, Any]) -> Iterator[Family]:
         yield Family("numeric-sparse+concentrated", "pair", make, frees, delta=task.delta)
 
 
-def _models(form: ConvexForm, task: Task[Any, ConvexForm]) -> Iterator[Family]:
-    """One model: by noisy moments or pairs and gradients, by descent, or off a distribution."""
+def _models(models: Sequence[ConvexForm], task: Task[Any, Any]) -> Iterator[Family]:
+    """Models: by noisy moments or pairs and gradients, by descent, or off a distribution."""
     budget, facts, descent = task.balance.budget, task.facts, mechanisms.NoisyDescent.textbook()
 
     def found(code: str, make: Callable[..., Mechanism[Any]]) -> Family:
@@ -230,7 +234,8 @@ def _models(form: ConvexForm, task: Task[Any, ConvexForm]) -> Iterator[Family]:
         yield found(
             "private-minimizer+descent", partial(mechanisms.PrivateMinimizer, oracle=descent)
         )
-    yield from _learnt([form.names], task, several=False)
+    sets = dict.fromkeys([form.names for form in models])
+    yield from _learnt(sets, task, several=len(models) > 1)
 
 
 def _learnt(sets: Iterable[Names], task: Task[Any, Any], *, several: bool) -> Iterator[Family]:

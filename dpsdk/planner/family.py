@@ -79,7 +79,9 @@ class Family:
         """Quote one of its mechanisms for a task; a model read off a distribution is free."""
         form: object = task.form
         quote = mechanism.quote(priced_by(mechanism, task.form), task.terms)
-        if isinstance(mechanism, DistributionMechanism) and isinstance(form, forms.ConvexForm):
+        if isinstance(mechanism, DistributionMechanism) and isinstance(
+            form, forms.ConvexForm | forms.ConvexForms
+        ):
             return Quote(quote.at_open, quote.at_most, _OF_MODELS)
         return quote
 

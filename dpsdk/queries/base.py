@@ -72,7 +72,7 @@ class Query(Lasting, ABC, Generic[A_co, F_co]):
         """Raise what makes the question impossible over such a table, before anything is paid."""
 
 
-class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
+class LinearQuery(Query[A_co, F_co], Lifting[A_co]):
     """A query that lowers to a linear form, and whose errors follow from those of raw numbers.
 
     A subclass writes `lower` and `lift`. All other methods have defaults that fit an answer made of
@@ -140,13 +140,13 @@ _UNSETTLED: object = LinearQuery.__dict__["settled"]
 
 
 @frozen
-class OfRawNumbers(LinearQuery[A_co]):
+class OfRawNumbers(LinearQuery[A_co, Form]):
     """A query that does not say what its raw numbers are worth, in the place of one that does.
 
     Its answers have no bound, and their numbers are the raw ones.
     """
 
-    query: Query[A_co, LinearForm]
+    query: Query[A_co, Form]
 
     @property
     def of_expectations(self) -> Expectations:
@@ -155,7 +155,7 @@ class OfRawNumbers(LinearQuery[A_co]):
     def check(self, facts: Facts, /) -> None:
         self.query.check(facts)
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain: Domain, /) -> Form:
         return self.query.lower(domain)
 
     def lift(self, raw: Floats, facts: Facts, /) -> A_co:

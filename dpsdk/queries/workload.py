@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
-from typing import Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, cast, overload
 
 import numpy as np
 
+from dpsdk import forms
 from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import described, shown
 from dpsdk._frames import (
@@ -27,28 +28,32 @@ from dpsdk.accuracy import Constrained, Constraint, Expectations
 from dpsdk.codec import ListOf, written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
-from dpsdk.forms import Facts, FormBlock, LinearForm
+from dpsdk.forms import Facts, Form, FormBlock, LinearForm
 from dpsdk.forms.assumptions import Assumptions
-from dpsdk.queries.base import QUERY, LinearQuery, OfRawNumbers, Query, settles
+from dpsdk.queries.base import QUERY, F_co, LinearQuery, OfRawNumbers, Query, settles
 from dpsdk.queries.monotone import ranked, risen
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.forms import ConvexForm, ConvexForms
 
 __all__ = ["Answers", "Workload"]
 
 A_co = TypeVar("A_co", covariant=True)
+A = TypeVar("A")
 B = TypeVar("B")
 
 WEIGHT_LIMIT = 2**27
 """The weights of a workload's queries fill a gigabyte at the most."""
 
 
-def _joined(pairs: Sequence[tuple[LinearQuery[object], Floats]], facts: Facts) -> Floats:
+def _joined(pairs: Sequence[tuple[LinearQuery[object, Form], Floats]], facts: Facts) -> Floats:
     """The numbers of all answers in one array."""
     return np.concatenate([query.numbers(part, facts) for query, part in pairs])
 
 
 def _end(
-    triples: Sequence[tuple[LinearQuery[object], Floats, Floats]], facts: Facts, side: int
+    triples: Sequence[tuple[LinearQuery[object, Form], Floats, Floats]], facts: Facts, side: int
 ) -> Floats:
     """The numbers of all lower or all upper ends in one array."""
     return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
@@ -72,7 +77,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
 
     items: tuple[A_co, ...]
     _numbers: Callable[[], Floats] = field(eq=False, repr=False)
-    queries: tuple[Query[A_co, LinearForm], ...] | None = field(default=None, eq=False)
+    queries: tuple[Query[A_co, Form], ...] | None = field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
         if self.queries is not None and len(self.queries) != len(self.items):
@@ -89,8 +94,8 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
     @overload
     def __getitem__(self, index: slice) -> tuple[A_co, ...]: ...
     @overload
-    def __getitem__(self, index: Query[B, LinearForm]) -> B: ...
-    def __getitem__(self, index: int | slice | Query[B, LinearForm]) -> A_co | B | tuple[A_co, ...]:
+    def __getitem__(self, index: Query[B, Form]) -> B: ...
+    def __getitem__(self, index: int | slice | Query[B, Form]) -> A_co | B | tuple[A_co, ...]:
         if not isinstance(index, Query):
             return self.items[index]
         # Equal queries have answers of one type.
@@ -104,7 +109,7 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
                 places.setdefault(query, place)
         return places
 
-    def _place_of(self, query: Query[object, LinearForm]) -> int:
+    def _place_of(self, query: Query[object, Form]) -> int:
         queries = self.queries or ()
         try:
             place = self._places.get(query)
@@ -203,36 +208,53 @@ def _rows_of_answers(answers: Answers[object], /) -> Rows:
     )
 
 
+def _models(form: Form) -> tuple[ConvexForm, ...]:
+    """The forms of one or several models; none of any other."""
+    if isinstance(form, forms.ConvexForms):
+        return form.parts
+    return (form,) if isinstance(form, forms.ConvexForm) else ()
+
+
 _DEEPEST = 32
 """Workloads of workloads go no deeper than this."""
 
 
 @written("query.workload", {"queries": ListOf(QUERY, least=1)})
 @frozen(init=False, repr=False)
-class Workload(LinearQuery[Answers[A_co]]):
+class Workload(LinearQuery[Answers[A_co], F_co]):
     """Many queries asked at once: a sequence of their answers, for one charge.
 
     The noise follows the joint sensitivity of all of them, so disjoint or overlapping questions
-    cost less together than one by one. Queries may differ in kind and unit.
+    cost less together than one by one. Queries may differ in kind and unit, but are either linear
+    all of them, or models all of them, which whatever answers one model answers together.
 
     >>> from dpsdk.queries import Threshold, Workload
     >>> Workload(Threshold("age", t) for t in range(17, 91))
     Workload of 74 queries
     """
 
-    queries: tuple[Query[A_co, LinearForm], ...]
+    queries: tuple[Query[A_co, F_co], ...]
     _parts: dict[Domain, tuple[int, ...]] = field(eq=False)
     _depth: int = field(eq=False)
-    _lifted: tuple[LinearQuery[A_co], ...] = field(eq=False)
+    _lifted: tuple[LinearQuery[A_co, Form], ...] = field(eq=False)
     """The queries, each able to say what its raw numbers are worth."""
 
-    def __init__(self, queries: Iterable[Query[A_co, LinearForm]]) -> None:
+    @overload
+    def __init__(
+        self: Workload[A, LinearForm], queries: Iterable[Query[A, LinearForm]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Workload[A, ConvexForm | ConvexForms],
+        queries: Iterable[Query[A, ConvexForm | ConvexForms]],
+    ) -> None: ...
+    def __init__(self, queries: Iterable[Query[object, Form]]) -> None:
         if not isinstance(queries, Iterable):
             raise InvalidArgument("queries", "a sequence of queries", shown(queries))
-        kept = tuple(queries)
+        kept = cast("tuple[Query[A_co, F_co], ...]", tuple(queries))
         if not kept:
             raise InvalidArgument("queries", "at least one query", "none")
-        depth, lifted = 1, list[LinearQuery[A_co]]()
+        depth, lifted = 1, list[LinearQuery[A_co, Form]]()
         for query in kept:
             if not isinstance(query, Query):
                 raise InvalidArgument("queries", "queries", shown(query))
@@ -289,27 +311,36 @@ class Workload(LinearQuery[Answers[A_co]]):
     def footprint(self, domain: Domain, /) -> int:
         return sum(query.footprint(domain) for query in self._lifted)
 
-    def lower(self, domain: Domain, /) -> LinearForm:
+    def lower(self, domain: Domain, /) -> F_co:
         weights = self.footprint(domain)
         if weights > WEIGHT_LIMIT:
             advice = "ask structured queries, such as conjunctions, or fewer at once"
             raise TooLarge(str(self), weights, WEIGHT_LIMIT, "weights", advice)
         blocks: list[FormBlock] = []
+        models: list[ConvexForm] = []
         rows: list[int] = []
         for query in self.queries:
-            form = query.lower(domain)
-            if not isinstance(form, LinearForm):
-                raise QueryError(str(query), "a workload takes linear queries only")
-            blocks.extend(form.blocks)
-            rows.append(form.rows)
+            form: Form = query.lower(domain)
+            if isinstance(form, LinearForm):
+                blocks.extend(form.blocks)
+                rows.append(form.rows)
+            else:
+                parts = _models(form)
+                models.extend(parts)
+                rows.append(sum([part.dimension + 1 for part in parts]))
+            if not rows[-1] or (blocks and models):
+                raise QueryError(str(query), "a workload takes linear queries only, or models only")
         self._parts[domain] = tuple(rows)
-        return LinearForm(domain, blocks)
+        # Which of both it is follows from the queries, as the types of the constructor say.
+        if models:
+            return cast("F_co", forms.ConvexForms(domain, models))
+        return cast("F_co", LinearForm(domain, blocks))
 
-    def forms(self, domain: Domain, /) -> Iterator[LinearForm]:
+    def forms(self, domain: Domain, /) -> Iterator[F_co]:
         """The forms of its queries one by one, which together may have too many numbers for one."""
         for query in self.queries:
             if isinstance(query, Workload):
-                yield from cast("Workload[object]", query).forms(domain)
+                yield from cast("Workload[object, F_co]", query).forms(domain)
             else:
                 yield query.lower(domain)
 
@@ -319,7 +350,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         items = tuple([query.lift(part, facts) for query, part in pairs])
         return Answers(items, partial(_joined, pairs, facts), self.queries)
 
-    def parts(self, raw: Floats, facts: Facts, /) -> list[tuple[LinearQuery[A_co], Floats]]:
+    def parts(self, raw: Floats, facts: Facts, /) -> list[tuple[LinearQuery[A_co, Form], Floats]]:
         """The queries, each with its own raw numbers, and able to say what they are worth."""
         return list(zip(self._lifted, self._split(raw, facts), strict=True))
 
@@ -420,7 +451,7 @@ class Workload(LinearQuery[Answers[A_co]]):
 
     def _triples(
         self, raw: Floats, radii: Floats, facts: Facts
-    ) -> list[tuple[LinearQuery[A_co], Floats, Floats]]:
+    ) -> list[tuple[LinearQuery[A_co, Form], Floats, Floats]]:
         """The queries, each with its numbers and their half-widths."""
         parts, wide = self._split(raw, facts), self._split(radii, facts)
         return list(zip(self._lifted, parts, wide, strict=True))

@@ -23,6 +23,7 @@ from dpsdk.accuracy import (
     Constraint,
     HalfWidths,
     Lifting,
+    ScalarAccuracy,
     bound_of,
     finite,
     half_widths,
@@ -155,14 +156,18 @@ class Release(Lasting, Generic[A_co]):
     def errors(self, beta: float = 0.05) -> Floats:
         """For each entry of the answer: with probability 1 - beta, it is off by no more.
 
-        Infinite for an entry of which nothing is known.
+        Of several models it is the excess of each. Infinite for an entry of which nothing is known.
 
         Raises
         ------
         NoBound
             If nothing is proven or promised of any entry, or of the answer as a whole only.
         """
-        checked = to_beta(beta)
+        checked, whole = to_beta(beta), self._measurement.accuracy
+        if isinstance(whole, ScalarAccuracy):
+            each = whole.each(checked)
+            if each is not None and each.min() < math.inf:
+                return each
         accuracy, lifting = self._half_widths(checked)
         # No number rests on more than there are.
         width = min(lifting.width, len(self._measurement.values))

@@ -395,10 +395,10 @@ class DistributionChannel(Channel[Answerable]):
     @override
     def _ask(self, form: Answerable, kernel: Kernel) -> Measurement:
         if not isinstance(form, LinearForm):
-            from dpsdk.forms import ConvexForm  # noqa: PLC0415  # loads the solvers
+            from dpsdk.forms import ConvexForm, ConvexForms  # noqa: PLC0415  # loads the solvers
             from dpsdk.mechanisms.fitted import modelled  # noqa: PLC0415  # the same
 
-            if isinstance(form, ConvexForm):
+            if isinstance(form, ConvexForm | ConvexForms):
                 return modelled(form, self._source.distribution)
         return self._strategy.answer(form, kernel)
 

@@ -6,6 +6,7 @@ from typing import NoReturn, get_args
 
 import numpy as np
 
+from dpsdk import forms
 from dpsdk._checks import described
 from dpsdk.errors import MeasurementRefused
 from dpsdk.forms import Form, LinearForm
@@ -39,6 +40,8 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
         _refuse(mechanism, "gave values that are not a row of float64")
     if isinstance(form, LinearForm) and not form.fits(len(values)):
         _refuse(mechanism, f"gave {len(values)} numbers for a form of {form.rows}")
+    if isinstance(form, forms.ConvexForms) and len(values) != form.rows:
+        _refuse(mechanism, f"gave {len(values)} numbers for models of {form.rows}")
     if not isinstance(accuracy, ACCURACIES):
         _refuse(mechanism, f"gave a {_called(accuracy)}, which is no accuracy of dpsdk.release")
     if type(source) is not str or source not in _SOURCES:

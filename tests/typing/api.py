@@ -70,6 +70,7 @@ from dpsdk.data import Collect
 from dpsdk.domain import Attribute, Domain
 from dpsdk.forms import (
     ConvexForm,
+    ConvexForms,
     Crossing,
     Design,
     Facts,
@@ -390,7 +391,7 @@ def workloads_answer_sequences(session: Session, domain: Domain) -> None:
     assert_type(rising.moved, float)
     assert_type(rising.to_frame("pandas", beta=0.1, joint=False, prefix="a_"), object)
     assert_type(rising.value.to_frame(), object)
-    assert_type(answers.queries, tuple[Query[float], ...] | None)
+    assert_type(answers.queries, tuple[Query[float, Form], ...] | None)
     assert_type(answers[Threshold("age", 40)], float)
     assert_type([attribute for attribute in domain], list[Attribute])  # noqa: C416  # its type
     sequence: Sequence[float] = answers
@@ -1034,7 +1035,11 @@ def models_come_from_distributions_alone(
     session.open(Tree("age", epsilon=1)).answer(query)  # type: ignore[arg-type]  # another form
     session.quote(query, using=fitting)  # type: ignore[misc]  # asked of its channel
     session.answer(query, using=fitting)  # type: ignore[arg-type]  # must be opened
-    Workload([query])  # type: ignore[list-item]  # another form
+    several = Workload([query, query])
+    assert_type(several, Workload[Model, ConvexForm | ConvexForms])
+    assert_type(session.answer(several, using=PrivateMinimizer(epsilon=1)), Answers[Model])
+    session.answer(several, using=Laplace(1))  # type: ignore[misc]  # another form
+    Workload([query, Count()])  # type: ignore[list-item]  # other forms
     query.fit([1.0])  # type: ignore[arg-type]  # no distribution
     ConvexMinimization("squared", features=["age"], label="income", over=Ball(8))  # type: ignore[arg-type]  # no loss
     ConvexMinimization(LogisticLoss(), features=[3], label="income", over=Ball(8))  # type: ignore[list-item]  # no feature

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._checks import described, require
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting import Budget
 from dpsdk.codec import AMOUNT, Nested, written
 from dpsdk.errors import QueryError
-from dpsdk.forms import ConvexForm
+from dpsdk.forms import ConvexForm, ConvexForms
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.arguments import MAYBE, ZERO, check_convex, to_epsilon, to_zero_delta
 from dpsdk.mechanisms.base import OneShot, built_in
@@ -33,6 +33,7 @@ from dpsdk.mechanisms.convex.oracle import (
     to_certify,
 )
 from dpsdk.mechanisms.convex.perturbed import PerturbedObjective, suits_perturbation
+from dpsdk.mechanisms.convex.several import join_measurements, share_total
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
@@ -50,9 +51,15 @@ class Minimizing:
     mechanism: PrivateMinimizer
     total: Budget
 
-    def answer(self, form: ConvexForm, kernel: Kernel, /) -> Measurement:
-        """The θ that was found, and after it the certified gap of the solver."""
-        return self.mechanism.oracle_for(form, kernel.terms).minimise(form, kernel, self.total)
+    def answer(self, form: ConvexForm | ConvexForms, kernel: Kernel, /) -> Measurement:
+        """The θ that was found, and after it the certified gap of the solver; of each model."""
+        if not isinstance(form, ConvexForms):
+            return self.mechanism.oracle_for(form, kernel.terms).minimise(form, kernel, self.total)
+        pairs = self.mechanism.oracles_for(form, kernel.terms)
+        each, quote = share_total(pairs, kernel.terms, self.total)
+        # All of them are paid before the first is found.
+        paid = kernel.prepaid(kernel.allowance(quote.at_most.guarantees))
+        return join_measurements([oracle.minimise(part, paid, each) for part, oracle in pairs])
 
 
 @built_in(
@@ -60,8 +67,8 @@ class Minimizing:
     {"epsilon": AMOUNT, "delta": ZERO, "oracle": Nested[Oracle]("an oracle", Oracle)},
 )
 @frozen(repr=False, kw_only=True)
-class PrivateMinimizer(OneShot[ConvexForm]):
-    """One private model for a total (ε, δ).
+class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
+    """One private model for a total (ε, δ), or those of a `Workload`, which share it equally.
 
     The privacy loss is that of the runs of the oracle together, (ε, δ) at the most by the
     composition of the session; all of them are paid before the first, so that a budget that has no
@@ -111,7 +118,9 @@ class PrivateMinimizer(OneShot[ConvexForm]):
         oracle = described(self.oracle)
         return f"PrivateMinimizer(epsilon={float(self.epsilon):g}{delta}, oracle={oracle})"
 
-    def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
+    def quote(self, form: ConvexForm | ConvexForms, terms: Terms, /) -> Quote:
+        if isinstance(form, ConvexForms):
+            return share_total(self.oracles_for(form, terms), terms, self._total)[1]
         return self.oracle_for(form, terms).quote(form, terms, self._total)
 
     def open(self, kernel: Kernel, /) -> Minimizing:
@@ -137,6 +146,11 @@ class PrivateMinimizer(OneShot[ConvexForm]):
             reason = "it finds one model, and several classes are found by HeavyBall()"
             raise QueryError(described(oracle), reason)
         return oracle
+
+    def oracles_for(self, form: ConvexForms, terms: Terms, /) -> list[tuple[ConvexForm, Oracle]]:
+        """Return each of several models with what finds it. Raises as `oracle_for`."""
+        each = evolve(self, epsilon=self.epsilon / len(form.parts))
+        return [(part, each.oracle_for(part, terms)) for part in form.parts]
 
     @property
     def _total(self) -> Budget:

@@ -363,8 +363,8 @@ def test_too_large_a_universe_is_refused_before_anything_is_made():
 
 
 def test_other_queries_do_not_take_models_in():
-    with pytest.raises(QueryError, match="linear"):
-        Workload([minimization()]).lower(DOMAIN)
+    with pytest.raises(QueryError, match="linear queries only, or models only"):
+        Workload([minimization(), Count()]).lower(DOMAIN)
     with pytest.raises(InvalidArgument):
         Count(where=minimization())
     assert Threshold("age", 3) != minimization()

@@ -9,7 +9,7 @@ from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
-from dpsdk.forms import ConvexForm, Facts, LinearForm
+from dpsdk.forms import ConvexForm, ConvexForms, Facts
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
 from dpsdk.hypothesis.start import START, StartLike, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
@@ -30,7 +30,7 @@ from dpsdk.mechanisms.arguments import (
     to_queries,
     to_zero_delta,
 )
-from dpsdk.mechanisms.base import ModelsMechanism, built_in
+from dpsdk.mechanisms.base import Answerable, ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
@@ -206,16 +206,17 @@ class ConvexPMW(ModelsMechanism):
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
-    def quote(self, form: LinearForm | ConvexForm, terms: Terms, /) -> Quote:
+    def quote(self, form: Answerable, terms: Terms, /) -> Quote:
         rounds = self._rounds(terms)
         opening = rounds.opening(terms)
         opened = rounds.prepaid(terms) if self.prepaid else Cost(opening)
-        if not isinstance(form, ConvexForm):
+        if not isinstance(form, ConvexForm | ConvexForms):
             check_linear(form, "ConvexPMW")
             return Quote(opened, opened, _EITHER_LINEAR)
-        # A watch, and what covers the gradient of any model.
+        # For each model a watch, and what covers the gradient of any.
         round_ = rounds.schedule.watching.guarantee, rounds.schedule.noise.cover
-        at_most = opened if self.prepaid else Cost((*opening, *round_))
+        count = len(form.parts) if isinstance(form, ConvexForms) else 1
+        at_most = opened if self.prepaid else Cost((*opening, *round_ * count))
         return Quote(opened, at_most, _EITHER)
 
     def open(self, kernel: Kernel, /) -> GuardedStrategy:

@@ -19,13 +19,15 @@ from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
-from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, Kronecker, LinearForm
+from dpsdk.forms import ConvexForm, ConvexForms, Dense, Facts, GapForm, Kronecker, LinearForm
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
 from dpsdk.mechanisms.arguments import check_linear
+from dpsdk.mechanisms.base import Answerable
 from dpsdk.mechanisms.convex.correction import correct, smooth
 from dpsdk.mechanisms.convex.descent import scale_gradient
+from dpsdk.mechanisms.convex.several import join_measurements
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.schedule import Schedule
@@ -73,12 +75,20 @@ _DAMPINGS = (1e-4, 1e-2, 1.0)
 class ModelStream(Stream, ABC):
     """A stream of models, which answers linear queries from its hypothesis, free."""
 
-    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
+    def answer(self, form: Answerable, kernel: Kernel, /) -> Measurement:
         """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
+        if isinstance(form, ConvexForms):
+            for part in form.parts:
+                self._check(part, kernel)
+            return join_measurements([self.answer(part, kernel) for part in form.parts])
         if isinstance(form, ConvexForm):
             return self._lock.run(lambda: self._model(form, kernel))
         check_linear(form, "ConvexPMW")
         return self._lock.run(lambda: linear_answer(self._hypothesis, form, kernel))
+
+    @abstractmethod
+    def _check(self, form: ConvexForm, kernel: Kernel) -> None:
+        """Refuse a model before anything is paid for those that are asked with it."""
 
     @abstractmethod
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
@@ -100,6 +110,9 @@ class GuardedStrategy(ModelStream):
         super().__init__(kernel, schedule.watching, hypothesis, allowance)
         self._schedule = schedule
         self._raises = raises
+
+    def _check(self, form: ConvexForm, kernel: Kernel) -> None:
+        check_model(smooth(form), kernel, self._schedule.noise)
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
         rounded = smooth(form)

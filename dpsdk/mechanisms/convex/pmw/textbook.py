@@ -18,7 +18,7 @@ from dpsdk.errors import (
     QueryError,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import ConvexForm, LinearForm, ProximalGapForm
+from dpsdk.forms import ConvexForm, ConvexForms, LinearForm, ProximalGapForm
 from dpsdk.forms.design import longest
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
@@ -32,7 +32,7 @@ from dpsdk.mechanisms.arguments import (
     check_when_spent,
     to_epsilon,
 )
-from dpsdk.mechanisms.base import ModelsMechanism, built_in
+from dpsdk.mechanisms.base import Answerable, ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_gradient, descend, noise_within
 from dpsdk.mechanisms.convex.descent_bounds import Problem
 from dpsdk.mechanisms.convex.pmw.strategy import (
@@ -49,6 +49,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
     least_rows,
     printed_rows,
 )
+from dpsdk.mechanisms.convex.several import join_quotes
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
@@ -217,7 +218,9 @@ class TextbookConvexPMW(ModelsMechanism):
             raise InvalidArgument("alpha", expected, f"{self.alpha:g}")
         return found
 
-    def quote(self, form: LinearForm | ConvexForm, terms: Terms, /) -> Quote:
+    def quote(self, form: Answerable, terms: Terms, /) -> Quote:
+        if isinstance(form, ConvexForms):
+            return join_quotes([self.quote(part, terms) for part in form.parts])
         plan = self.figure(terms)
         if not isinstance(form, ConvexForm):
             check_linear(form, "ConvexPMW")
@@ -288,6 +291,10 @@ class Textbook(ModelStream):
             self._longest = mechanism.problem.longest(mechanism.distortion) * (1 + 1e-9)
         self._plan = plan
         self._asked = self._learnt = self._drawn = 0
+
+    def _check(self, form: ConvexForm, kernel: Kernel) -> None:
+        self._mechanism.check(form)
+        check_gradient(form, self._plan.runs, kernel.terms)
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
         mechanism = self._mechanism

@@ -1,6 +1,6 @@
 """What drawing a small database takes, and how far off it is, beside noise at the same epsilon.
 
-python tests/bench/bench_smalldb.py [--quick] [--costs] [--errors]
+python tests/bench/bench_smalldb.py [--quick] [--costs] [--errors] [--boxes]
     [--plot docs/explanation/small-database.svg] [--adult DIR] [--dpbench DIR]
 
 Costs: each table in a process of its own, which reports the CPU time of the first draw and the
@@ -19,9 +19,14 @@ squares and moved into [0, 1], which is free and helps them:
 - Laplace, cells: scale 2 / epsilon on each of the cells between thresholds, and sums of these;
 - Laplace, tree: scale 2 h / epsilon on each node of a binary tree over these cells, of h levels;
 - OnlinePMW at (epsilon, 1e-9), from the uniform distribution, all thresholds asked at once.
+
+Boxes: all ranges of two attributes, or of three, by their number alone and by what is known of
+boxes. Where they are drawn for, the best size, the error that is proven at 95 % and the largest one
+of all boxes, as a mean over seeds; over larger domains the size for which some database is near.
 """
 
 import csv
+import itertools
 import json
 import math
 import os
@@ -41,9 +46,13 @@ from scipy.optimize import isotonic_regression
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import gdp_start
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range
-from dpsdk.kernel import Limits, Terms
-from dpsdk.mechanisms import OnlinePMW, SmallDB
-from dpsdk.queries import Threshold, Workload
+from dpsdk.kernel import Dimension, DrawDatabase, Limits, Terms
+from dpsdk.kernel.draw_database.base import DrawTerms
+from dpsdk.kernel.draw_database.bounds import AnyCoverage, size_for
+from dpsdk.kernel.draw_database.choose import feasible_size
+from dpsdk.kernel.draw_database.dimension import Side
+from dpsdk.mechanisms import Laplace, OnlinePMW, SmallDB
+from dpsdk.queries import Rectangles, Threshold, Workload
 from dpsdk.testing import seeded
 from dpsdk.typing import Ints
 
@@ -404,6 +413,73 @@ def errors(columns, epsilons, seeds, rounds):
                 )
 
 
+# Boxes
+
+DRAWN = ((2, 8), (2, 16), (2, 32), (3, 12), (4, 8), (2, 2, 8), (2, 2, 16))
+LARGE = ((2, 10), (2, 20), (3, 10), (3, 20), (4, 20))
+"""Attributes, and the bits of the cells of each."""
+
+
+def every_box(sizes):
+    """All boxes over cells of so many labels, and a table of them."""
+    names = "abc"[: len(sizes)]
+    domain = Domain(*(Integer(name, 0, size - 1) for name, size in zip(names, sizes, strict=True)))
+    sides = [[(low, high) for low in range(size) for high in range(low, size)] for size in sizes]
+    ends = np.array(list(itertools.product(*sides)))
+    rng = np.random.default_rng(0)
+    columns = {
+        name: np.minimum(rng.geometric(min(0.7, 2.5 / size), 10_000) - 1, size - 1).tolist()
+        for name, size in zip(names, sizes, strict=True)
+    }
+    data = PrivateData.from_columns(columns, domain)
+    return data, Rectangles(tuple(names), ends[..., 0], ends[..., 1])
+
+
+def boxes_drawn_for(seeds):
+    """What is drawn for: the size and the errors, proven and found."""
+    title("All boxes, n = 10,000, epsilon = 1: by their number, and as boxes")
+    for sizes in DRAWN:
+        data, boxes = every_box(sizes)
+        terms, form = Terms(data.facts), boxes.lower(data.facts.domain)
+        truth = np.array(Session(data, Budget(10**9)).answer(boxes, using=Laplace(10**8)))
+        request = DrawDatabase.sized(form, 1, terms)
+        after = request.price(terms).bound
+        counted = evolve(after.family, coverage=evolve(after.family.coverage, sides=None))
+        best = counted.best_size(after.rate, 10_000, 0.05, feasible_size_of(form, terms))
+        before = evolve(after, family=counted, size=best)
+        errors = []
+        for seed in range(seeds):
+            session = Session(data, Budget(10), noise=seeded(seed))
+            with session.open(SmallDB(boxes, epsilon=1)) as channel:
+                errors.append(np.abs(np.array(channel.answer(boxes)) - truth).max())
+        proven = [float(bound.error(0.05)) / 10_000 for bound in (before, after)]
+        print(
+            f"  {' x '.join(map(str, sizes)):12} {len(truth):5,} boxes: m {before.size:3}, proven "
+            f"{proven[0]:.3f}; now m {after.size:3}, proven {proven[1]:.3f}, "
+            f"largest {statistics.mean(errors):.3f}",
+            flush=True,
+        )
+
+
+def feasible_size_of(form, terms):
+    """The most records of a database that is drawn for a form within a minute."""
+    return feasible_size(form.apart(), DrawTerms(1, Fraction(1), terms.facts))
+
+
+def boxes_over_large_domains():
+    """How many records some database needs, and the rows of the theorem with so many."""
+    title("All boxes over large domains: records for which some database is within alpha")
+    for attributes, bits in LARGE:
+        cells = 2**bits
+        boxes = (cells * (cells + 1) // 2) ** attributes
+        counted = AnyCoverage(boxes, cells**attributes)
+        declared = evolve(counted, declared=Dimension(2 * attributes, "boxes"))
+        known = evolve(counted, sides=(Side(cells, 2, 2),) * attributes)
+        for alpha in ("0.2", "0.1", "0.05"):
+            sizes = [size_for(alpha, one) for one in (counted, declared, known)]
+            print(f"  {attributes} attributes of 2^{bits}, alpha {alpha}:", *sizes, flush=True)
+
+
 # The picture
 
 STYLES = {
@@ -454,11 +530,11 @@ def main():
         print(json.dumps(measure(CASES[case](), table, int(draws))))
         return
     given = arguments(
-        __doc__, quick=False, costs=False, errors=False, plot=Path, adult=Path, dpbench=Path,
-        case=[],
+        __doc__, quick=False, costs=False, errors=False, boxes=False, plot=Path, adult=Path,
+        dpbench=Path, case=[],
     )  # fmt: skip
     start, cores = time.perf_counter(), os.cpu_count()
-    every = not (given.costs or given.errors or given.plot or given.case)
+    every = not (given.costs or given.errors or given.boxes or given.plot or given.case)
     if every or given.costs or given.case:
         names = given.case or [name for name in CASES if not given.quick or name != "general"]
         costs(names, 2 if given.quick else 5)
@@ -468,6 +544,9 @@ def main():
         columns += list(columns_of(given.dpbench)) if given.dpbench else []
         seeds, rounds = (4, 1) if given.quick else (10, 2)
         errors(columns, ("0.1", "1"), seeds, rounds)
+    if every or given.boxes:
+        boxes_drawn_for(2 if given.quick else 5)
+        boxes_over_large_domains()
     if given.plot is not None:
         points = 5 if given.quick else 7
         columns = [adult_ages(), simulated(100_000, 2**32), simulated(100_000, 2**20, 2**20)]

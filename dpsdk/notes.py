@@ -13,12 +13,14 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk._records import frozen
+from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.numbers import as_bound
+from dpsdk.accounting.prices.together import most_together
 from dpsdk.codec import FLOAT, NAME, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Integer, Number
 from dpsdk.forms import Facts
 
-__all__ = ["AddsUp", "Clipped", "InBins", "KnownRowsOnly", "Note", "Rounded"]
+__all__ = ["AddsUp", "ByPeriod", "Clipped", "InBins", "KnownRowsOnly", "Note", "Rounded"]
 
 _NAMED = 2
 
@@ -126,7 +128,9 @@ class KnownRowsOnly(Note):
     def of(cls, facts: Facts) -> KnownRowsOnly | None:
         """The note on a table; None if no value takes its row out of answers about others."""
         attributes = facts.domain.attributes
-        if not (facts.part_of or facts).outside or len(attributes) == 1:
+        whole = facts.part_of or facts
+        # Of a table with periods such a row is left out.
+        if not (whole.outside or whole.periods is not None) or len(attributes) == 1:
             return None
         names = tuple([one.name for one in attributes if one.open() != one])
         return cls(names) if names else None
@@ -136,6 +140,28 @@ class KnownRowsOnly(Note):
         named = " and ".join(map(shown, self.names))
         of = named if count <= _NAMED else f"all {count} attributes"
         return f'only rows with declared values of {of} count; outside="apart" keeps the others'
+
+
+@written("note.by-period", {"attribute": NAME, "budget": Nested[Budget]("a budget", Budget)})
+@frozen
+class ByPeriod(Note):
+    """The budget protects the rows of one period of time; what is told of several adds up.
+
+    By group privacy, as docs/explanation/proofs/periods.md has it.
+    """
+
+    attribute: str
+    budget: Budget
+
+    def __str__(self) -> str:
+        most = most_together(self.budget)
+        end = "" if most is None else f", and by nothing from {most + 1} periods on"
+        sums = "(j ε, δ (e^jε - 1) / (e^ε - 1))" if self.budget.delta else "j ε"
+        return (
+            f"{self.budget} is for the rows of one period of {shown(self.attribute)}; who has rows "
+            f"in j of them is protected by {sums}{end}; what all rows of a person share is told by "
+            "all of them"
+        )
 
 
 def value_notes(attribute: Attribute, facts: Facts, fineness: float) -> Iterator[Note]:

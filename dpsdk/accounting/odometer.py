@@ -275,9 +275,14 @@ class Odometer:
         books = self._ledger.read()
         charges, told = self._charges(books), list[tuple[int, int, Spent, Remaining]]()
         for begun, end, view in steps_of(books, self._payer._replace(periods=(low, high))):
-            spent = evolve(self._spent(view), charges=len(told_in(charges, begun)))
+            spent = evolve(self._spent(view), charges=len(told_in(charges, begun)), of="")
             told.append((begun, end, spent, self._remaining(view)))
         return tuple(told)
+
+    @property
+    def desk(self) -> Range | None:
+        """The numbers of the first and the last period that pay; None of a table without."""
+        return self._payer.periods
 
     def between(self, first: int, last: int) -> Self:
         """The same for some periods alone: charges count on these, and what is told is of these.
@@ -570,7 +575,9 @@ class Odometer:
         return Room(self._composition, caps, lines, reserves)
 
     def _spent(self, books: Books) -> Spent:
-        return self._summed(lines_of(books, self._payer), books.runs)
+        desk = self._payer.periods
+        of = "" if desk is None or desk[0] == desk[1] else "the most spent period"
+        return self._summed(lines_of(books, self._payer), books.runs, of)
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str = "") -> Spent:
         return spent_of(self._composition, lines, charges, self.budget, of)

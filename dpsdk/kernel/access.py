@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, NoReturn, Self, TypeVar, final
 
 import numpy as np
+from typing_extensions import override
 
+from dpsdk._checks import shown
 from dpsdk._locks import ExclusiveLock
-from dpsdk._records import shows_half_made
+from dpsdk._records import evolve, shows_half_made
 from dpsdk.accounting import (
     Dataset,
     DiscreteGaussianGuarantee,
     Guarantee,
+    GuaranteeByPeriod,
     Odometer,
     Trusted,
     zcdp_rho,
 )
-from dpsdk.accounting.filters.composition import Runs, counted
+from dpsdk.accounting.filters.composition import Runs, counted, paired
 from dpsdk.accounting.guarantee import check_guarantee, whole_of
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accounting.spent import Asked
@@ -103,10 +106,11 @@ class Gate(ABC, Generic[S]):
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole."""
         self._ready()
+        self._check_bounded([run for run, count in paired(runs) if count])
         odometer, question = self._odometer, self.question
         try:
             odometer.check_all(runs)
-        except BudgetExceeded:
+        except BudgetExceeded as error:
             request = None if question is None else question.request
             known = odometer.ledger_charges() if request else ()
             paid = tuple(one.number for one in known if one.request_id == request)
@@ -115,7 +119,7 @@ class Gate(ABC, Generic[S]):
             first = next((run for run, count in counted(runs) if count), None)
             if question is not None and first is not None:
                 self._refused(question.asked, first)
-            raise
+            raise self._dated(error) from None
 
     def charge_all(
         self, guarantees: tuple[Guarantee, ...], trusted: Collection[str] = ()
@@ -128,6 +132,7 @@ class Gate(ABC, Generic[S]):
         self._ready()
         if not guarantees:
             return ()
+        self._check_bounded(guarantees)
         question, witness, request = self.question, None, None
         if question is None:
             asked = Asked("", self.mechanism, scope=self._odometer.scope)
@@ -139,9 +144,9 @@ class Gate(ABC, Generic[S]):
             asked = asked._replace(mechanism=naming(self.mechanism, trusted))
         try:
             numbers = self._odometer.charge_all(guarantees, asked, witness, request_id=request)
-        except BudgetExceeded:
+        except BudgetExceeded as error:
             self._refused(asked, guarantees[0])
-            raise
+            raise self._dated(error) from None
         if question is not None:
             question.request = None
         self._relied.update(trusted)
@@ -172,6 +177,14 @@ class Gate(ABC, Generic[S]):
         check_not_lent()
         if self.question is not None:
             self.question.check()
+
+    def _check_bounded(self, runs: Sequence[Guarantee]) -> None:
+        """Refuse runs on all of time that nobody asked for in so many words."""
+        del runs
+
+    def _dated(self, error: BudgetExceeded) -> BudgetExceeded:
+        """The same refusal, in the words of the table."""
+        return error
 
     def _tell(self, event: Event) -> None:
         """Keep an event until the question is over, when no lock is held; else tell it now."""
@@ -241,6 +254,35 @@ class Access(Gate[Counts]):
     def _open(self) -> Counts:
         return open_histogram(self.data)
 
+    @override
+    def _check_bounded(self, runs: Sequence[Guarantee]) -> None:
+        facts, desk = self.facts, self._odometer.desk
+        # A table of some time alone was asked for by `between`.
+        if facts.periods is None or desk is None or facts.part_of is not None or desk[0] == desk[1]:
+            return
+        if any(not run.free and _is_of_all(run, desk) for run in runs):
+            expected = (
+                "bounded in time, as it would spend every period at once: ask "
+                "session.between(first, last), or between(None, None) if all of them are meant"
+            )
+            raise InvalidArgument("query", expected, "one about all of time")
+
+    @override
+    def _dated(self, error: BudgetExceeded) -> BudgetExceeded:
+        periods = self.facts.periods
+        if periods is None or error.period is None:
+            return error
+        attribute = self.facts.domain[periods.attribute]
+        first, count = periods.text(attribute, error.period), error.refusing
+        if count == 1:
+            what = f"that is so of one period of {shown(attribute.name)}, {first}"
+        else:
+            what = f"that is so of {count:,} periods of {shown(attribute.name)}, the first {first}"
+        if error.passing is not None:
+            low, high = (periods.text(attribute, number) for number in error.passing)
+            what += f", and not of those from {low} to {high}"
+        return evolve(error, places=f"; {what}")
+
     def check_same(self, parameter: str, root: object) -> None:
         """Refuse what was paid for, or opened, on another table or by another payer."""
         if root is not self.root:
@@ -267,6 +309,18 @@ class Access(Gate[Counts]):
         if not isinstance(allowance, Allowance):
             raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
         self.check_same("allowance", allowance.root)
+
+
+def _is_of_all(run: Guarantee, desk: tuple[int, int]) -> bool:
+    """True if a run touches all periods of a desk, as far as its guarantee says."""
+    if not isinstance(run, GuaranteeByPeriod):
+        return True
+    reached = desk[0] - 1
+    for first, last, _ in run.parts:
+        if first > reached + 1:
+            return False
+        reached = last
+    return reached >= desk[1]
 
 
 @final

@@ -73,6 +73,9 @@ class CountPersons(_Tally):
                 "unit=PrivacyUnit(...), or ask Count(normalized=False) if each row is a person"
             )
             raise QueryError(str(self), reason)
+        if facts.periods is not None:
+            reason = "of a table with periods, nobody is followed from one period to another"
+            raise QueryError(str(self), reason)
 
     def lower(self, domain: Domain, /) -> TallyForm:
         return TallyForm(domain, None)

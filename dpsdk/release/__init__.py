@@ -15,7 +15,7 @@ from dpsdk.accuracy import (
     ScalarAccuracy,
     Standing,
 )
-from dpsdk.notes import AddsUp, Clipped, InBins, KnownRowsOnly, Note, Rounded
+from dpsdk.notes import AddsUp, ByPeriod, Clipped, InBins, KnownRowsOnly, Note, Rounded
 from dpsdk.release.cost import Cost
 from dpsdk.release.description import ColumnDescription, Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson
@@ -35,6 +35,7 @@ __all__ = [
     "Constrained",
     "ConstrainedAccuracy",
     "Constraint",
+    "ByPeriod",
     "Cost",
     "Description",
     "Expectations",

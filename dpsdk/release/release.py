@@ -35,7 +35,7 @@ from dpsdk.codec import TEXT, ListOf, Nested, written
 from dpsdk.domain import Number
 from dpsdk.errors import NoBound, QueryError
 from dpsdk.forms import Facts
-from dpsdk.notes import AddsUp, KnownRowsOnly, Note, value_notes
+from dpsdk.notes import AddsUp, ByPeriod, KnownRowsOnly, Note, value_notes
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.population import (
@@ -313,7 +313,12 @@ class Release(Lasting, Generic[A_co]):
                 if isinstance(facts.domain[name], Number):
                     notes += value_notes(facts.domain[name], facts, 0.0)
         known = KnownRowsOnly.of(facts)
-        return (*notes, *([] if known is None else [known]))
+        if known is not None:
+            notes.append(known)
+        payment = self._payment
+        if facts.periods is not None and payment is not None:
+            notes.append(ByPeriod(facts.periods.attribute, payment.budget))
+        return tuple(notes)
 
     def _shortfall(self, lifting: Lifting[A_co]) -> list[Note]:
         """The note on the fewest rows that any part of the answer counts of all, if it is due."""

@@ -142,7 +142,9 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
-            context.history.payment(table, paid.scope, by, given.around, trusted),
+            context.history.payment(
+                table, paid.scope, by, given.around, trusted, context.payer.desk
+            ),
             reused=given.reused,
             because=because,
         )

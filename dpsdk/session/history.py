@@ -209,9 +209,12 @@ class History:
         by: object,
         around: Around | None,
         trusted: tuple[Trusted, ...] = (),
+        periods: tuple[int, int] | None = None,
     ) -> Payment:
-        """The payer of the session, the rules, the trust, and what is left."""
-        before, after = (None, None) if around is None else map(moment_of, around)
+        """The payer of the session, the rules, the trust, and what is left, of periods at worst."""
+        before, after = (
+            (None, None) if around is None else (moment_of(books, periods) for books in around)
+        )
         scope = None if around is None or not account else scope_line(around[1], account)
         return Payment(table, account, by, *self._rules, before, after, trusted, scope)
 

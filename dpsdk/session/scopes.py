@@ -14,6 +14,7 @@ from dpsdk.data.part import Parts
 from dpsdk.errors import Closed
 from dpsdk.session.context import Context
 from dpsdk.session.notebook import session_page
+from dpsdk.session.periods import Periodic
 from dpsdk.session.query_interface import QueryInterface
 from dpsdk.typing import Label
 
@@ -22,7 +23,7 @@ __all__ = ["Part", "Partition", "Scope"]
 
 @shows_half_made
 @final
-class Scope(QueryInterface, Closable):
+class Scope(Periodic, Closable):
     """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
 
     Its answers are in the session's history, and count on the session's budget as well as on the

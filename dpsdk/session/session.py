@@ -27,12 +27,13 @@ from dpsdk.kernel import Request
 from dpsdk.kernel.access import dataset_of
 from dpsdk.kernel.trust import Trust
 from dpsdk.noise import NoiseSource, SystemNoise
+from dpsdk.notes import ByPeriod
 from dpsdk.observe import Observer
 from dpsdk.progress import Bars
 from dpsdk.session.context import Context
 from dpsdk.session.history import History, Receipts
 from dpsdk.session.notebook import session_page
-from dpsdk.session.query_interface import QueryInterface
+from dpsdk.session.periods import Periodic, numbers_of
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
@@ -45,7 +46,7 @@ _UNNAMED = "data"
 
 @shows_half_made
 @final
-class Session(QueryInterface, Closable):
+class Session(Periodic, Closable):
     """Typed questions to one private table, under one budget.
 
     Whatever is asked, adaptively and from however many threads, the answers together are
@@ -137,7 +138,16 @@ class Session(QueryInterface, Closable):
             raise InvalidArgument("reuse", "True or False", shown(reuse))
         trusted = Trust.of({} if trust is None else trust, Request)
         bars = Bars.of(progress)
-        odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
+        if reuse and data.facts.periods is not None and ledger is not None and _lasts(ledger):
+            expected = (
+                "False for periods in a durable ledger, as a period may get rows after its answer "
+                "was stored"
+            )
+            raise InvalidArgument("reuse", expected, "True")
+        odometer = Odometer(
+            budget, composition, anytime,
+            ledger=ledger, dataset=dataset_of(data), periods=numbers_of(data.facts),
+        )  # fmt: skip
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer, bars), Lifetime("the session")
         kept = Reuse() if reuse else None
@@ -258,12 +268,22 @@ class Session(QueryInterface, Closable):
             since these may lie in several parts: ask the whole table, by marginals or `where=`.
         """
         self._context.lifetime.check()
+        if self._context.facts.periods is not None:
+            expected = "asked of a table without periods; ask session.between(first, last)"
+            raise InvalidArgument("partition", expected, "one of a table with periods")
         lifetime = Lifetime(f"the partition by {shown(attribute)}", self._context.lifetime)
         return Partition(self._context.until(lifetime), attribute)
 
     def close(self) -> None:
         """Answer nothing more, nor through any channel, scope or part of the session."""
         self._context.lifetime.end()
+
+    def _promised(self) -> list[tuple[str, str]]:
+        """Whom a budget of each period protects, where there are periods."""
+        periods = self._context.facts.periods
+        if periods is None:
+            return []
+        return [("protects", str(ByPeriod(periods.attribute, self.budget)))]
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows. Charges nothing."""
@@ -272,7 +292,7 @@ class Session(QueryInterface, Closable):
             "Session",
             self._context,
             lambda: (("budget", self.budget), ("spent", self.spent), ("remaining", self.remaining)),
-            told=[("trusting", trusted)] if trusted else [],
+            told=[*self._promised(), *([("trusting", trusted)] if trusted else [])],
             below=lambda: html_of(self.history),
         )
 
@@ -282,6 +302,7 @@ class Session(QueryInterface, Closable):
         state = "closed" if self._context.lifetime.over else charges
         names = ", ".join(one.name for one in self.trusted)
         trust = f"\n  trusting   {names}" if names else ""
+        trust += "".join(f"\n  {name:9}  {text}" for name, text in self._promised())
         mark = "" if self._context.noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._context.data!r}, {state})\n"
@@ -310,10 +331,14 @@ def check_terms(
         raise InvalidArgument("noise", "a noise source", shown(noise))
     if anytime is not None and not isinstance(anytime, Anytime):
         raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
-    if ledger is None or not to_ledger(ledger).durable:
+    if ledger is None or not _lasts(ledger):
         return
     if noise is not None and not noise.private:
         raise InvalidArgument("noise", "private, since the ledger is durable", shown(noise))
     if name == _UNNAMED:
         expected = "given to a table whose ledger is durable: it is what the ledger knows it by"
         raise InvalidArgument("name", expected, f"the default, {_UNNAMED!r}")
+
+
+def _lasts(ledger: Ledger) -> bool:
+    return to_ledger(ledger).durable

@@ -115,7 +115,7 @@ from dpsdk.queries import (
     Variance,
     Workload,
 )
-from dpsdk.release import AddsUp, Clipped, Cost, InBins, KnownRowsOnly, Rounded
+from dpsdk.release import AddsUp, ByPeriod, Clipped, Cost, InBins, KnownRowsOnly, Rounded
 from dpsdk.wire import Catalogue, ReleasedAnswer, ReleasedNoise, ReleasedSensitivity, ReleaseRecord
 
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]), Boolean("member"))
@@ -209,6 +209,7 @@ VALUES: tuple[object, ...] = (
         Date("day", date(2024, 1, 1), date(2024, 12, 31), unit="week"),
         Date("at", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     ),
+    ByPeriod("visited", Budget(1, "1e-6")),
     Periods("visited", days=7, origin=date(2024, 1, 1)),
     Periods("batch", width=10, origin=-3),
     PrivacyUnit("who", max_rows=3),

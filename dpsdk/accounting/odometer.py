@@ -576,7 +576,7 @@ class Odometer:
 
     def _spent(self, books: Books) -> Spent:
         desk = self._payer.periods
-        of = "" if desk is None or desk[0] == desk[1] else "the most spent period"
+        of = "" if desk is None or desk[0] == desk[1] else "the budget of the most spent period"
         return self._summed(lines_of(books, self._payer), books.runs, of)
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str = "") -> Spent:

@@ -36,7 +36,7 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.linear import EXACT
-from dpsdk.forms.restricted import by_period
+from dpsdk.forms.restricted import by_period as moves_by_period
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.lattice import (
     PreparedForm,
@@ -221,6 +221,26 @@ class Pricing(Lasting):
             answers = self._form.evaluate(opened())
         return Measurement(self._settle(answers, drawn), self.accuracy)
 
+    def by_period(self, setting: Facts) -> Pricing:
+        """The same, charged to each period of time at what the same noise proves for it alone."""
+        whole = self.guarantee
+        if setting.periods is None or whole.free:
+            return self
+        if isinstance(whole, DiscreteGaussianGuarantee):
+            squared = Fraction(whole.shift_squared)
+            # Whole numbers are no larger than their squares.
+            most = Sensitivity(squared, squared, Fraction(whole.shift_max), exact=False)
+        elif isinstance(whole, DiscreteLaplaceGuarantee):
+            shift = Fraction(whole.shift)
+            most = Sensitivity(shift, shift**2, shift, exact=False)
+        else:
+            return self
+        parts = [
+            (first, last, _in_period(whole, move))
+            for first, last, move in moves_by_period(self._form, setting, most)
+        ]
+        return evolve(self, guarantee=GuaranteeByPeriod(whole, parts))
+
     def _settle(self, answers: Floats, noise: Ints) -> Floats:
         """Add noise to exact lattice answers and give the sum its unit back."""
         if len(answers) == 1:  # one number is sooner added without an array
@@ -289,7 +309,7 @@ def _price(own: PreparedForm, noise: Noise | EuclideanNoise) -> Pricing:
             law, guarantee = priced
             constant = _constant_of(form, setting) if guarantee.free else None
             pricing = _pricing(0, law, guarantee, form, 0.0, constant)
-            return _period_by_period(pricing, setting)
+            return pricing.by_period(setting)
     elif form.integral:
         bits = 0
         if isinstance(noise, GaussianNoise):
@@ -300,29 +320,8 @@ def _price(own: PreparedForm, noise: Noise | EuclideanNoise) -> Pricing:
             # Factors that share the bits need as many each, as long as the noise fits the lattice.
             with suppress(InvalidArgument):
                 pricing = _price_with(own, noise, bits * form.uneven)
-                return _period_by_period(pricing, setting)
-    return _period_by_period(_price_with(own, noise, bits), setting)
-
-
-def _period_by_period(pricing: Pricing, setting: Facts) -> Pricing:
-    """The same, charged to each period of time at what the same noise proves for it alone."""
-    whole = pricing.guarantee
-    if setting.periods is None or whole.free:
-        return pricing
-    if isinstance(whole, DiscreteGaussianGuarantee):
-        squared = Fraction(whole.shift_squared)
-        # Whole numbers are no larger than their squares.
-        most = Sensitivity(squared, squared, Fraction(whole.shift_max), exact=False)
-    elif isinstance(whole, DiscreteLaplaceGuarantee):
-        shift = Fraction(whole.shift)
-        most = Sensitivity(shift, shift**2, shift, exact=False)
-    else:
-        return pricing
-    parts = [
-        (first, last, _in_period(whole, move))
-        for first, last, move in by_period(pricing._form, setting, most)
-    ]
-    return evolve(pricing, guarantee=GuaranteeByPeriod(whole, parts))
+                return pricing.by_period(setting)
+    return _price_with(own, noise, bits).by_period(setting)
 
 
 def _in_period(

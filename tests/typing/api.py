@@ -29,6 +29,7 @@ from dpsdk import (
     HypothesisChannel,
     Neighbors,
     Number,
+    Periods,
     PrivacyUnit,
     PrivateData,
     Quote,
@@ -240,6 +241,7 @@ from dpsdk.release import (
 )
 from dpsdk.session.discovery import Estimate
 from dpsdk.session.history import Receipt, Receipts
+from dpsdk.session.periods import PeriodStatement, TimeRange
 from dpsdk.sklearn import (
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -542,6 +544,13 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.spent, Spent)
     assert_type(session.remaining, Remaining)
     assert_type(session.scopes, tuple[ScopeStatement, ...])
+    may = date(2026, 5, 1)
+    week = session.between(may, None)
+    assert_type(week, TimeRange)
+    assert_type(week.between(None, may).remaining, Remaining)
+    assert_type(session.periods(), tuple[PeriodStatement, ...])
+    assert_type(session.periods(may, may)[0].remaining, Remaining)
+    assert_type(Periods("visited", days=7).range(session.domain["visited"]), tuple[int, int])
     assert_type(session.scopes[0].spent, Spent)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)

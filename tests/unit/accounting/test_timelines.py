@@ -277,7 +277,7 @@ def test_a_refusal_names_the_periods_and_what_would_pass():
     error = refused.value
     assert (error.period, error.refusing, error.passing) == (3, 3, (5, 19))
     assert "3 periods refused, first 3, and 5 to 19 would not" in str(error)
-    assert "30% of (1, 1e-6)-DP is left" in str(error)
+    assert "30% of the budget of the most spent period is left" in str(error)
     with pytest.raises(BudgetExceeded) as refused:
         odometer.between(4, 4).check_all([(PureGuarantee("0.2"), 2)])
     assert (refused.value.period, refused.value.passing) == (4, None)

@@ -19,6 +19,7 @@ from dpsdk._checks import shown, to_beta, to_count, to_positive, to_within
 from dpsdk._records import evolve, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.draw_database.dimension import (
+    MOST_SIDES,
     Dimension,
     Side,
     by_dimension,
@@ -51,6 +52,7 @@ _RATE = 2.0**-46
 """A relative error that rounding stays far below."""
 
 _LARGE = 2**1000
+_LEAST = Fraction(1, 1 << 40)
 _GOOD_ENOUGH = Fraction(1, 1000)
 
 
@@ -161,7 +163,7 @@ class AnyCoverage(Coverage):
             dimensions.append(dimension_of(self.sides))
             if any(side.ends for side in self.sides):
                 radii.append(by_lines(self.sides, size))
-            if all(side.ends for side in self.sides):
+            if len(self.sides) <= MOST_SIDES and all(side.ends for side in self.sides):
                 radii.append(_above(by_strips(self.sides, self.functions, size)))
         if dimensions:
             radii.append(_above(by_dimension(min(dimensions), size)))
@@ -353,6 +355,8 @@ def theorem_rows(
         rest = Fraction(4 * cells) - failure
         work.append(Fraction(8 * spread * cells) * slack / share**2 + rest * slack)
     if dimension is not None:
+        if share < _LEAST:
+            raise InvalidArgument("alpha", "at least 2^-40 for a dimension", shown(alpha))
         size = _covering(share / 2, Dimension(dimension, "as given").value)
         work.append((size * Fraction(4 * cells) - failure) * slack)
     return (min(work) + 2 * strength) / (strength * share)

@@ -19,6 +19,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Factor, Kronecker, LinearForm
 
 __all__ = [
+    "MOST_SIDES",
     "Dimension",
     "Side",
     "by_dimension",
@@ -29,7 +30,7 @@ __all__ = [
     "sides_of",
 ]
 
-_LARGEST = 2**10
+_LARGEST = 2**7
 """No larger dimension says anything of databases that can be drawn."""
 
 _READ_LIMIT = 2**22
@@ -37,6 +38,9 @@ _READ_LIMIT = 2**22
 
 _FACTORS = (1, 2, 4, 8, 16, 32, 64, 128)
 """How many times larger a second sample is; the best of them counts."""
+
+MOST_SIDES = 16
+"""Strips along more attributes than this would have no record each."""
 
 _STEPS = tuple(sorted({round(2 ** (step / 2)) for step in range(2, 21)}))
 """Of how many records a strip may be."""
@@ -71,7 +75,7 @@ class Dimension:
     Parameters
     ----------
     value
-        The dimension, or any number that it does not exceed; at most 1,024.
+        The dimension, or any number that it does not exceed; at most 128.
     reason
         Why, in a few words. It is shown wherever a bound rests on it.
 
@@ -190,6 +194,8 @@ def log_patterns(dimension: int, points: int) -> float:
 
 def by_dimension(dimension: int, size: int) -> float:
     """A covering radius of functions of a dimension, but for a few roundings."""
+    if dimension > _LARGEST:
+        return 1.0
 
     def radius(factor: int) -> float:
         """By a second sample that is `factor` times as large."""

@@ -197,6 +197,10 @@ def test_theorem_4_9_holds_for_functions_of_any_number():
         theorem_rows("0.1", 0.05, 1, universe=9)
     with pytest.raises(InvalidArgument, match="dimension"):
         theorem_rows("0.1", 0.05, 1, universe=9, dimension=-1)
+    with pytest.raises(InvalidArgument, match="alpha"):
+        theorem_rows("1e-300", 0.05, 1, universe=9, dimension=2)
+    # Nothing overflows where neither is of use.
+    assert AnyCoverage(9, 9, (Side(2, 1, 2),) * 5000).radius(4) <= 1
 
 
 def table(**given):
@@ -249,7 +253,7 @@ def test_fewer_records_are_enough_for_what_is_declared():
 
 @pytest.mark.parametrize(
     ("value", "reason", "parameter"),
-    [(-1, "x", "dimension"), (1.5, "x", "dimension"), (2**11, "x", "dimension"),
+    [(-1, "x", "dimension"), (1.5, "x", "dimension"), (129, "x", "dimension"),
      (2, "", "reason"), (2, "  ", "reason"), (2, None, "reason"), (2, "x" * 201, "reason")],
 )  # fmt: skip
 def test_a_dimension_needs_a_number_and_a_reason(value, reason, parameter):

@@ -20,7 +20,7 @@ from dpsdk import forms
 from dpsdk._records import define, frozen
 from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Form, Identity, Kronecker, LinearForm
+from dpsdk.forms import Form, Identity, Kronecker, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Request, Terms
 from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
@@ -121,6 +121,53 @@ class Mechanism(ABC, Generic[F_contra]):
 
         The kernel serves the opening; each answer gets one of its own.
         """
+
+    def alpha_for(
+        self, terms: Terms, query: Lowers[F_contra] | None = None, *, beta: float | None = None
+    ) -> float | None:
+        """The error that a table's rows buy: with probability 1 - beta no number is off by more.
+
+        Public, and free. What is proven or promised beforehand, at best: of linear queries as a
+        share of the rows, whatever the unit of their answers, of a model as its excess loss. None
+        where nothing is, or nothing below the range of an answer.
+
+        Parameters
+        ----------
+        terms
+            Those of the table, such as ``Terms(data.facts)``. Their number of rows is public.
+        query
+            What would be asked. Where the mechanism was given a workload, or says how many queries
+            may come, it may be left out.
+        beta
+            The mechanism's own if left out, else 0.05.
+        """
+        from dpsdk.mechanisms.theorems import promised_alpha  # noqa: PLC0415  # it knows this class
+
+        return promised_alpha(self, terms, *self._stated(query, beta))
+
+    def rows_for(
+        self,
+        terms: Terms,
+        query: Lowers[F_contra] | None = None,
+        *,
+        alpha: float | None = None,
+        beta: float | None = None,
+    ) -> int | None:
+        """How many rows an error takes, to a thousandth; None if more than 2^50.
+
+        Over a table of so many rows `alpha_for` is at most `alpha`, which is the mechanism's own if
+        left out. How many rows the table of these terms has does not matter.
+        """
+        from dpsdk.mechanisms.theorems import promised_rows  # noqa: PLC0415  # as above
+
+        query, beta = self._stated(query, beta)
+        return promised_rows(self, terms, query, alpha, beta)
+
+    def _stated(
+        self, query: Lowers[F_contra] | None, beta: float | None
+    ) -> tuple[Lowers[F_contra] | None, float]:
+        """What a theorem is asked about, with the mechanism's own where nothing else is given."""
+        return query, 0.05 if beta is None else beta
 
 
 class OneShot(Mechanism[F_contra]):

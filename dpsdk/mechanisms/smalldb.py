@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from typing_extensions import override
 
 from dpsdk._checks import shown, to_beta, to_fraction
 from dpsdk._records import evolve, field, frozen
@@ -183,6 +184,12 @@ class SmallDB(DistributionMechanism, MeasuresOnce[LinearForm]):
         return theorem_alpha(
             rows, beta, epsilon, universe=universe, functions=functions, dimension=dimension
         )
+
+    @override
+    def _stated(
+        self, query: Lowers[LinearForm] | None, beta: float | None
+    ) -> tuple[Lowers[LinearForm], float]:
+        return query or self.workload, self.beta if beta is None else beta
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         """Price the opening, and bound the errors of answers to a form.

@@ -1014,6 +1014,8 @@ def models_come_from_distributions_alone(
     assert_type(session.open(promised), HypothesisChannel)
     assert_type(promised.rows_for(Terms(session.facts)), int | None)
     assert_type(promised.alpha_for(Terms(session.facts)), float | None)
+    assert_type(promised.alpha_for(Terms(session.facts), query, beta=0.1), float | None)
+    assert_type(Laplace(epsilon=1).rows_for(Terms(session.facts), Count(), alpha=0.1), int | None)
     wide = SketchedProblem.of(query.lower(session.domain), 400)
     assert_type(wide, SketchedProblem)
     assert_type(wide.problem(wide.distortion(0.1)), Problem)

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from typing_extensions import override
 
 from dpsdk._checks import shown, to_beta, to_count, to_flag
 from dpsdk._records import evolve, field, frozen
@@ -205,6 +206,12 @@ class MWEM(LearnsWorkload):
             _rule="averaged", _beta=beta,
         )  # fmt: skip
 
+    @override
+    def _stated(
+        self, query: Lowers[LinearForm] | None, beta: float | None
+    ) -> tuple[Lowers[LinearForm], float]:
+        return query or self.workload, self._beta if beta is None else beta
+
     def plan(self, terms: Terms) -> Plan:
         """How a channel on such terms would spend, and what it promises. Public, spends nothing.
 
@@ -323,6 +330,12 @@ class OfflinePMW(LearnsWorkload):
     page = "explanation/proofs/mwem.md"
 
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
+
+    @override
+    def _stated(
+        self, query: Lowers[LinearForm] | None, beta: float | None
+    ) -> tuple[Lowers[LinearForm], float]:
+        return query or self.workload, self.beta if beta is None else beta
 
     def plan(self, terms: Terms) -> OfflinePlan:
         """How a channel on such terms would spend, and what it promises. Public, spends nothing.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
+from typing_extensions import override
 
 from dpsdk._checks import shown, to_flag
 from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
 from dpsdk.hypothesis.start import START, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
@@ -39,12 +42,14 @@ from dpsdk.mechanisms.pmw.schedule import (
     Promise,
     Rounds,
     Schedule,
+    best_promise,
     practical,
     promised,
     promised_counts,
     textbook,
 )
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
+from dpsdk.mechanisms.theorems import fewest_rows, least_share, to_target
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -240,6 +245,73 @@ class OnlinePMW(HypothesisMechanism):
                 epsilon, delta, promise, facts, potential, prepaid=self.prepaid, unit=unit
             )
         return promised(epsilon, delta, promise, facts, potential, prepaid=self.prepaid, unit=unit)
+
+    @override
+    def alpha_for(
+        self,
+        terms: Terms,
+        query: Lowers[LinearForm] | None = None,
+        *,
+        beta: float | None = None,
+    ) -> float | None:
+        """As of `Mechanism`, for as many queries as `queries` says; None in the practical setting.
+
+        The numbers of `query`, if it is given, must be no more than these. Of the textbook it is
+        three times the least of its alphas that are kept.
+        """
+        facts, asked = facts_of(terms), self._asked(terms, query, beta)
+        if facts.rows is None:
+            raise PublicSizeRequired(repr(self), "what rows buy depends on their number")
+        if asked is None:
+            return None
+        if asked._textbook:
+            return least_share(lambda alpha: asked._keeps(alpha, terms))
+        least = best_promise(
+            asked.epsilon, asked.delta, asked.beta or 0.05, asked.queries or 1, facts,
+            asked._begins(facts).kl_cap(facts), prepaid=asked.prepaid,
+        )  # fmt: skip
+        if least is None or least.promise is None:
+            return None
+        return least.promise.alpha * (1.0 + self.signed)
+
+    @override
+    def rows_for(
+        self,
+        terms: Terms,
+        query: Lowers[LinearForm] | None = None,
+        *,
+        alpha: float | None = None,
+        beta: float | None = None,
+    ) -> int | None:
+        """As of `Mechanism`; the least count, where the number of rows is private."""
+        facts, asked = facts_of(terms), self._asked(terms, query, beta)
+        if asked is None or asked.alpha is None:
+            return None
+        wanted = asked.alpha * (3 if asked._textbook else 1) if alpha is None else to_target(alpha)
+        if not wanted < 1.0 + self.signed:
+            return 1
+        if not facts.replaced and not asked._textbook:
+            with suppress(InvalidArgument):  # it may be more than the table can have
+                return evolve(asked, alpha=wanted).schedule(evolve(facts, rows=None)).least
+            return None
+        if asked._textbook:
+            return fewest_rows(lambda over: asked._keeps(wanted, over), terms)
+        return fewest_rows(lambda over: (asked.alpha_for(over) or math.inf) <= wanted, terms)
+
+    def _asked(
+        self, terms: Terms, query: Lowers[LinearForm] | None, beta: float | None
+    ) -> OnlinePMW | None:
+        """The same at another beta; None where nothing is promised of such a query."""
+        numbers = 0 if query is None else query.lower(terms.facts.domain).rows
+        if self.queries is None or self.alpha is None or numbers > self.queries:
+            return None
+        return self if beta is None else evolve(self, beta=beta)
+
+    def _keeps(self, error: float, terms: Terms) -> bool:
+        """Whether the textbook promises so much: three times its alpha."""
+        with suppress(InvalidArgument):
+            return evolve(self, alpha=error / 3).schedule(terms.facts).promise is not None
+        return False
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW", signed=self.signed)

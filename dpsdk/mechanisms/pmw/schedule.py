@@ -45,6 +45,7 @@ __all__ = [
     "Rounds",
     "Rule",
     "Schedule",
+    "best_promise",
     "number_radius",
     "practical",
     "promised",

@@ -19,8 +19,9 @@ from dpsdk.losses import LogisticLoss, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem, SketchedProblem
 from dpsdk.mechanisms.convex.descent import descend
 from dpsdk.mechanisms.convex.pmw import textbook as module
-from dpsdk.mechanisms.convex.pmw.theorem import _lost, at_rows, figure
+from dpsdk.mechanisms.convex.pmw.theorem import _lost, figure
 from dpsdk.mechanisms.convex.sketch import distortion
+from dpsdk.mechanisms.theorems import at_rows
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
 from worlds import facts

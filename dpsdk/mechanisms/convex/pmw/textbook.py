@@ -6,9 +6,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from typing_extensions import override
 
 from dpsdk._checks import require, to_amount, to_beta, to_count, to_delta
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
 from dpsdk.errors import (
@@ -18,7 +19,7 @@ from dpsdk.errors import (
     QueryError,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import ConvexForm, ConvexForms, LinearForm, ProximalGapForm
+from dpsdk.forms import ConvexForm, ConvexForms, LinearForm, Lowers, ProximalGapForm
 from dpsdk.forms.design import longest
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
@@ -51,6 +52,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
 )
 from dpsdk.mechanisms.convex.several import join_quotes
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
+from dpsdk.mechanisms.theorems import to_target
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
@@ -185,14 +187,43 @@ class TextbookConvexPMW(ModelsMechanism):
         """The part of `alpha` for sketches."""
         return 0.0 if isinstance(self.problem, Problem) else self.problem.lost(self.distortion)
 
-    def alpha_for(self, terms: Terms) -> float | None:
+    @override
+    def alpha_for(
+        self,
+        terms: Terms,
+        query: Lowers[Answerable] | None = None,
+        *,
+        beta: float | None = None,
+    ) -> float | None:
         """The least error that Figure 3 keeps over such a table; None if none is below S."""
-        least = least_alpha(self._promise(terms), terms)
-        return None if least is None else least + self.lost
+        asked = self._asked(terms, query, beta)
+        least = least_alpha(asked._promise(terms), terms)
+        return None if least is None else least + asked.lost
 
-    def rows_for(self, terms: Terms) -> int | None:
+    @override
+    def rows_for(
+        self,
+        terms: Terms,
+        query: Lowers[Answerable] | None = None,
+        *,
+        alpha: float | None = None,
+        beta: float | None = None,
+    ) -> int | None:
         """The least number of public rows at which `alpha` is kept; None below 2^50."""
-        return least_rows(self.alpha - self.lost, self._promise(terms), terms)
+        asked = self._asked(terms, query, beta)
+        wanted = self.alpha if alpha is None else to_target(alpha)
+        return least_rows(wanted - asked.lost, asked._promise(terms), terms)
+
+    def _asked(
+        self, terms: Terms, query: Lowers[Answerable] | None, beta: float | None
+    ) -> TextbookConvexPMW:
+        """The same at another beta, after a model was seen to be of its family."""
+        form = None if query is None else query.lower(facts_of(terms).domain)
+        parts = form.parts if isinstance(form, ConvexForms) else (form,)
+        for part in parts:
+            if isinstance(part, ConvexForm):
+                self.check(part)
+        return self if beta is None else evolve(self, beta=beta)
 
     def printed_rows(self, terms: Terms) -> float:
         """The rows that Theorem 3.8 asks for by its own constants, with factors lost in print."""

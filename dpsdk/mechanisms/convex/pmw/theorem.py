@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpsdk._records import evolve, frozen
+from dpsdk._records import frozen
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, Terms, Watching
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Descent, Problem, Runs
 from dpsdk.mechanisms.convex.noise import Concentration
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
+from dpsdk.mechanisms.theorems import fewest_rows
 
-__all__ = ["Figure", "Promise", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]
+__all__ = ["Figure", "Promise", "figure", "least_alpha", "least_rows", "printed_rows"]
 
 _SOLVER = Fraction(1, 100)
 """This part of α is for solvers on the hypothesis, and as much for roundings of a gap."""
@@ -30,7 +30,6 @@ _WATCH, _GRADIENT, _ORACLE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
 _FLOATS = 2.0**-50
 """A bound of the error of the gradient of a ridge in floats, as a part of its length."""
 
-_MOST_ROWS = 2**50
 _STEPS = 60
 
 
@@ -158,29 +157,9 @@ def least_alpha(promise: Promise, terms: Terms) -> float | None:
     return high
 
 
-def at_rows(terms: Terms, rows: int) -> Terms:
-    """The same terms over a table of so many rows."""
-    facts = terms.facts
-    return evolve(terms, facts=Facts(
-        facts.domain, facts.neighbors, rows, facts.outside, rows, facts.unit_rows
-    ))  # fmt: skip
-
-
 def least_rows(alpha: float, promise: Promise, terms: Terms) -> int | None:
     """The least number of rows at which an error is kept, to a thousandth; None below 2^50."""
-    high = 1
-    while figure(alpha, promise, at_rows(terms, high)) is None:
-        high *= 4
-        if high > _MOST_ROWS:
-            return None
-    low = high // 4
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        if figure(alpha, promise, at_rows(terms, middle)) is None:
-            low = middle
-        else:
-            high = middle
-    return high
+    return fewest_rows(lambda over: figure(alpha, promise, over) is not None, terms)
 
 
 def printed_rows(alpha: float, promise: Promise) -> float:

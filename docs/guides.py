@@ -94,6 +94,9 @@ PAGES: Final[dict[str, str]] = {
         plugins.query""",
     "ledger": """Session accounting.SQLiteLedger accounting.PostgresLedger accounting.MemoryLedger
         accounting.Anchor accounting.FileAnchor accounting.Spent accounting.Remaining Budget""",
+    "renewing": """Periods PrivateData Session session.periods.TimeRange
+        session.periods.PeriodStatement release.ByPeriod accounting.GuaranteeByPeriod
+        errors.BudgetExceeded""",
     "own-ledger": """accounting.Ledger accounting.Ledgers accounting.Books accounting.Decision
         accounting.Decide accounting.Binding accounting.Dataset accounting.Account accounting.Payer
         accounting.Charge accounting.MemoryLedger""",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Generic, NoReturn, Self, TypeVar, final
 
@@ -48,7 +48,15 @@ from dpsdk.kernel.trust import NOBODY, Trust, naming
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "Allowance", "Gate", "UndeclaredAccess", "access_of", "dataset_of"]
+__all__ = [
+    "Access",
+    "Allowance",
+    "Gate",
+    "UndeclaredAccess",
+    "access_of",
+    "dataset_of",
+    "unbounded",
+]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -106,7 +114,7 @@ class Gate(ABC, Generic[S]):
     def check_whole(self, runs: Runs) -> None:
         """Refuse, before anything is charged, what does not fit as a whole."""
         self._ready()
-        self._check_bounded([run for run, count in paired(runs) if count])
+        self._check_bounded(runs)
         odometer, question = self._odometer, self.question
         try:
             odometer.check_all(runs)
@@ -178,7 +186,7 @@ class Gate(ABC, Generic[S]):
         if self.question is not None:
             self.question.check()
 
-    def _check_bounded(self, runs: Sequence[Guarantee]) -> None:
+    def _check_bounded(self, runs: Runs) -> None:
         """Refuse runs on all of time that nobody asked for in so many words."""
         del runs
 
@@ -255,12 +263,8 @@ class Access(Gate[Counts]):
         return open_histogram(self.data)
 
     @override
-    def _check_bounded(self, runs: Sequence[Guarantee]) -> None:
-        facts, desk = self.facts, self._odometer.desk
-        # A table of some time alone was asked for by `between`.
-        if facts.periods is None or desk is None or facts.part_of is not None or desk[0] == desk[1]:
-            return
-        if any(not run.free and _is_of_all(run, desk) for run in runs):
+    def _check_bounded(self, runs: Runs) -> None:
+        if unbounded(self.facts, runs):
             expected = (
                 "bounded in time, as it would spend every period at once: ask "
                 "session.between(first, last), or between(None, None) if all of them are meant"
@@ -309,6 +313,15 @@ class Access(Gate[Counts]):
         if not isinstance(allowance, Allowance):
             raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
         self.check_same("allowance", allowance.root)
+
+
+def unbounded(facts: Facts, runs: Runs) -> bool:
+    """True if a run touches all periods of a table at once, and nobody asked for just these."""
+    # A table of some time alone was asked for by `between`.
+    if facts.periods is None or facts.part_of is not None:
+        return False
+    desk = facts.periods.range(facts.domain[facts.periods.attribute])
+    return desk[0] < desk[1] and any(_is_of_all(run, desk) for run, _ in paired(runs))
 
 
 def _is_of_all(run: Guarantee, desk: tuple[int, int]) -> bool:

@@ -30,6 +30,7 @@ SENTENCES = MappingProxyType({
     "loose-alpha": "no two answers differ by more than {span}, so that a guess would do",
     "no-bound": "{why}",
     "refused": "{why}",
+    "all-of-time": "it would spend every period at once: ask session.between(first, last)",
     "needs-public-rows": "it needs a public number of rows",
     "needs-delta": "it needs a delta above 0",
     "too-slow": "would take {seconds} seconds, and the limit is {limit}",

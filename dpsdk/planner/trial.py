@@ -17,6 +17,7 @@ from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, HalfWidths
 from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
+from dpsdk.kernel.access import unbounded
 from dpsdk.mechanisms import Mechanism
 from dpsdk.mechanisms.linear_accuracy import LinearAccuracy
 from dpsdk.planner.expected import Effort, effort, forecast
@@ -225,6 +226,8 @@ class Trials(Generic[F]):
         if family.barred is not None:
             return Trial(mechanism, refusal=family.barred)
         quote = family.quote(mechanism, task)
+        if unbounded(task.facts, quote.at_most.runs):
+            return Trial(mechanism, refusal=reason("all-of-time"))
         share = self.balance.share(quote.at_most.runs)
         if share is None:
             # How exact it would be is not asked: no two of such are told apart.

@@ -17,9 +17,17 @@ from dpsdk import (
     PrivateData,
     Session,
 )
-from dpsdk.accounting import MemoryLedger, SQLiteLedger
-from dpsdk.errors import BudgetExceeded, InvalidArgument, LedgerConflict, QueryError, UnknownLabel
+from dpsdk.accounting import MemoryLedger, Odometer, SQLiteLedger
+from dpsdk.errors import (
+    BudgetExceeded,
+    InvalidArgument,
+    LedgerConflict,
+    NoMechanism,
+    QueryError,
+    UnknownLabel,
+)
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, OnlinePMW
+from dpsdk.planner import Planner
 from dpsdk.queries import Between, Count, CountPersons, Marginal, Mean
 from dpsdk.release import ByPeriod
 from dpsdk.testing import seeded
@@ -102,7 +110,7 @@ def test_a_question_that_is_bounded_in_time_needs_no_range():
 )
 def test_a_question_about_all_of_time_is_refused_with_advice_and_costs_nothing(ask):
     one = session()
-    with pytest.raises(InvalidArgument, match="between"):
+    with pytest.raises((InvalidArgument, NoMechanism), match="between"):
         ask(one)
     assert one.spent.charges == 0
     assert one.between(None, None).answer(count(), using=Laplace(1)) > 0
@@ -115,6 +123,36 @@ def test_what_does_more_than_measure_touches_all_of_its_range():
     assert len(set(left(one, 1, 2, 10))) == 1
     assert left(one, 2)[0] < 1
     assert left(one, 11) == [1.0]
+
+
+def test_a_range_is_planned_for_and_all_of_time_is_advised_against():
+    one, asked = session(), Marginal("sex", normalized=False)
+    week = one.between(day(1), day(7))
+    plan = week.plan(asked, error=20).best
+    week.release(asked, using=plan)
+    assert left(one, 7, 8) == [pytest.approx(1 - float(plan.share_of_remaining)), 1.0]
+    for plans in (one.plan(asked, error=20), one.plan(asked, budget=Budget("0.1", "1e-7"))):
+        assert {why.code for plan in plans for why in plan.because} == {"all-of-time"}
+        assert "session.between" in str(plans)
+    # What measures these days alone can be taken on the session, and what reads all rows cannot.
+    when = {"visited": Between(day(3), day(5))}
+    bounded = Marginal("sex", where=when, normalized=False)
+    plans = one.plan(bounded, error=20)
+    one.release(bounded, using=plans.best)
+    assert left(one, 2, 6)[1] == left(one, 7)[0]
+
+
+def test_a_planner_of_facts_with_periods_needs_no_account_of_them():
+    one, asked = session(), Marginal("sex", normalized=False)
+    for desk in (one.between(day(1), day(7)), one.between(day(9), day(9))):
+        planner = Planner.of(desk.facts, Odometer(one.budget))
+        mine, own = planner.plan(asked, error=20), desk.plan(asked, error=20)
+        assert [str(plan) for plan in mine] == [str(plan) for plan in own]
+        assert mine.best.share_of_remaining == own.best.share_of_remaining
+        using = Laplace("0.1")
+        quoted = planner.quote(asked, using=using).at_most
+        assert quoted == desk.quote(asked, using=using).at_most
+        assert planner.affords(asked, using=using) == desk.affords(asked, using=using)
 
 
 def test_a_refusal_tells_which_days_refuse_and_which_would_not():

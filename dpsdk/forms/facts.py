@@ -93,7 +93,9 @@ class Facts:
     distinct: bool = False
     strip: bool = field(default=False, eq=False, repr=False)
     clipped: bool = field(default=False, eq=False, repr=False, kw_only=True)
-    periods: Periods | None = field(default=None, repr=False, kw_only=True)
+    periods: Periods | None = field(
+        default=None, repr=False, kw_only=True, metadata={"quiet": True}
+    )
     part_of: Facts | None = field(default=None, eq=False, repr=False, kw_only=True)
     replaced: bool = field(
         init=False, eq=False, repr=False, default=Factory(_replaced, takes_self=True)

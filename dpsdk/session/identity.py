@@ -199,7 +199,14 @@ def _taken_apart(value: object, domain: Domain | None) -> Plain:
     if isinstance(value, Sequence):
         return [name, *[as_plain(item, domain) for item in cast("Sequence[object]", value)]]
     if has(kind):
-        own = [one.name for one in fields(kind) if one.init and one.eq is not False]
+        # A later field is told where it says something, so that earlier identities stay.
+        own = [
+            one.name
+            for one in fields(kind)
+            if one.init
+            and one.eq is not False
+            and not (one.metadata.get("quiet") and getattr(value, one.name) == one.default)
+        ]
         return [name, *[[part, as_plain(getattr(value, part), domain)] for part in own]]
     if callable(value):
         return [name, getattr(value, "__qualname__", "")]

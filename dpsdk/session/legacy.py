@@ -73,5 +73,7 @@ def _words(value: object) -> _Words:
         return [name, value.name]
     if not has(kind) or kind.__module__.partition(".")[0] != "dpsdk":
         raise TypeError(name)
-    own = [one.name for one in fields(kind) if one.init and one.eq is not False]
+    # Fields that are quiet came later.
+    known = [one for one in fields(kind) if not one.metadata.get("quiet")]
+    own = [one.name for one in known if one.init and one.eq is not False]
     return [name, *[[part, _words(getattr(value, part))] for part in own]]

@@ -45,6 +45,8 @@ def made(cls):
         "tuple[Shortage, ...]": (SHORTAGE,),
         "tuple[Declined, ...]": (DECLINED,),
         "Fraction": Fraction(1, 7),
+        "int | None": 12,
+        "tuple[int, int] | None": (3, 9),
     }
     return cls(*(values[field.type] for field in attrs.fields(cls)))
 
@@ -73,7 +75,15 @@ def test_messages_say_every_field_and_errors_survive_a_pickle(cls):
     silent = {
         "TooLarge": {"unit"},
         # In words they are in `why` and `remaining`.
-        "BudgetExceeded": {"shortages", "epsilon", "rho", "charges"},
+        "BudgetExceeded": {
+            "shortages",
+            "epsilon",
+            "rho",
+            "charges",
+            "period",
+            "refusing",
+            "passing",
+        },
     }.get(cls.__name__, set())
     for field in attrs.fields(cls):
         value = getattr(error, field.name)

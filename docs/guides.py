@@ -44,8 +44,8 @@ PAGES: Final[dict[str, str]] = {
     "many-queries": """mechanisms.OnlinePMW Channel HypothesisChannel Stopped queries.Count
         queries.Rectangles queries.marginals hypothesis.DenseHypothesis hypothesis.Hypothesis
         hypothesis.PiecewiseHypothesis hypothesis.Product hypothesis.Start hypothesis.Uniform
-        hypothesis.Pairs hypothesis.Streams learning.WeightsRule
-        learning.QueryMultiplicativeWeights""",
+        hypothesis.Records hypothesis.Pairs mechanisms.Sampled hypothesis.Streams
+        learning.WeightsRule learning.QueryMultiplicativeWeights""",
     "small-database": """mechanisms.SmallDB SyntheticData queries.Count queries.Conjunction
         queries.Interval""",
     "known-workloads": """mechanisms.MWEM mechanisms.OfflinePMW mechanisms.Matrix

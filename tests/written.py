@@ -74,6 +74,7 @@ from dpsdk.mechanisms import (
     Problem,
     Projection,
     ResidualPlanner,
+    Sampled,
     Sketch,
     SketchedProblem,
     SmallDB,
@@ -354,4 +355,5 @@ VALUES: tuple[object, ...] = (
     OneVsRest(ConvexMinimization(LogisticLoss(), features=["age"], label="class")),
     Dimension(2, "intervals"),
     SmallDB(_FEW, epsilon=1, alpha="0.1", dimension=Dimension(3, "half-planes")),
+    Sampled(), Sampled("0.5", 3, 100), OnlinePMW(1, "1e-6", updates=3, start="marginals"),
 )  # fmt: skip

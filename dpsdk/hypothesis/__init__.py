@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dpsdk.hypothesis.distribution import Distribution, Hypothesis
     from dpsdk.hypothesis.mixture import Mixture
     from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
+    from dpsdk.hypothesis.records import Records
     from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
     from dpsdk.hypothesis.streams import Streams
     from dpsdk.hypothesis.synthetic import SyntheticData
@@ -20,6 +21,7 @@ else:
             "distribution": "Distribution Hypothesis",
             "mixture": "Mixture",
             "piecewise": "PiecewiseHypothesis",
+            "records": "Records",
             "start": "Given Pairs Product Start Uniform",
             "streams": "Streams",
             "synthetic": "SyntheticData",
@@ -35,6 +37,7 @@ __all__ = [
     "Pairs",
     "PiecewiseHypothesis",
     "Product",
+    "Records",
     "Start",
     "Streams",
     "SyntheticData",

@@ -41,6 +41,7 @@ __all__ = [
     "kind_for",
     "opened",
     "share_of",
+    "to_share",
     "to_start",
 ]
 
@@ -131,7 +132,8 @@ class Uniform(Start):
         return kind_for(facts.domain).uniform(facts.domain, outside=facts.outside)
 
 
-def _to_share(value: Real) -> Fraction:
+def to_share(value: Real) -> Fraction:
+    """The share of a budget that a start takes."""
     expected = "a number strictly between 0 and 1, at least 1e-12 and of at most 38 digits"
     number = to_probability("share", value)
     if number < _LEAST_SHARE or number.denominator.bit_length() > _SHARE_BITS:
@@ -191,7 +193,7 @@ class Product(_Blended):
         What part of the mechanism's budget the marginals take, strictly between 0 and 1.
     """
 
-    share: Fraction = field(default=_DEFAULT_SHARE, converter=_to_share)
+    share: Fraction = field(default=_DEFAULT_SHARE, converter=to_share)
 
     @override
     def check(self, facts: Facts) -> None:
@@ -253,7 +255,7 @@ class Pairs(_Blended):
         The most attributes that a marginal has.
     """
 
-    share: Fraction = field(default=_PAIRS_SHARE, converter=_to_share)
+    share: Fraction = field(default=_PAIRS_SHARE, converter=to_share)
     width: int = field(default=2, converter=_to_width)
 
     @override

@@ -24,7 +24,7 @@ from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.typing import Array, Extra, Floats, Ints, Label
 
-__all__ = ["Backend", "SyntheticData"]
+__all__ = ["Backend", "Counted", "SyntheticData", "to_columns"]
 
 Backend: TypeAlias = Literal["polars", "pandas", "pyarrow"]
 """A library of data frames."""
@@ -39,12 +39,12 @@ _EXACT = 2**53
 
 
 @frozen
-class _Counts:
-    """The counts of records, as a form is evaluated over them."""
+class Counted:
+    """The counts or shares of records, as a form is evaluated over them."""
 
     domain: Domain
-    codes: Ints
-    counts: Ints
+    codes: Ints | Sequence[Array]
+    counts: Ints | Floats
 
     def table(self, names: tuple[str, ...]) -> Floats:
         """Counts on the cells of the named attributes."""
@@ -58,7 +58,8 @@ class _Counts:
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Cell numbers along each named attribute, and the count of each such record."""
         codes = [self.codes[self.domain.position(name)] for name in names]
-        return codes, self.counts.astype(np.float64)
+        wide = [code.astype(np.int64, copy=False) for code in codes]
+        return wide, self.counts.astype(np.float64, copy=False)
 
 
 @frozen(init=False, repr=False)
@@ -112,7 +113,7 @@ class SyntheticData(Distribution):
         outside_count: int | None = None,
     ) -> None:
         check_domain(domain)
-        columns = _to_columns(domain, codes)
+        columns = to_columns(domain, codes)
         numbers = _to_counts(counts, columns.shape[1])
         beyond = None if outside_count is None else _to_outside_count(outside_count)
         columns, numbers = _gathered(columns, numbers)
@@ -268,8 +269,8 @@ class SyntheticData(Distribution):
         return cls(domain, codes.reshape(width, -1).T, counts, outside_count=beyond)
 
     @property
-    def _counted(self) -> _Counts:
-        return _Counts(self.domain, self._codes, self._counts)
+    def _counted(self) -> Counted:
+        return Counted(self.domain, self._codes, self._counts)
 
     def __reduce__(self) -> tuple[object, ...]:
         # What is read back is checked and made unchangeable again.
@@ -287,7 +288,7 @@ def _made(
     return kind(domain, codes, counts, outside_count=outside)
 
 
-def _to_columns(domain: Domain, codes: Array | Sequence[Sequence[int]]) -> Ints:
+def to_columns(domain: Domain, codes: Array | Sequence[Sequence[int]]) -> Ints:
     """Codes as an array (d, m) of checked int64."""
     width = len(domain.attributes)
     expected = f"integers of shape (records, {width}), each below the size of its attribute"

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dpsdk.mechanisms.pmw import OnlinePMW
     from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
     from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
+    from dpsdk.mechanisms.sampled import Sampled
     from dpsdk.mechanisms.smalldb import SmallDB
     from dpsdk.mechanisms.tree import Tree
 
@@ -93,6 +94,7 @@ else:
             "pmw": "OnlinePMW",
             "projection": "Projection ProjectionAccuracy",
             "residual_planner": "ResidualPlan ResidualPlanner",
+            "sampled": "Sampled",
             "smalldb": "SmallDB",
             "one_attribute": "SquareRoot",
             "tree": "Tree",
@@ -153,6 +155,7 @@ __all__ = [
     "ResidualPlan",
     "ResidualPlanner",
     "Sketch",
+    "Sampled",
     "SketchedProblem",
     "Single",
     "SmallDB",

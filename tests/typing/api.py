@@ -92,6 +92,7 @@ from dpsdk.hypothesis import (
     Mixture,
     Pairs,
     Product,
+    Records,
     Start,
     Uniform,
 )
@@ -161,6 +162,7 @@ from dpsdk.mechanisms import (
     Problem,
     Projection,
     ResidualPlanner,
+    Sampled,
     Sketch,
     SketchedProblem,
     SmallDB,
@@ -803,6 +805,8 @@ def any_public_distribution_is_a_start(session: Session, data: SyntheticData) ->
     OnlinePMW(1, updates=9, start=data)
     OnlinePMW(1, updates=9, start="uniform")
     OnlinePMW(1, updates=9, start="pairs")
+    OnlinePMW(1, 1e-9, updates=9, start="marginals")
+    OnlinePMW(1, 1e-9, updates=9, start=Sampled(share="0.75", width=2, records=2**10))
     assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
 
 
@@ -913,6 +917,10 @@ def a_mixture_is_fitted_to_tables(domain: Domain, pair: Floats, form: LinearForm
     assert_type(mixture.counts("a", "b"), Floats)
     assert_type(mixture.synthesize(10, seed=1), SyntheticData)
     assert_type(Mixture.load("kept"), Mixture)
+    records = Records(domain, [[0], [1]], [1, 2], outside_mass=0.1)
+    assert_type(records.copy(), Records)
+    assert_type(records.effective, float)
+    records.rake(("a",), records.table(("a",)))
     assert_type(Mixture(domain, [1, 2], {"a": [[1, 2], [3, 4]]}).rows, float | None)
 
 

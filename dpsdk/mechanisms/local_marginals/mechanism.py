@@ -45,7 +45,7 @@ from dpsdk.mechanisms.local_marginals.sets import (
 )
 from dpsdk.mechanisms.local_marginals.tables import Certified, LocalStrategy, Look, Residual, Tables
 from dpsdk.noise import DiscreteGaussian
-from dpsdk.release import Measurement, NoiseAccuracy, Quote
+from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Floats, Real
 
 __all__ = ["Learning", "LocalMarginals"]
@@ -400,16 +400,23 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_linear(form, "LocalMarginals")
-        cost = self._spending(self._lattice(facts_of(terms)), terms).cost
+        cost = self.cost(terms)
         return Quote(cost, cost, NoAccuracy("fitted to noisy numbers, and known once they are"))
 
+    def cost(self, terms: Terms) -> Cost:
+        """What opening costs under some terms. Public."""
+        return self._spending(self.lattice(facts_of(terms)), terms).cost
+
     def open(self, kernel: Kernel, /) -> LocalStrategy:
-        terms = kernel.terms
-        facts = terms.facts
-        lattice = self._lattice(facts)
-        spending = self._spending(lattice, terms)
-        learning = Learning(lattice, facts, spending, components=self.components, beta=self.beta)
+        learning = self.learning(kernel.terms)
         return learn(kernel, len(learning.steps), learning, "steps")
+
+    def learning(self, terms: Terms) -> Learning:
+        """The steps of an opening, none of them taken yet."""
+        facts = terms.facts
+        lattice = self.lattice(facts)
+        spending = self._spending(lattice, terms)
+        return Learning(lattice, facts, spending, components=self.components, beta=self.beta)
 
     def _spending(self, lattice: Lattice, terms: Terms) -> Spending:
         facts = terms.facts
@@ -433,7 +440,8 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
             raise InvalidArgument(given, error.expected, error.got) from None
         return spending
 
-    def _lattice(self, facts: Facts) -> Lattice:
+    def lattice(self, facts: Facts) -> Lattice:
+        """The sets of attributes that a workload asks for. Raises `TooLarge` for too many."""
         domain = facts.domain
         return Lattice.of(domain.shape, self._sets(domain), facts.row_limit)
 

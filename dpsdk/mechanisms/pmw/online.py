@@ -15,7 +15,8 @@ from dpsdk.codec import AMOUNT, FLAG, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
-from dpsdk.hypothesis.start import START, kind_for, share_of, to_start
+from dpsdk.hypothesis.dense import CELL_LIMIT
+from dpsdk.hypothesis.start import START, kind_for, share_of
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
@@ -49,6 +50,7 @@ from dpsdk.mechanisms.pmw.schedule import (
     textbook,
 )
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
+from dpsdk.mechanisms.sampled import check_records, start_beyond, to_start
 from dpsdk.mechanisms.theorems import fewest_rows, least_share, to_target
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
@@ -128,7 +130,9 @@ class OnlinePMW(HypothesisMechanism):
         The first hypothesis: `Product()` of noisy one-way marginals for a tenth of the budget, by
         default in the practical setting; `Pairs()`, a fit of all noisy pairs for three quarters of
         it, after which few updates are needed; `Uniform()`, by default where a promise is made; the
-        names of these in small letters; or any public distribution.
+        names of these in small letters; `Sampled()` or "marginals", weighted records for a universe
+        of any size, by default where it has more than 2^28 cells and several attributes; or any
+        public distribution.
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
@@ -178,6 +182,7 @@ class OnlinePMW(HypothesisMechanism):
         if self.start is not None and share_of(self.start) and self.updates is None:
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
+        check_records(self.start, pure=not self.delta, prepaid=self.prepaid)
         check_when_spent(self.when_spent)
 
     @classmethod
@@ -367,8 +372,10 @@ class OnlinePMW(HypothesisMechanism):
         """The start, which is chosen by public facts where none was given."""
         if self.start is not None:
             return self.start
-        measured = self.updates is not None and kind_for(facts.domain) is DenseHypothesis
-        return Product() if measured and facts.replaced else Uniform()
+        if self.updates is None or not facts.replaced:
+            return Uniform()
+        wide = start_beyond(facts, CELL_LIMIT, pure=not self.delta, prepaid=self.prepaid)
+        return wide or (Product() if kind_for(facts.domain) is DenseHypothesis else Uniform())
 
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]

@@ -12,7 +12,14 @@ from reference import GRID, one, seen
 from dpsdk import Domain, Integer, SyntheticData
 from dpsdk.errors import DataError, InvalidArgument, TooLarge
 from dpsdk.forms import Range
-from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis, Mixture, PiecewiseHypothesis
+from dpsdk.hypothesis import (
+    DenseHypothesis,
+    Distribution,
+    Hypothesis,
+    Mixture,
+    PiecewiseHypothesis,
+    Records,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -37,6 +44,7 @@ def all_kinds():
     still = {
         "synthetic": synthetic, "mixture": mixture,
         "outside alone": SyntheticData(GRID, [], outside_count=2),
+        "records": Records(GRID, [[0, 1, 0, 3], [4, 2, 0, 6]], [3, 1], outside_mass=0.5, least=2),
         "wide": SyntheticData(WIDE, [[1, 2, 3, 2**40]]),
     }  # fmt: skip
     return examples() | still

@@ -11,7 +11,8 @@ from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import ConvexForm, ConvexForms, Facts
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
-from dpsdk.hypothesis.start import START, StartLike, kind_for, share_of, to_start
+from dpsdk.hypothesis.fit import FIT_LIMIT
+from dpsdk.hypothesis.start import START, StartLike, kind_for, share_of
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
@@ -37,6 +38,7 @@ from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import SketchedProblem
 from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical
+from dpsdk.mechanisms.sampled import check_records, start_beyond, to_start
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -101,8 +103,10 @@ class ConvexPMW(ModelsMechanism):
     start
         The first hypothesis, a value of dpsdk.hypothesis: by default `Pairs()`, a fit of all noisy
         pairs for three quarters of the budget; `Product()`; `Uniform()`, by default where the
-        universe has one attribute of many values; or any public distribution, such as one that an
-        earlier channel ended with. "pairs", "product" and "uniform" stand for the first ones.
+        universe has one attribute of many values; `Sampled()`, weighted records for a universe of
+        any size, by default where it has more than 2^24 cells; or any public distribution, such as
+        one that an earlier channel ended with. "pairs", "product", "uniform" and "marginals" stand
+        for the first ones.
     prepaid
         Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
         δ > 0 Gaussian noise has a fiftieth less of ρ then, which is what covers it.
@@ -127,6 +131,7 @@ class ConvexPMW(ModelsMechanism):
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        check_records(self.start, pure=not self.delta, prepaid=self.prepaid)
         check_when_spent(self.when_spent)
 
     @classmethod
@@ -237,6 +242,9 @@ class ConvexPMW(ModelsMechanism):
         """The start, which is chosen by public facts where none was given."""
         if self.start is not None:
             return self.start
+        wide = start_beyond(facts, FIT_LIMIT, pure=not self.delta, prepaid=self.prepaid)
+        if wide is not None:
+            return wide
         return Pairs() if kind_for(facts.domain) is DenseHypothesis else Uniform()
 
     def __repr__(self) -> str:

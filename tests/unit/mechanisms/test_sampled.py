@@ -1,0 +1,112 @@
+"""Marginals first, and weighted records that resemble them: a start for any domain."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import BudgetExceeded, InvalidArgument, PublicSizeRequired, TooLarge
+from dpsdk.hypothesis import Distribution, Given, Records
+from dpsdk.mechanisms import ConvexPMW, OnlinePMW, Sampled
+from dpsdk.queries import Count, Marginal
+from dpsdk.testing import seeded
+
+WIDE = Domain(*[Integer(f"a{place}", 0, 19) for place in range(8)])
+SMALL = Sampled(records=2000)
+
+
+def table(rows=5000, domain=WIDE, seed=0):
+    rng = np.random.default_rng(seed)
+    base = rng.integers(0, 20, rows)
+    return {
+        name: np.clip(base + rng.integers(-3 * place, 3 * place + 1, rows), 0, 19)
+        for place, name in enumerate(domain.names)
+    }
+
+
+def session(columns=None, **given):
+    data = PrivateData.from_columns(columns or table(), WIDE, name="wide", **given)
+    return Session(data, Budget(epsilon=1, delta="1e-9"), noise=seeded(1))
+
+
+def test_names_stand_for_it():
+    assert OnlinePMW(1, "1e-9", updates=3, start="marginals").start == Sampled()
+    assert Sampled() == Sampled("0.9", 2, 2**16) != Sampled(records=5)
+    for bad in ({"share": 1}, {"width": 0}, {"records": 0}, {"records": 2**25}, {"width": 1.5}):
+        with pytest.raises(InvalidArgument, match=next(iter(bad))):
+            Sampled(**bad)
+
+
+def test_a_stream_on_a_universe_that_nobody_writes_down(tmp_path):
+    # By default, as there are 2.56e10 cells; and the last round fits what a session has.
+    columns = table()
+    wide = session(columns)
+    stream = OnlinePMW(1, "1e-9", updates=4, queries=100)
+    channel = wide.open(stream)
+    assert isinstance(channel.distribution, Records)
+    assert channel.distribution.size == 2**16
+    answer = channel.answer(Count(where={"a0": range(5), "a5": range(4, 10), "a7": range(12)}))
+    inside = (columns["a0"] < 5) & (columns["a7"] < 12)
+    inside &= (columns["a5"] >= 4) & (columns["a5"] < 10)
+    assert abs(answer - inside.mean()) < 0.05
+    channel.distribution.save(tmp_path / "records")
+    kept = Distribution.load(tmp_path / "records")
+    assert kept.sample(20, 3) == channel.distribution.sample(20, 3)
+    # What it ended with is a start for another.
+    again = session(columns).open(OnlinePMW(1, "1e-9", updates=4, start=kept))
+    assert again.distribution.sample(20, 3) == kept.sample(20, 3)
+
+
+def test_all_rounds_fit_the_budget_that_the_stream_was_given():
+    wide = session()
+    stream = OnlinePMW(1, "1e-9", updates=3, threshold=1e-9, start=SMALL, when_spent="raise")
+    channel = wide.open(stream)
+    channel.answer(Marginal("a0", "a1"))
+    assert channel.distribution.size == 2000
+    assert wide.spent.charges == 3 + 2 * 3
+
+
+def test_records_are_a_function_of_what_was_released():
+    # The same numbers of noise give the same records, and nothing else is drawn.
+    one, two = (session().open(OnlinePMW(1, "1e-9", updates=1, start=SMALL)) for _ in range(2))
+    assert one.distribution.sample(9, 1) == two.distribution.sample(9, 1)
+
+
+def test_the_cell_outside_has_a_record_of_its_own():
+    channel = session().open(OnlinePMW(1, "1e-9", updates=1, start=SMALL))
+    assert channel.distribution.outside
+    assert channel.distribution.outside_mass >= 1 / 2001 - 1e-12
+
+
+@pytest.mark.parametrize("make", [OnlinePMW, ConvexPMW])
+def test_what_cannot_be_is_refused_before_anything_is_paid(make):
+    with pytest.raises(InvalidArgument, match="delta"):
+        make(1, updates=3, start="marginals")
+    with pytest.raises(InvalidArgument, match="prepaid"):
+        make(1, "1e-9", updates=3, start="marginals", prepaid=True)
+    private = session(neighbors=Neighbors.ADD_REMOVE, max_rows=10_000)
+    with pytest.raises(PublicSizeRequired):
+        private.open(make(1, "1e-9", updates=3, start=SMALL))
+    wide = Domain(Integer("a", 0, 2**20), Integer("b", 0, 2**20))
+    data = PrivateData.from_columns({"a": [1, 2], "b": [3, 4]}, wide, name="wide")
+    long = Session(data, Budget(epsilon=1, delta="1e-9"), noise=seeded(1))
+    with pytest.raises(TooLarge, match="coarser"):
+        long.open(make(1, "1e-9", updates=3, start=SMALL))
+    poor = session()
+    with pytest.raises(BudgetExceeded):
+        poor.open(make(9, "1e-9", updates=3, start=SMALL))
+    assert not any(one.spent.charges for one in (private, long, poor))
+
+
+def test_no_promise_rests_on_records():
+    with pytest.raises(InvalidArgument, match="start"):
+        OnlinePMW(1, "1e-9", alpha=0.3, beta=0.1, queries=10, start="marginals")
+    records = Records(WIDE, [[0] * 8], outside_mass=0.5)
+    stream = OnlinePMW(1, "1e-9", alpha=0.3, beta=0.1, queries=10, start=records)
+    with pytest.raises(InvalidArgument, match="alpha"):
+        session().open(stream)
+    assert Given(records).kl_cap(None) == math.inf
+    learnt = session().open(OnlinePMW(1, "1e-9", updates=3, start=SMALL))
+    release = learnt.release(Marginal("a0", "a1"))
+    assert release.source == "hypothesis"

@@ -74,6 +74,7 @@ from dpsdk.mechanisms import (
     Problem,
     Projection,
     ResidualPlanner,
+    RunningSums,
     Sampled,
     Sketch,
     SketchedProblem,
@@ -356,4 +357,5 @@ VALUES: tuple[object, ...] = (
     Dimension(2, "intervals"),
     SmallDB(_FEW, epsilon=1, alpha="0.1", dimension=Dimension(3, "half-planes")),
     Sampled(), Sampled("0.5", 3, 100), OnlinePMW(1, "1e-6", updates=3, start="marginals"),
+    RunningSums(Marginal("sex", normalized=False), spare=0, since=date(2026, 5, 1)),
 )  # fmt: skip

@@ -144,6 +144,13 @@ class ScopeOdometer(Odometer):
             view._payer = odometer._payer._replace(accounts=(number, *account.outer))
         return tuple(view._statement(books) for _, view in sorted(views.items()))
 
+    @classmethod
+    def begun(cls, odometer: Odometer, name: str) -> int | None:
+        """The period from which on an open scope of a name holds; None if there is none."""
+        books = odometer._ledger.read()
+        number = find_account(books, name)
+        return None if number is None else books.accounts[number].since
+
     def _statement(self, books: Books) -> ScopeStatement:
         account = self._account(books)
         first, last = self._payer.periods or EVER

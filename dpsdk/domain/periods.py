@@ -45,6 +45,10 @@ class _Origin:
         return {"anyOf": [INTEGER.schema(codebook), END.schema(codebook)]}
 
 
+MOMENT = _Origin()
+"""A date, a time or a number, as files have it."""
+
+
 def _days(value: int | None) -> int | None:
     return None if value is None else to_count("days", value)
 
@@ -53,7 +57,8 @@ def _width(value: int | None) -> int | None:
     return None if value is None else to_count("width", value)
 
 
-def _origin(value: date | int | None) -> date | int | None:
+def to_moment(parameter: str, value: date | int | None) -> date | int | None:
+    """A date, a time or a number of one's own; None where none was given."""
     if value is None:
         return None
     own = own_date(value)
@@ -61,12 +66,16 @@ def _origin(value: date | int | None) -> date | int | None:
         return own
     if isinstance(value, date):  # of a class that stands for other times
         raise InvalidArgument(
-            "origin", "a date, or for hours a datetime without zone", shown(value)
+            parameter, "a date, or for hours a datetime without zone", shown(value)
         )
-    number = to_integer("origin", value, "a date, or for whole numbers one of them")
+    number = to_integer(parameter, value, "a date, or for whole numbers one of them")
     if abs(number) > _LIMIT:
-        raise InvalidArgument("origin", "between -2**53 and 2**53", shown(number))
+        raise InvalidArgument(parameter, "between -2**53 and 2**53", shown(number))
     return number
+
+
+def _origin(value: date | int | None) -> date | int | None:
+    return to_moment("origin", value)
 
 
 @written(
@@ -75,7 +84,7 @@ def _origin(value: date | int | None) -> date | int | None:
         "attribute": NAME,
         "days": OrNone(POSITIVE),
         "width": OrNone(POSITIVE),
-        "origin": OrNone(_Origin()),
+        "origin": OrNone(MOMENT),
     },
 )
 @frozen

@@ -60,12 +60,13 @@ if TYPE_CHECKING:
     from dpsdk.mechanisms.pmw import OnlinePMW
     from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
     from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
+    from dpsdk.mechanisms.running_sums import RunningSums
     from dpsdk.mechanisms.sampled import Sampled
     from dpsdk.mechanisms.smalldb import SmallDB
     from dpsdk.mechanisms.tree import Tree
 
     BUILT_IN: frozenset[type[Mechanism[Any]]]
-    """The mechanisms of the package; tables are made of these and their class attributes."""
+    """The mechanisms of the package that a kernel opens, and no ledger has to: all but one."""
 else:
     _load, __dir__ = lazy_names(
         __name__,
@@ -95,6 +96,7 @@ else:
             "projection": "Projection ProjectionAccuracy",
             "residual_planner": "ResidualPlan ResidualPlanner",
             "sampled": "Sampled",
+            "running_sums": "RunningSums",
             "smalldb": "SmallDB",
             "one_attribute": "SquareRoot",
             "tree": "Tree",
@@ -107,7 +109,8 @@ else:
         mechanism = _load("Mechanism")
         values = [_load(public) for public in __all__]
         kinds = [one for one in values if isinstance(one, type) and issubclass(one, mechanism)]
-        globals()["BUILT_IN"] = frozenset([one for one in kinds if not isabstract(one)])
+        own = [one for one in kinds if not isabstract(one) and one.family != "running-sums"]
+        globals()["BUILT_IN"] = frozenset(own)
         return globals()["BUILT_IN"]
 
 
@@ -154,6 +157,7 @@ __all__ = [
     "RankAccuracy",
     "ResidualPlan",
     "ResidualPlanner",
+    "RunningSums",
     "Sketch",
     "Sampled",
     "SketchedProblem",

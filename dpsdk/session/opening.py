@@ -25,6 +25,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
     priced_by,
 )
+from dpsdk.mechanisms.running_sums import RunningSums
 from dpsdk.release import Cost, Measurement
 from dpsdk.release.quote import check_quote
 from dpsdk.session.channel import (
@@ -36,6 +37,7 @@ from dpsdk.session.channel import (
 )
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using
+from dpsdk.session.running import running_channel
 
 __all__ = ["Opening", "Stopped", "channel_to", "noise_channel", "opening_of"]
 
@@ -68,6 +70,9 @@ def channel_to(
     mechanism: Mechanism[F], kernel: Kernel, using: Using, access: Access, context: Context
 ) -> tuple[Channel[F] | DistributionChannel, WhyStopped | None]:
     """Open a mechanism over a kernel: its channel, and what ended the opening early, if it did."""
+    if isinstance(mechanism, RunningSums):
+        # Its nights are kept by the ledger, which no kernel reads.
+        return cast("Channel[F]", running_channel(mechanism, using, context)), None
     if isinstance(mechanism, HypothesisMechanism):
         return HypothesisChannel(mechanism.open(kernel), using, access, context), None
     if isinstance(mechanism, ModelsMechanism):

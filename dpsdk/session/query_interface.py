@@ -35,6 +35,7 @@ from dpsdk.mechanisms.base import (
     TablesMechanism,
 )
 from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
+from dpsdk.mechanisms.running_sums import RunningSums
 from dpsdk.observe import Event, Opened, Progress
 from dpsdk.planner.plan import Plan
 from dpsdk.queries.base import Query, lifting
@@ -53,6 +54,7 @@ from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import Stopped, channel_to, noise_channel
 from dpsdk.session.planned import mechanism_of, release_by_best, release_by_plan, said_of
+from dpsdk.session.running import RunningChannel
 
 if TYPE_CHECKING:
     from dpsdk.kernel import Limits
@@ -206,6 +208,10 @@ class QueryInterface:
         stop: Stop | None = None,
         request_id: str | None = None,
     ) -> DistributionChannel: ...
+    @overload
+    def open(  # type: ignore[overload-overlap]  # the same
+        self, mechanism: RunningSums, *, stop: Stop | None = None, request_id: str | None = None
+    ) -> RunningChannel: ...
     @overload
     def open(
         self, mechanism: Mechanism[F], *, stop: Stop | None = None, request_id: str | None = None

@@ -1,0 +1,5 @@
+"""Sums over days, weeks and years, from one weighted sum that is measured each night."""
+
+from dpsdk.mechanisms.running_sums.mechanism import RunningAccuracy, RunningSums, Sums
+
+__all__ = ["RunningAccuracy", "RunningSums", "Sums"]

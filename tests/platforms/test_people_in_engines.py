@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpsdk import Boolean, Categorical, Domain, Integer, PrivacyUnit, PrivateData
+from dpsdk import Boolean, Categorical, Domain, Integer, Periods, PrivacyUnit, PrivateData
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError
 
@@ -50,17 +50,24 @@ def held(data):
     return cells, histogram.rows, histogram.persons
 
 
-def expected(unit, strip):
+def expected(**given):
     columns = {name: column.to_list() for name, column in table().to_dict().items()}
-    return held(PrivateData.from_columns(columns, DOMAIN, unit=unit, strip=strip))
+    return PrivateData.from_columns(columns, DOMAIN, **given)
 
 
 def check(frame, units=UNITS):
     for unit, strip in units:
-        given = {"unit": unit, "strip": strip}
-        for collect in ("histogram", "marginals"):
-            data = PrivateData.from_frame(frame, DOMAIN, collect=collect, **given)
-            assert held(data) == expected(unit, strip), (unit, collect)
+        # Without periods, and of four ages each.
+        for periods in (None, Periods("age", width=4, origin=1)):
+            given = {"unit": unit, "strip": strip, "periods": periods}
+            for collect in ("histogram", "marginals"):
+                data = PrivateData.from_frame(frame, DOMAIN, collect=collect, **given)
+                assert held(data) == held(expected(**given)), (unit, periods, collect)
+        one, other = (
+            open_histogram(whole).between("age", 3, 6) for whole in (data, expected(**given))
+        )
+        np.testing.assert_array_equal(one.table(DOMAIN.names), other.table(DOMAIN.names))
+        assert one.rows == other.rows
 
 
 def test_duckdb(duckdb):

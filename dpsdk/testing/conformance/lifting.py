@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.accuracy import Lifting
-from dpsdk.forms import Facts
+from dpsdk.forms import Facts, Form
 from dpsdk.queries.base import LinearQuery
 from dpsdk.testing.conformance.bench import Scene, runnable
 from dpsdk.testing.conformance.prints import deep
@@ -54,7 +54,9 @@ def lifts(bench: QueryBench, tally: Tally) -> None:
         tally.fail(f"its answers were of several types: {names}", "Give one type of answer")
 
 
-def _check_numbers(query: LinearQuery[object], raw: Floats, facts: Facts, tally: Tally) -> None:
+def _check_numbers(
+    query: LinearQuery[object, Form], raw: Floats, facts: Facts, tally: Tally
+) -> None:
     numbers = query.numbers(raw, facts)
     if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype != np.float64:
         tally.fail(f"`numbers` gave {shown(numbers)}", "Give a one-dimensional array of float64")

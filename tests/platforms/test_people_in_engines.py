@@ -118,7 +118,7 @@ def test_ibis_of_postgres(ibis, postgres):
     unit, strip = UNITS[2]
     query = "SELECT * FROM visits"
     raw = PrivateData.from_sql(backend.con, query, DOMAIN, unit=unit, strip=strip)
-    assert held(raw) == expected(unit, strip)
+    assert held(raw) == held(expected(unit=unit, strip=strip))
     del raw
     backend.disconnect()
 
@@ -161,7 +161,7 @@ def test_parquet(tmp_path, duckdb, monkeypatch):
     place = str(tmp_path / "visits.parquet")
     table().write_parquet(place)
     unit, strip = UNITS[3]
-    found, wanted = [], expected(unit, strip)
+    found, wanted = [], held(expected(unit=unit, strip=strip))
     for without in ([], ["polars"], ["polars", "duckdb"]):
         for collect in ("histogram", "marginals"):
             with monkeypatch.context() as patch:

@@ -110,7 +110,8 @@ PAGES: Final[dict[str, str]] = {
     "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism
         errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict
         errors.ReleaseFailed""",
-    "servers": "Session accounting.SQLiteLedger session.scopes.Scope",
+    "servers": """Session accounting.SQLiteLedger session.scopes.Scope
+        mechanisms.RunningSums""",
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused
         observe.Answered observe.Progress observe.LoggingObserver observe.OpenTelemetryObserver
         session.history.Receipt""",

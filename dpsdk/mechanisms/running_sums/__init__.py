@@ -1,5 +1,5 @@
 """Sums over days, weeks and years, from one weighted sum that is measured each night."""
 
-from dpsdk.mechanisms.running_sums.mechanism import RunningAccuracy, RunningSums, Sums
+from dpsdk.mechanisms.running_sums.mechanism import RunningSums
 
-__all__ = ["RunningAccuracy", "RunningSums", "Sums"]
+__all__ = ["RunningSums"]

@@ -358,4 +358,5 @@ VALUES: tuple[object, ...] = (
     SmallDB(_FEW, epsilon=1, alpha="0.1", dimension=Dimension(3, "half-planes")),
     Sampled(), Sampled("0.5", 3, 100), OnlinePMW(1, "1e-6", updates=3, start="marginals"),
     RunningSums(Marginal("sex", normalized=False), spare=0, since=date(2026, 5, 1)),
+    MWEM(_FEW, rho=1, start="marginals"),
 )  # fmt: skip

@@ -219,7 +219,8 @@ class Records(Hypothesis):
         """Scale the weights of records so that a marginal comes near a public table.
 
         In one pass of iterative proportional fitting (Deming and Stephan 1940). Cells without a
-        record stay empty, and no weight changes by more than a factor `most`. The mass outside the
+        record stay empty, and no weight changes by more than a factor `most`; where too few
+        effective records would be left, by the part of it that leaves `least`. The mass outside the
         domain stays. Raises `InvalidArgument` if the table is not of the shape of the marginal, or
         of finite numbers of at least 0 that are not all zero.
 
@@ -242,11 +243,16 @@ class Records(Hypothesis):
         mass = float(shares.sum())
         wanted = own.reshape(-1) * (mass / total)
         factors = np.divide(wanted, now, out=np.ones(own.size), where=now > _LEAST)
-        logs = self._logs + np.log(np.clip(factors, 1.0 / most, most))[cells]
-        grown = float(np.exp(logs).sum())
-        if grown > 0.0:
-            self._logs = logs + math.log(mass / grown)
+        steps = np.log(np.clip(factors, 1.0 / most, most))[cells]
+        before, enough = self._logs, min(self.least, self.effective * (1.0 - 1e-9))
+        for _ in range(_HALVINGS):
+            logs = before + steps
+            grown = float(np.exp(logs).sum())
+            self._logs = logs + (math.log(mass / grown) if grown > 0.0 else 0.0)
             self._normalise()
+            if self.effective >= enough:
+                break
+            steps = steps / 2
 
     @override
     def kl_cap(self) -> float:

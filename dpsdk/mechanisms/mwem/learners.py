@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import count, pairwise
+from typing import cast
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.forms.gap import weight_range
-from dpsdk.hypothesis import DenseHypothesis, Distribution
+from dpsdk.hypothesis import DenseHypothesis, Distribution, Records, Start
+from dpsdk.hypothesis.start import opened
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
-from dpsdk.learning import EntropicFit, step_towards
+from dpsdk.learning import EntropicFit, near_side_target, step_towards
 from dpsdk.mechanisms.arguments import check_linear
 from dpsdk.mechanisms.fitted import Learner
 from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan
@@ -28,7 +30,18 @@ from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
-__all__ = ["Certifying", "MWEMStrategy", "Marginals", "OneByOne", "Promised", "alike", "one_way"]
+__all__ = [
+    "Certifying",
+    "MWEMStrategy",
+    "Marginals",
+    "OnRecords",
+    "OneByOne",
+    "Promised",
+    "alike",
+    "one_way",
+]
+
+_STILL = 1e-12
 
 _SETTLING = 5
 """So many passes fit the one-way marginals, and what there is after the last round."""
@@ -197,6 +210,96 @@ class Marginals(Learner[MWEMStrategy]):
         if finished:
             self._settle(fit)
         return MWEMStrategy(fit.hypothesis(), rows, chosen)
+
+
+_SWEEPS = 8
+"""So many passes bring records to all that was measured, unless nothing moves before."""
+
+
+@frozen(eq=False)
+class _Measured:
+    """A block, its numbers as shares, and how far they are trusted to be off."""
+
+    form: LinearForm
+    values: Floats
+    radius: float
+
+    def moves(self, records: Records) -> bool:
+        """Bring records to the near side of each number; True if that changed any."""
+        now = records.answers(self.form)
+        off = self.values - now
+        target = now + np.sign(off) * np.maximum(np.abs(off) - self.radius, 0.0)
+        if not (np.abs(target - now) > _STILL).any():
+            return False
+        (block,) = self.form.blocks
+        if block.table and block.rows > 1:
+            if (target := np.maximum(target, 0.0)).any():
+                records.rake(block.names, target.reshape(block.shape))
+            return True
+        steps = [
+            records.move_to(row, near_side_target(records.answer(row), value, self.radius))
+            for row, value in zip(
+                map(self.form.row, range(self.form.rows)), self.values.tolist(), strict=True
+            )
+        ]
+        return any(steps)
+
+
+class OnRecords(Learner[MWEMStrategy]):
+    """Choose blocks and measure them, as `Marginals` does, and move weighted records to them."""
+
+    def __init__(self, form: LinearForm, plan: Plan, terms: Terms, start: Start) -> None:
+        if plan.noise is None:
+            raise ValueError("a plan without noise")
+        self._form, self._plan, self._start = form, plan, start
+        self._noise: Noise = plan.noise
+        self._rows = float(terms.facts.rows or 1)
+        self._blocks = [LinearForm(form.domain, (block,)) for block in form.blocks]
+        ends = np.cumsum([0, *[block.rows for block in form.blocks]]).tolist()
+        self._groups = [slice(*pair) for pair in pairwise(ends)]
+        self._penalties = _expected(self._blocks, self._noise, terms)
+        # What cannot be is refused before anything is paid.
+        start.check(terms.facts)
+        Select(midway(form), plan.choice, groups=self._groups, penalties=self._penalties).price(
+            terms
+        )
+        self._records: Records | None = None
+        self._learnt: tuple[tuple[int, _Measured], ...] = ()
+
+    @property
+    def learnt(self) -> bool:
+        return self._records is not None
+
+    @property
+    def begun(self) -> bool:  # type: ignore[override]  # the start is what is paid first
+        return self.learnt
+
+    def round(self, kernel: Kernel) -> None:
+        """The block that is off the most, as far as noise tells, is measured and learnt."""
+        if self._records is None:
+            self._records = cast("Records", opened(self._start, kernel, self._plan.start))
+        rates = np.clip(self._records.answers(self._form), *weight_range(self._form))
+        gaps = GapForm.around(self._form, rates)
+        chosen = kernel.select(
+            gaps, self._plan.choice, groups=self._groups, penalties=self._penalties
+        )
+        numbers = kernel.measure(self._blocks[chosen], self._noise)
+        values = np.clip(numbers.values / self._rows, *weight_range(self._blocks[chosen]))
+        new = _Measured(self._blocks[chosen], values, _deviation(numbers.accuracy) / self._rows)
+        self._learnt = (*self._learnt, (chosen, new))
+        records = self._records.copy()
+        for _ in range(_SWEEPS):
+            moved = [one.moves(records) for _, one in self._learnt]
+            if not any(moved):
+                break
+        self._records = records
+
+    def strategy(self, *, finished: bool) -> MWEMStrategy:
+        del finished
+        if self._records is None:
+            raise ValueError("nothing was learnt")
+        chosen = tuple([place for place, _ in self._learnt])
+        return MWEMStrategy(self._records.copy(), self._rows, chosen)
 
 
 @frozen(eq=False)

@@ -15,6 +15,8 @@ from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Boxes, Facts, LinearForm, Lowers
 from dpsdk.forms.gap import weight_range
+from dpsdk.hypothesis.fit import FIT_LIMIT
+from dpsdk.hypothesis.start import START
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.arguments import (
@@ -34,6 +36,7 @@ from dpsdk.mechanisms.mwem.learners import (
     Marginals,
     MWEMStrategy,
     OneByOne,
+    OnRecords,
     Promised,
     alike,
     one_way,
@@ -52,6 +55,7 @@ from dpsdk.mechanisms.mwem.plan import (
 )
 from dpsdk.mechanisms.numeric_sparse import midway
 from dpsdk.mechanisms.pmw.schedule import number_radius
+from dpsdk.mechanisms.sampled import Sampled, check_records, start_beyond, to_records
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -112,6 +116,7 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
         "rounds": COUNT,
         "average": NO,
         "steps": Member(INTEGER, 40),
+        "start": evolve(START, quiet=True),
         "rule": Member(
             Choice[str]("tuned", "textbook", "averaged"), "tuned", of="_rule", key="_rule"
         ),
@@ -130,8 +135,9 @@ class MWEM(LearnsWorkload):
     so far are fitted again each round. Nothing is promised of the error; the rules below promise
     one.
 
-    The universe has at most 2^24 cells, and functions weigh rows from -1 to 1. Where the number of
-    rows is private it is estimated from what is measured.
+    A universe of more than 2^24 cells is learnt on weighted records (`start`). Functions weigh rows
+    from -1 to 1. Where the number of rows is private it is estimated from what is measured, and the
+    universe has at most 2^24 cells.
 
     Parameters
     ----------
@@ -148,6 +154,11 @@ class MWEM(LearnsWorkload):
         Whether the average of all rounds answers, and not the last one, which is mostly better.
     steps
         How often at the most a round moves the distribution towards all that was measured. Free.
+        Weighted records take up to 8 passes instead.
+    start
+        `Sampled()` or "marginals" for a universe of any size: weighted records that resemble
+        marginals, which nine tenths of the total pay for. It takes a δ above 0 or a ρ, and a public
+        number of rows. By default where there are more than 2^24 cells.
 
     >>> from dpsdk.mechanisms import MWEM
     >>> from dpsdk.queries import Marginal
@@ -160,8 +171,26 @@ class MWEM(LearnsWorkload):
     rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
     average: bool = field(default=False, converter=_to_average, kw_only=True)
     steps: int = field(default=40, converter=_steps, kw_only=True)
+    start: Sampled | None = field(default=None, converter=to_records, kw_only=True)
     _rule: Rule = field(default="tuned", kw_only=True, alias="_rule")
     _beta: float = field(default=0.05, converter=to_beta, kw_only=True, alias="_beta")
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_records(self.start, pure=self._pure)
+        if self.start is not None and (self.average or self._rule != "tuned"):
+            expected = "left out with an average or a promise, for which records are none"
+            raise InvalidArgument("start", expected, shown(self.start))
+
+    @property
+    def _pure(self) -> bool:
+        return self.rho is None and not self.delta
+
+    def _begins(self, facts: Facts) -> Sampled | None:
+        """The records to start from, by public facts where nothing was given; None for cells."""
+        if self.start is not None or self.average or self._rule != "tuned":
+            return self.start
+        return start_beyond(facts, FIT_LIMIT, pure=self._pure)
 
     @classmethod
     def textbook(
@@ -234,7 +263,8 @@ class MWEM(LearnsWorkload):
 
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
         with self._in_words():
-            plan = planned(self._rule, self, self.rounds, form, self._beta, _parts(form, terms))
+            parts = self._parts(form, terms)
+            plan = planned(self._rule, self, self.rounds, form, self._beta, parts)
             return plan if self._rule == "tuned" else _promising(plan, form, self._beta, terms)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
@@ -244,14 +274,21 @@ class MWEM(LearnsWorkload):
         accuracy: Accuracy = NoAccuracy("read off a distribution fitted to noisy answers")
         if plan.error is not None and plan.beta is not None:
             accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
-        cost = _parts(workload, terms).cost(plan)
+        cost = self._parts(workload, terms).cost(plan)
         return Quote(cost, cost, accuracy)
+
+    def _parts(self, form: LinearForm, terms: Terms) -> Parts:
+        parts, start = _parts(form, terms), self._begins(facts_of(terms))
+        return parts if start is None else evolve(parts, start=start)
 
     def open(self, kernel: Kernel, /) -> MWEMStrategy:
         terms = kernel.terms
         form = self._lowered(terms)
         plan = self._planned(form, terms)
         with self._in_words():
+            start = self._begins(terms.facts)
+            if start is not None:
+                return learn(kernel, plan.rounds, OnRecords(form, plan, terms, start))
             if plan.rule == "tuned":
                 parts = Marginals(form, plan, terms, steps=self.steps, average=self.average)
                 return learn(kernel, plan.rounds, parts)
@@ -263,6 +300,8 @@ class MWEM(LearnsWorkload):
             given.append(f"rounds={self.rounds}")
         if self.average:
             given.append("average=True")
+        if self.start is not None:
+            given.append(f"start={self.start!r}")
         return f"MWEM{'' if self._rule == 'tuned' else f'.{self._rule}'}({', '.join(given)})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from dpsdk._records import frozen
@@ -15,6 +15,7 @@ from dpsdk.accounting.numbers import largest
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
+from dpsdk.hypothesis import Start
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import HasTotal
 from dpsdk.mechanisms.numeric_sparse import equal_share
@@ -119,8 +120,8 @@ class OfflinePlan:
 class Parts:
     """The parts that the rounds of a plan measure, by their cost under some terms."""
 
-    start: LinearForm | None
-    """The measurement before the first round."""
+    start: LinearForm | Start | None
+    """What is measured before the first round, or a start that measures."""
     forms: Sequence[LinearForm]
     """All that a round may measure, or one of the dearest; none if they may cost differently."""
     terms: Terms
@@ -145,8 +146,8 @@ class Parts:
 
     def cost_by_covers(self, plan: Plan) -> Cost:
         """The same, as if no two were alike."""
-        before = self._before(plan)
-        return Cost((*before, *plan.cost.guarantees[len(before) :]))
+        rounds = plan.cost.guarantees[int(plan.start is not None) :]
+        return Cost((*self._before(plan), *rounds))
 
     @cached_property
     def _one(self) -> LinearForm | None:
@@ -161,6 +162,8 @@ class Parts:
     def _before(self, plan: Plan) -> tuple[Guarantee, ...]:
         if plan.start is None or self.start is None:
             return ()
+        if isinstance(self.start, Start):
+            return self.start.price(plan.start, self.terms)
         return (self._price(self.start, plan.start),)
 
     def _price(self, form: LinearForm, noise: Noise) -> Guarantee:
@@ -201,6 +204,8 @@ def planned(
     """The plan of a workload, without the promise of its error."""
     count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
     split = _SPLITS[rule]
+    if isinstance(parts.start, Start):
+        split = partial(_tuned, before=parts.start.share)
     pure = total.rho is None and not total.delta
     if pure and total.epsilon is not None:
         return split(total.epsilon, count, True)
@@ -217,15 +222,20 @@ def share_of(total: Fraction, parts: int = 1) -> Fraction:
     return share
 
 
-def _tuned(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # the kind of amount
-    each = share_of(amount * (1 - _START_SHARE), rounds)
+def _tuned(
+    amount: Fraction,
+    rounds: int,
+    pure: bool,  # noqa: FBT001  # the kind of amount
+    before: Fraction = _START_SHARE,
+) -> Plan:
+    each = share_of(amount * (1 - before), rounds)
     if pure:
         chosen = share_of(each * _PURE_CHOICE_SHARE)
-        start = LaplaceNoise(share_of(amount * _START_SHARE))
+        start = LaplaceNoise(share_of(amount * before))
         return Plan("tuned", rounds, chosen, LaplaceNoise(each - chosen), start)
     choice = concentrated_choice(each * _CHOICE_SHARE)
     noise = GaussianNoise(short(each * (1 - _CHOICE_SHARE)))
-    return Plan("tuned", rounds, choice, noise, GaussianNoise(short(amount * _START_SHARE)))
+    return Plan("tuned", rounds, choice, noise, GaussianNoise(short(amount * before)))
 
 
 def _textbook(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above

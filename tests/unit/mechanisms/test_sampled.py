@@ -8,11 +8,11 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import BudgetExceeded, InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.hypothesis import Distribution, Given, Records
-from dpsdk.mechanisms import ConvexPMW, OnlinePMW, Sampled
-from dpsdk.queries import Count, Marginal
+from dpsdk.mechanisms import MWEM, ConvexPMW, OnlinePMW, Sampled
+from dpsdk.queries import Count, Marginal, Workload
 from dpsdk.testing import seeded
 
-WIDE = Domain(*[Integer(f"a{place}", 0, 19) for place in range(8)])
+WIDE = Domain(*[Integer(f"a{place}", 0, 19) for place in range(7)])
 SMALL = Sampled(records=2000)
 
 
@@ -39,15 +39,15 @@ def test_names_stand_for_it():
 
 
 def test_a_stream_on_a_universe_that_nobody_writes_down(tmp_path):
-    # By default, as there are 2.56e10 cells; and the last round fits what a session has.
+    # By default, as there are 1.28e9 cells; and the last round fits what a session has.
     columns = table()
     wide = session(columns)
     stream = OnlinePMW(1, "1e-9", updates=4, queries=100)
     channel = wide.open(stream)
     assert isinstance(channel.distribution, Records)
     assert channel.distribution.size == 2**16
-    answer = channel.answer(Count(where={"a0": range(5), "a5": range(4, 10), "a7": range(12)}))
-    inside = (columns["a0"] < 5) & (columns["a7"] < 12)
+    answer = channel.answer(Count(where={"a0": range(5), "a5": range(4, 10), "a6": range(12)}))
+    inside = (columns["a0"] < 5) & (columns["a6"] < 12)
     inside &= (columns["a5"] >= 4) & (columns["a5"] < 10)
     assert abs(answer - inside.mean()) < 0.05
     channel.distribution.save(tmp_path / "records")
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(make):
 def test_no_promise_rests_on_records():
     with pytest.raises(InvalidArgument, match="start"):
         OnlinePMW(1, "1e-9", alpha=0.3, beta=0.1, queries=10, start="marginals")
-    records = Records(WIDE, [[0] * 8], outside_mass=0.5)
+    records = Records(WIDE, [[0] * 7], outside_mass=0.5)
     stream = OnlinePMW(1, "1e-9", alpha=0.3, beta=0.1, queries=10, start=records)
     with pytest.raises(InvalidArgument, match="alpha"):
         session().open(stream)
@@ -110,3 +110,41 @@ def test_no_promise_rests_on_records():
     learnt = session().open(OnlinePMW(1, "1e-9", updates=3, start=SMALL))
     release = learnt.release(Marginal("a0", "a1"))
     assert release.source == "hypothesis"
+
+
+def test_a_known_workload_on_a_universe_that_nobody_writes_down():
+    columns = table()
+    wide = session(columns)
+    asked = Workload(
+        [
+            Marginal("a0", "a1"),
+            *[Count(where={"a2": range(low, low + 5), "a6": range(9)}) for low in range(12)],
+        ]
+    )
+    mechanism = MWEM(asked, epsilon=1, delta="1e-9", rounds=3)
+    channel = wide.open(mechanism)
+    # The last round fits the budget that the mechanism was given.
+    assert wide.spent.charges == 3 + 2 * 3
+    assert isinstance(channel.distribution, Records)
+    assert channel.distribution.effective >= 2**16 / 16
+    low = (columns["a2"] < 5) & (columns["a6"] < 9)
+    found = channel.answer(Count(where={"a2": range(5), "a6": range(9)}))
+    assert abs(found - low.mean()) < 0.05
+    assert channel.release(Count(where={"a0": 3})).source == "fitted"
+
+
+def test_known_workloads_refuse_what_records_cannot_have():
+    asked = Marginal("a0", "a1")
+    for bad, named in (
+        ({"epsilon": 1}, "delta"),
+        ({"rho": 1, "average": True}, "start"),
+        ({"rho": 1, "start": "pairs"}, "start"),
+    ):
+        with pytest.raises(InvalidArgument, match=named):
+            MWEM(asked, **{"start": "marginals", **bad})
+    poor = session()
+    with pytest.raises(BudgetExceeded):
+        poor.open(MWEM(asked, epsilon=9, delta="1e-9", rounds=2))
+    with pytest.raises(TooLarge):
+        poor.open(MWEM(asked, epsilon="0.5"))
+    assert "start=" in repr(MWEM(asked, rho=1, start=SMALL))

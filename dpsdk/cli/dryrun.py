@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from math import prod
 
@@ -24,12 +24,13 @@ from dpsdk.data.columns import require_columns
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.parquet import parquet_files
 from dpsdk.data.texts import TextFormat
-from dpsdk.errors import DataError, InvalidArgument, MissingExtra
+from dpsdk.errors import BudgetExceeded, DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
+from dpsdk.kernel.access import dated
 from dpsdk.mechanisms import LocalMarginals
 from dpsdk.planner import Planner
 from dpsdk.publication import About
-from dpsdk.release import KnownRowsOnly
+from dpsdk.release import ByPeriod, KnownRowsOnly, Note
 
 __all__ = ["outlined"]
 
@@ -69,7 +70,10 @@ def outlined(
     alone = planner if request.cap is None else Planner.of(facts, Odometer(budget))
     chosen = mechanism_for(request, budget, alone, asked) if using is None else using
     quote = planner.quote(asked, using=chosen)
-    payer.check_all(quote.at_most.runs)
+    try:
+        payer.check_all(quote.at_most.runs)
+    except BudgetExceeded as error:
+        raise dated(error, facts) from None
     bound = quote.bound(float(request.beta))
     # What fits tables is told its price when it has been opened.
     cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"
@@ -91,11 +95,20 @@ def outlined(
         f"  {', '.join(beside)}",
         *([] if request.about is None else [said_by(request.about, about)]),
         error,
-        *noted([one for one in [KnownRowsOnly.of(facts)] if one]).splitlines(),
+        *noted(list(_notes(facts, payer.budget))).splitlines(),
         f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),
     ]
     return "\n".join(map(printable, lines))
+
+
+def _notes(facts: Facts, budget: Budget) -> Iterator[Note]:
+    """Tell what the release would say of the rows that count, and of whom its budget protects."""
+    known = KnownRowsOnly.of(facts)
+    if known is not None:
+        yield known
+    if facts.periods is not None:
+        yield ByPeriod(facts.periods.attribute, budget)
 
 
 def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
@@ -146,14 +159,14 @@ def _check_table(request: Request, domain: Domain) -> None:
 def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:
     """Return an odometer that stands where that of the ledger does, and writes nothing."""
     options = request.ledger
-    if options is None or not options.there():
-        return Odometer(whole)
-    books = options.open(made=False).dataset(request.label).read()
-    if books.binding is None:
-        return Odometer(whole)
-    ledger = MemoryLedger()
-    ledger.transact(lambda _: Decision(books))
-    relation = facts.neighbors.value
-    person = facts.person or ""
-    dataset = Dataset(request.label, relation, facts.unit_rows, person, facts.strip)
-    return Odometer(whole, ledger=ledger, dataset=dataset)
+    relation, person, ledger = facts.neighbors.value, facts.person or "", MemoryLedger()
+    rule, desk = "", None
+    if facts.periods is not None:
+        when = facts.domain[facts.periods.attribute]
+        rule, desk = facts.periods.rule(when), facts.periods.range(when)
+    if options is not None and options.there():
+        books = options.open(made=False).dataset(request.label).read()
+        if books.binding is not None:
+            ledger.transact(lambda _: Decision(books))
+    dataset = Dataset(request.label, relation, facts.unit_rows, person, facts.strip, rule)
+    return Odometer(whole, ledger=ledger, dataset=dataset, periods=desk)

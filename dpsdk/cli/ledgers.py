@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,7 @@ from dpsdk.accounting import (
     PostgresLedger,
     SQLiteLedger,
 )
-from dpsdk.accounting.ledger.books import Account, lines_of
+from dpsdk.accounting.ledger.books import Account, Books, lines_of
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
@@ -27,6 +27,7 @@ from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers import from_steps
 from dpsdk.cli.files import check_no_device, contents
 from dpsdk.cli.words import Remark, printable
+from dpsdk.domain.periods import period_text
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["LedgerOptions", "charges_told", "show", "verify"]
@@ -158,7 +159,7 @@ def _shown(ledger: _Kept) -> str:
         return ""
     dataset, composition = binding.dataset, binding.composition
     line = worst_line(lines_of(books, SESSION))
-    whose = f"persons by {dataset.person!r}"
+    whose = f"persons by {dataset.person!r}" if dataset.person else "each row a person"
     if isinstance(dataset, Dataset):
         rows = "row" if dataset.unit_rows == 1 else "rows"
         by = f" by {dataset.person!r}" if dataset.person else ""
@@ -169,12 +170,30 @@ def _shown(ledger: _Kept) -> str:
         f"  budget       {binding.budget}",
         f"  composition  {_words(composition)}",
         f"  spent        {100 * composition.fraction(line.state):.7g}%{pure}",
+        *_by_period(books, composition),
         f"  sessions     {books.sessions:,}",
         f"  charges      {books.runs:,}",
         *map(_scope, books.accounts.values()),
-        *map(_charge, charges),
+        *(_charge(charge, getattr(dataset, "periods", "")) for charge in charges),
     ]
     return "\n".join(printable(line) for line in lines)
+
+
+def _by_period(books: Books, composition: Composition) -> Iterator[str]:
+    """Tell what each period has spent and has left, where a table has periods: that is public."""
+    if books.timeline is None or books.binding is None:
+        return
+    rule = getattr(books.binding.dataset, "periods", "")
+    yield f"  periods      {rule}; spent is that of the most spent"
+    starts, lines = books.timeline
+    for place, line in enumerate(lines):
+        begun = period_text(rule, starts[place - 1]) if place else ""
+        end = period_text(rule, starts[place] - 1) if place < len(starts) else ""
+        spent = float(100 * composition.fraction(line.state))
+        named = begun if begun == end else f"{begun} to {end}"
+        if not begun or not end:
+            named = f"until {end}" if end else f"from {begun} on" if begun else "all"
+        yield f"    {named}: {spent:.7g}% spent, {100 - spent:.7g}% left"
 
 
 def _words(composition: Composition) -> str:
@@ -205,12 +224,16 @@ def _scope(account: Account) -> str:
     return f"  scope {account.name!r}: {account.runs:,} charges{reserved}{closed}"
 
 
-def _charge(charge: Charge) -> str:
+def _charge(charge: Charge, rule: str) -> str:
     request = f", request {charge.request_id!r}" if charge.request_id else ""
     asked = charge.label or "opened"
     scope = f", scope {charge.scope!r}" if charge.scope else ""
+    desk = ""
+    if charge.payer.periods is not None:
+        first, last = (period_text(rule, number) for number in charge.payer.periods)
+        desk = f", of {first}" if first == last else f", of {first} to {last}"
     at = "" if charge.at is None else f"{charge.at:%Y-%m-%d %H:%M:%S}Z  "
     return (
         f"  {charge.number:>5,}  {at}session {charge.session:,}{scope}: {asked} "
-        f"by {charge.mechanism}, {charge.guarantee}{request}"
+        f"by {charge.mechanism}, {charge.guarantee}{desk}{request}"
     )

@@ -295,6 +295,10 @@ _GROUPS: dict[str, dict[str, str]] = {
         "--unit COLUMN": "protect persons, whose identifiers are in this column",
         "--max-rows-per-person M": "with --unit: keep at most M rows of a person",
         "--distinct": "with --unit: rows of a person that are alike count once",
+        "--periods NAME[=N]": "the budget is one of each period of N units of this date or whole "
+        "number, such as 7 days (default 1)",
+        "--between FIRST..LAST": "with --periods: the time that is released, and pays; an end that "
+        "is left out is that of the domain",
     },
     "how the table is read": {
         "--outside": "missing values, and those outside the domain: their rows count nowhere "

@@ -23,6 +23,7 @@ from dpsdk.mechanisms import FittedTable, Gaussian, Laplace, LocalMarginals
 from dpsdk.planner import Planner
 from dpsdk.queries import Answers, Marginal, MarginalTable, Workload
 from dpsdk.release import Bound, Cost
+from dpsdk.session.periods import TimeRange
 
 __all__ = [
     "Asked",
@@ -153,7 +154,7 @@ def made_of(
     if isinstance(using, LocalMarginals):
         return _fitted(request, session, using, asked)
     beta = float(request.beta)
-    release = session.release(asked, using=using)
+    release = _desk(session).release(asked, using=using)
     price = using.rho if isinstance(using, Gaussian) else using.epsilon
     return Made(
         release=release,
@@ -167,10 +168,15 @@ def made_of(
     )
 
 
+def _desk(session: Session) -> Session | TimeRange:
+    """Return who is asked: of a table with periods all that was loaded, which `--between` says."""
+    return session if session.facts.periods is None else session.between(None, None)
+
+
 def _fitted(request: Request, session: Session, using: LocalMarginals, asked: Asked) -> Made:
     """Release tables that are fitted one by one, each with its bound from the certificate."""
     beta = float(request.beta)
-    with session.open(using) as channel:
+    with _desk(session).open(using) as channel:
         cost = session.history[-1].cost
         release = channel.release(asked)
         known = {frozenset(one.names): one for one in channel.tables}

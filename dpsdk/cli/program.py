@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
+from dpsdk import Budget, Domain, Neighbors, Periods, PrivacyUnit
 from dpsdk._checks import read_decimal, read_fraction, read_whole, shown, to_count
 from dpsdk._records import fields
 from dpsdk.cli.declare import declare, described, domain_of, foreign_domain, load
@@ -171,6 +171,8 @@ def _request(arguments: argparse.Namespace) -> Request:
         "bins": _bins(arguments),
         "budget": _budget(arguments),
         "unit": _unit(arguments),
+        "periods": _periods(arguments.periods),
+        "between": _between(arguments.between),
         "header": _header(arguments),
         "ledger": _ledger(arguments),
         "cap": _cap(arguments),
@@ -280,6 +282,25 @@ def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
         if error.parameter != "column":
             raise
         raise InvalidArgument("--unit", error.expected, error.got) from None
+
+
+def _periods(text: str | None) -> Periods | None:
+    if text is None:
+        return None
+    name, equals, width = text.rpartition("=")
+    if not equals:
+        return Periods(text)
+    return Periods(name, width=_whole("--periods", width))
+
+
+def _between(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    first, dots, last = text.partition("..")
+    if not dots:
+        expected = "a first and a last time, as in 2026-05-01..2026-05-07"
+        raise InvalidArgument("--between", expected, shown(text))
+    return first, last
 
 
 def _ledger(arguments: argparse.Namespace) -> LedgerOptions | None:

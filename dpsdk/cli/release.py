@@ -19,8 +19,9 @@ from dpsdk.cli.report import (
     report_of,
     summary_of,
 )
-from dpsdk.cli.request import Request, asked_tables, check_request, in_bins, with_bins
+from dpsdk.cli.request import Request, asked_tables, check_request, in_bins, in_time, with_bins
 from dpsdk.cli.tables import file_names, step_of, write_csv, write_parquet
+from dpsdk.data.declaration import Declaration
 from dpsdk.noise import NoiseSource
 
 __all__ = ["release_tables"]
@@ -36,9 +37,9 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     and writes nothing, and returns what it would do.
     """
     check_request(request)
-    domain = load(request.domain)
+    domain = in_time(request, load(request.domain))
     if request.outside == "apart":
-        domain = domain.open()
+        domain = Declaration(domain, **request.declared).domain
     request = with_bins(request, domain)
     tables = asked_tables(request, in_bins(request, domain))
     names = file_names(tables, request.kind)

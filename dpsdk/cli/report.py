@@ -13,6 +13,7 @@ from dpsdk.cli.prices import Made
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.tables import Step, TableFormat, step_of
 from dpsdk.cli.words import printable
+from dpsdk.forms import Facts
 from dpsdk.publication import About, Described, TableFile
 from dpsdk.release import Bound, Note
 
@@ -101,6 +102,7 @@ def summary_of(
             "rows": facts.rows,
             "unit_rows": facts.unit_rows,
             "protects": facts.unit,
+            **_time_of(facts),
             "outside": request.outside,
             "domain": json.loads(facts.domain.to_json()),
         },
@@ -136,6 +138,17 @@ def summary_of(
         ],
         "notes": [str(note) for note in release.notes],
         "left_out": {name: list(one.missing) for name, one in described.items()},
+    }
+
+
+def _time_of(facts: Facts) -> dict[str, str]:
+    """Return the rule of periods in words, and the time that was released."""
+    if facts.periods is None:
+        return {}
+    when = facts.domain[facts.periods.attribute]
+    return {
+        "periods": facts.periods.rule(when),
+        "between": f"{when.text(0)}..{when.text(when.known - 1)}",
     }
 
 
@@ -250,12 +263,13 @@ def _variation(made: Made) -> str:
 
 def _spent(request: Request, session: Session, made: Made) -> str:
     share = session.spent.fraction
+    of = "" if session.facts.periods is None else ", of the most spent period"
     if request.cap is not None:
-        return f"{100 * share:.7g}% of {session.budget} is spent, by all runs on the ledger."
+        return f"{100 * share:.7g}% of {session.budget} is spent, by all runs on the ledger{of}."
     if isinstance(request.budget, Wanted):
         error = request.budget.words
         return f"{session.budget} is the least budget, to six digits, for an error of {error}."
     if share >= 1:
         return f"The whole of {session.budget} is spent."
     rest = "" if made.listed is not None else "; no run with less Gaussian noise fits"
-    return f"{100 * share:.7g}% of {session.budget} is spent{rest}."
+    return f"{100 * share:.7g}% of {session.budget} is spent{of}{rest}."

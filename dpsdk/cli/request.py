@@ -10,18 +10,23 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dpsdk import Budget, Domain, Integer, Neighbors, Number, PrivacyUnit
-from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk import Budget, Domain, Integer, Neighbors, Number, Periods, PrivacyUnit
+from dpsdk._checks import read_whole, shown, to_beta, to_integer
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.numbers import as_text
 from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import Digits, TableFormat, require_parquet
 from dpsdk.cli.words import printable
+from dpsdk.codec import Codebook
 from dpsdk.data import Outside
 from dpsdk.data.delimited import FileFormat
 from dpsdk.data.parquet import parquet_files
-from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
+from dpsdk.domain import Attribute
+from dpsdk.domain.dates import END
+from dpsdk.domain.periods import cells_between
+from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute, WireError
 from dpsdk.queries.bins import binned
+from dpsdk.typing import Label
 
 __all__ = [
     "USUAL",
@@ -32,6 +37,7 @@ __all__ = [
     "asked_tables",
     "check_request",
     "in_bins",
+    "in_time",
     "with_bins",
 ]
 
@@ -138,6 +144,7 @@ class Request(Source):
 
     `budget` is what this run spends, as much of it as one run can, or the error that is wanted for
     as little as it costs. An empty `header` stands for the names of the domain.
+    `between` has the first and the last time in words, empty for that of the domain.
     """
 
     domain: Path
@@ -150,6 +157,8 @@ class Request(Source):
     outside: Outside = "cell"
     unit_rows: int = 1
     unit: PrivacyUnit | None = None
+    periods: Periods | None = None
+    between: tuple[str, str] | None = None
     dates: str | None = None
     counts: bool = False
     beta: float | Fraction = 0.05
@@ -163,7 +172,7 @@ class Request(Source):
     @property
     def declared(self) -> dict[str, Any]:
         """What a declaration takes beside the domain, by its names."""
-        names = ("neighbors", "outside", "max_rows", "unit_rows", "unit")
+        names = ("neighbors", "outside", "max_rows", "unit_rows", "unit", "periods")
         return {"name": self.label, **{name: getattr(self, name) for name in names}}
 
     def files(self) -> Iterator[Path]:
@@ -178,16 +187,18 @@ class Request(Source):
 def check_request(request: Request) -> None:
     """Refuse options that do not go together, and a format that nothing installed writes."""
     to_beta(float(request.beta))
-    hidden = request.neighbors is Neighbors.ADD_REMOVE
-    if (hidden or request.unit is not None) and not request.counts:
-        option = "--neighbors add-remove" if hidden else "--unit"
+    relation = request.neighbors is Neighbors.ADD_REMOVE
+    hidden = relation or request.unit is not None or request.periods is not None
+    if hidden and not request.counts:
+        option = "--periods" if request.unit is None else "--unit"
+        option = "--neighbors add-remove" if relation else option
         expected = "given with --counts, as shares need the number of rows, which is private then"
         raise InvalidArgument(option, expected, "no --counts")
     request.check_name()
     if request.rows is not None:
         if not request.dry:
             raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
-        if hidden or request.unit is not None:
+        if hidden:
             raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
         if request.rows > (request.max_rows or request.rows):
             expected = f"at most --max-rows, {request.max_rows:,}"
@@ -229,6 +240,39 @@ def _check_cap(request: Request, cap: Budget) -> None:
     if budget.delta > cap.delta:
         expected = f"at most --cap-delta, {as_text(cap.delta)}"
         raise InvalidArgument("--delta", expected, as_text(budget.delta))
+
+
+def in_time(request: Request, domain: Domain) -> Domain:
+    """Return the domain as far as the time goes that is asked for; all of it without periods."""
+    periods, between = request.periods, request.between
+    if periods is None:
+        if between is not None:
+            raise InvalidArgument("--between", "given with --periods", "..".join(between))
+        return domain
+    periods.check(domain)
+    if between is None:
+        expected = "given with --periods, as in 2026-05-01..2026-05-07, or .. for all of the domain"
+        raise InvalidArgument("--between", expected, "none")
+    when = domain[periods.attribute]
+    first, last = (_time(when, word) if word else None for word in between)
+    try:
+        return periods.cut(domain, *cells_between(when, first, last))
+    except InvalidArgument as error:
+        raise InvalidArgument("--between", f"with an end {error.expected}", error.got) from None
+
+
+def _time(attribute: Attribute, word: str) -> Label:
+    """Return the value that a word of the command line stands for."""
+    expected = "dates as 2026-05-01, hours as 2026-05-01T23:00, or whole numbers"
+    if isinstance(attribute, Integer):
+        number = read_whole(word)
+        if number is None:
+            raise InvalidArgument("--between", expected, shown(word))
+        return number
+    try:
+        return END.read(word, "--between", Codebook())
+    except WireError:
+        raise InvalidArgument("--between", expected, shown(word)) from None
 
 
 def with_bins(request: Request, domain: Domain) -> Request:

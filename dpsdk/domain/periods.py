@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
+from typing import cast
 
 from dpsdk._checks import shown, to_count, to_integer
 from dpsdk._records import evolve, field, frozen
@@ -17,16 +19,42 @@ from dpsdk.codec import (
     written,
 )
 from dpsdk.domain.attributes import Attribute, Integer, to_attribute_name
-from dpsdk.domain.calendar import UNITS, day_of, wall_of
+from dpsdk.domain.calendar import UNITS, Unit, day_of, wall_of
 from dpsdk.domain.dates import END, Date, own_date
 from dpsdk.domain.product import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Label
 
-__all__ = ["Periods"]
+__all__ = ["Periods", "cells_between", "period_text"]
 
 _MONDAY = date(1970, 1, 5)
 _LIMIT = 2**53
+
+_RULE = re.compile(r"(?s).*: (.*), zone .*, origin (-?[0-9]+), width ([0-9]+)")
+
+
+def cells_between(attribute: Attribute, first: Label | None, last: Label | None) -> tuple[int, int]:
+    """The cells from one value to another; all that there are, where one is left out."""
+    low = 0 if first is None else attribute.index(first)
+    high = attribute.known - 1 if last is None else attribute.index(last)
+    if low > high:
+        expected = f"at or after first, which is {attribute.text(low)}"
+        raise InvalidArgument("last", expected, attribute.text(high))
+    return low, high
+
+
+def period_text(rule: str, number: int) -> str:
+    """What a period is called by a rule in words: its first value, as `Periods.text` says it."""
+    found = _RULE.fullmatch(rule)
+    if found is None:
+        return str(number)
+    kind, origin, width = found.groups()
+    unit = kind.removeprefix("date by ")
+    begin = int(origin) + number * int(width)
+    if unit not in UNITS:
+        return str(begin)
+    any_end = datetime(1970, 1, 1) if unit == "hour" else date(1970, 1, 1)  # noqa: DTZ001  # the wall
+    return str(Date("time", any_end, any_end, unit=cast("Unit", unit)).begins(begin))
 
 
 class _Origin:

@@ -54,6 +54,7 @@ __all__ = [
     "Gate",
     "UndeclaredAccess",
     "access_of",
+    "dated",
     "dataset_of",
     "unbounded",
 ]
@@ -273,19 +274,7 @@ class Access(Gate[Counts]):
 
     @override
     def _dated(self, error: BudgetExceeded) -> BudgetExceeded:
-        periods = self.facts.periods
-        if periods is None or error.period is None:
-            return error
-        attribute = self.facts.domain[periods.attribute]
-        first, count = periods.text(attribute, error.period), error.refusing
-        if count == 1:
-            what = f"that is so of one period of {shown(attribute.name)}, {first}"
-        else:
-            what = f"that is so of {count:,} periods of {shown(attribute.name)}, the first {first}"
-        if error.passing is not None:
-            low, high = (periods.text(attribute, number) for number in error.passing)
-            what += f", and not of those from {low} to {high}"
-        return evolve(error, places=f"; {what}")
+        return dated(error, self.facts)
 
     def check_same(self, parameter: str, root: object) -> None:
         """Refuse what was paid for, or opened, on another table or by another payer."""
@@ -313,6 +302,23 @@ class Access(Gate[Counts]):
         if not isinstance(allowance, Allowance):
             raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
         self.check_same("allowance", allowance.root)
+
+
+def dated(error: BudgetExceeded, facts: Facts) -> BudgetExceeded:
+    """The same refusal with the dates of periods in place of their numbers."""
+    periods = facts.periods
+    if periods is None or error.period is None:
+        return error
+    attribute = facts.domain[periods.attribute]
+    first, count = periods.text(attribute, error.period), error.refusing
+    if count == 1:
+        what = f"that is so of one period of {shown(attribute.name)}, {first}"
+    else:
+        what = f"that is so of {count:,} periods of {shown(attribute.name)}, the first {first}"
+    if error.passing is not None:
+        low, high = (periods.text(attribute, number) for number in error.passing)
+        what += f", and not of those from {low} to {high}"
+    return evolve(error, places=f"; {what}")
 
 
 def unbounded(facts: Facts, runs: Runs) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from dpsdk._checks import shown
 from dpsdk._records import frozen
 from dpsdk.accounting import AnyOf, Composition
 from dpsdk.accounting.numbers import as_bound, as_text, confidence
 from dpsdk.forms import Facts
+from dpsdk.notes import ByPeriod
 from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 
 __all__ = ["Statement", "at_least"]
@@ -55,13 +57,29 @@ class Statement:
             trust = f" That rests on the word of whoever vouches for {names}."
         return (
             f"All releases on the budget that paid for this one keep {record.budget} together, for "
-            f"{record.unit}.{trust}"
+            f"{record.unit}.{trust}{self._of_periods}"
         )
+
+    @property
+    def _of_periods(self) -> str:
+        """What the budget of one period is worth to whoever has rows in several, in a sentence."""
+        told = [str(note) for note in self.record.notes if isinstance(note, ByPeriod)]
+        return "".join([f" {one[0].upper()}{one[1:]}." for one in told])
 
     @property
     def neighbors(self) -> str:
         """The tables that are neighbours, for readers."""
-        rows = self.record.unit_rows
+        rows, periods = self.record.unit_rows, self.facts.periods
+        if periods is not None:
+            of = f"of one period of {shown(periods.attribute)}"
+            if self.facts.person is None:
+                return f"Tables of which one has one row, {of}, more than the other."
+            many = "one row" if rows == 1 else f"up to {rows:,} rows"
+            kept = f"{many} of them {'is' if rows == 1 else 'are'} kept"
+            return (
+                f"Tables of which one has all rows of one person {of} more than the other, which "
+                f"has none of that person there; {kept}."
+            )
         many = "one row" if rows == 1 else f"up to {rows:,} rows"
         those = "that" if rows == 1 else "those"
         if self.record.neighbors == "replace-one":

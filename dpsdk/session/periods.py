@@ -10,6 +10,7 @@ from dpsdk.accounting import Odometer, Remaining, Spent
 from dpsdk.data.part import between
 from dpsdk.domain import Periods
 from dpsdk.domain.attributes import Attribute
+from dpsdk.domain.periods import cells_between
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.session.context import Context
@@ -145,16 +146,6 @@ def _periods_of(facts: Facts) -> tuple[Periods, Attribute]:
     return periods, facts.domain[periods.attribute]
 
 
-def _cells(attribute: Attribute, first: Label | None, last: Label | None) -> tuple[int, int]:
-    """The cells from one value to another; all that there are, where one is left out."""
-    low = 0 if first is None else attribute.index(first)
-    high = attribute.known - 1 if last is None else attribute.index(last)
-    if low > high:
-        expected = f"at or after first, which is {attribute.text(low)}"
-        raise InvalidArgument("last", expected, attribute.text(high))
-    return low, high
-
-
 def numbers_of(facts: Facts) -> tuple[int, int] | None:
     """The first and the last period of a table, if it has any."""
     return None if facts.periods is None else facts.periods.range(_periods_of(facts)[1])
@@ -163,7 +154,7 @@ def numbers_of(facts: Facts) -> tuple[int, int] | None:
 def _time_range(context: Context, first: Label | None, last: Label | None) -> TimeRange:
     """The rows of some time, and an account of their periods."""
     periods, attribute = _periods_of(context.facts)
-    low, high = _cells(attribute, first, last)
+    low, high = cells_between(attribute, first, last)
     data = between(context.data, low, high)
     payer = context.payer.between(periods.number(attribute, low), periods.number(attribute, high))
     called = f"{shown(attribute.name)} from {attribute.text(low)} to {attribute.text(high)}"
@@ -179,7 +170,7 @@ def _statements_of(
 ) -> tuple[PeriodStatement, ...]:
     """The spending of the periods of some time."""
     periods, attribute = _periods_of(facts)
-    low, high = _cells(attribute, first, last)
+    low, high = cells_between(attribute, first, last)
     ends = periods.number(attribute, low), periods.number(attribute, high)
     return tuple(
         PeriodStatement(

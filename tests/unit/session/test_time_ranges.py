@@ -289,3 +289,16 @@ def test_threads_that_ask_overlapping_days_never_pass_a_budget_together():
         spent = sum(first <= number <= first + 3 for first in passed) / 4
         assert spent <= 1
         assert left(one, number) == [pytest.approx(1 - spent)]
+
+
+def test_a_description_says_whom_a_period_protects():
+    people = visits(unit=PrivacyUnit("who", max_rows=2))
+    for data, whom in ((visits(), "one row, of one period"), (people, "all rows of one person of")):
+        one = Session(data, Budget(1, "1e-6"))
+        release = one.between(day(1), day(7)).release(count(), using=Laplace("0.1"))
+        told = repr(release.metadata())
+        assert whom in told
+        # In the guarantee itself, and not among the notes alone.
+        assert told.count("who has rows in j of them") == 2
+    written = release.metadata().to_json()
+    assert "by nothing from 15 periods on" in written

@@ -72,8 +72,8 @@ def outlined(
     quote = planner.quote(asked, using=chosen)
     try:
         payer.check_all(quote.at_most.runs)
-    except BudgetExceeded as error:
-        raise dated(error, facts) from None
+    except BudgetExceeded as refused:
+        raise dated(refused, facts) from None
     bound = quote.bound(float(request.beta))
     # What fits tables is told its price when it has been opened.
     cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
-from typing import cast
 
 from dpsdk._checks import shown, to_count, to_integer
 from dpsdk._records import evolve, field, frozen
@@ -19,7 +18,7 @@ from dpsdk.codec import (
     written,
 )
 from dpsdk.domain.attributes import Attribute, Integer, to_attribute_name
-from dpsdk.domain.calendar import UNITS, Unit, day_of, wall_of
+from dpsdk.domain.calendar import UNITS, day_of, wall_of
 from dpsdk.domain.dates import END, Date, own_date
 from dpsdk.domain.product import Domain
 from dpsdk.errors import InvalidArgument
@@ -49,12 +48,12 @@ def period_text(rule: str, number: int) -> str:
     if found is None:
         return str(number)
     kind, origin, width = found.groups()
-    unit = kind.removeprefix("date by ")
     begin = int(origin) + number * int(width)
-    if unit not in UNITS:
-        return str(begin)
-    any_end = datetime(1970, 1, 1) if unit == "hour" else date(1970, 1, 1)  # noqa: DTZ001  # the wall
-    return str(Date("time", any_end, any_end, unit=cast("Unit", unit)).begins(begin))
+    for unit in UNITS:
+        if kind == f"date by {unit}":
+            end = datetime(1970, 1, 1) if unit == "hour" else date(1970, 1, 1)  # noqa: DTZ001  # the wall
+            return str(Date("time", end, end, unit=unit).begins(begin))
+    return str(begin)
 
 
 class _Origin:

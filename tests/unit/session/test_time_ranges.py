@@ -1,7 +1,7 @@
 """A session on a table with periods: what is asked of which time, and what it leaves of others."""
 
 import threading
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from dpsdk import (
     Session,
 )
 from dpsdk.accounting import MemoryLedger, Odometer, SQLiteLedger
+from dpsdk.domain.periods import period_text
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -301,3 +302,20 @@ def test_a_description_says_whom_a_period_protects():
         # In the guarantee itself, and not among the notes alone.
         assert told.count("who has rows in j of them") == 2
     assert '"kind": "note.by-period"' in release.metadata().to_json()
+
+
+@pytest.mark.parametrize(
+    ("one", "given"),
+    [
+        (Date("a: b, zone", date(2026, 5, 1), date(2026, 7, 1)), {"days": 7}),
+        (Date("t", date(2026, 5, 1), date(2026, 7, 1), unit="week"), {}),
+        (Date("t", date(2026, 5, 1), date(2026, 7, 1), unit="month"), {"width": 2}),
+        (Date("t", datetime(2026, 5, 1, 3), datetime(2026, 5, 2), unit="hour"), {}),
+        (Integer("t", -7, 90), {"width": 10, "origin": 3}),
+    ],
+)
+def test_a_rule_in_words_calls_periods_as_the_periods_do(one, given):
+    periods = Periods(one.name, **given)
+    for number in periods.range(one):
+        assert period_text(periods.rule(one), number) == periods.text(one, number)
+    assert period_text("a rule of somebody else", 7) == "7"

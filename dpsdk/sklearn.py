@@ -205,7 +205,7 @@ class _Classifier(_Linear[Model | Classifier]):
         if len({type(label) for label in labels}) == 1 and not isinstance(labels[0], tuple):
             self.classes_ = np.array(labels)
         models = list(model.models.values()) if isinstance(model, Classifier) else [model]
-        self.coefficient_names_ = list(models[0].coefficients)
+        self.coefficient_names_: list[str] = list(models[0].coefficients)
         self.coef_: Floats = np.array([list(one.coefficients.values()) for one in models])
         self.intercept_ = np.array([one.intercept for one in models])
 
@@ -307,7 +307,7 @@ class PrivateLinearRegression(_Linear[Model]):
         return query
 
     def _learn(self, model: Model) -> None:
-        self.coefficient_names_ = list(model.coefficients)
+        self.coefficient_names_: list[str] = list(model.coefficients)
         self.coef_: Floats = np.array(list(model.coefficients.values()))
         self.intercept_ = model.intercept
 

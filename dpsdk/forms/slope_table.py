@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsdk._arrays import frozen_integers
+from dpsdk._arrays import Lasting, frozen_integers
 from dpsdk._checks import shown, to_within
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
@@ -42,7 +42,7 @@ def _integers(values: Array) -> Ints:
 
 
 @frozen(eq=False)
-class SlopeTable:
+class SlopeTable(Lasting):
     """A summed loss of linear models, by whole numbers: all that `perturb` is told of one.
 
     A record with the features x and the label y costs a convex function of ⟨θ, x⟩, whose slope at

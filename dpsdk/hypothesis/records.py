@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from dpsdk._checks import require, to_array
-from dpsdk._records import frozen
+from dpsdk._records import frozen, shows_half_made
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
@@ -38,6 +38,7 @@ _HALVINGS = 50
 _LEAST = 1e-300
 
 
+@shows_half_made
 class Records(Hypothesis):
     """Public records with weights that move, beside the cell outside the domain where there is one.
 

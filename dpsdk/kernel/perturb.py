@@ -28,7 +28,7 @@ from dpsdk.noise import EuclideanLaplace, NoiseSource
 from dpsdk.noise.laws import MOST_ENTRIES
 from dpsdk.noise.sampler import rounded_up_root
 from dpsdk.release import NoAccuracy
-from dpsdk.typing import Floats, Ints, Real
+from dpsdk.typing import Array, Floats, Ints, Real
 
 __all__ = ["Perturb", "PerturbPricing"]
 
@@ -166,17 +166,18 @@ class Minimum:
         self, table: SlopeTable, counts: Floats, ridge: Fraction, tilt: list[int], bits: int
     ) -> None:
         there = np.flatnonzero(counts.any(axis=1))
-        self.features = table.features[there].astype(object)
-        self.numbers = table.features[there] * 2.0**-FEATURE_BITS
-        self.counts = counts[there].astype(np.int64).astype(object)
-        self.slopes = table.slopes.astype(object)
-        self.width = bits + FEATURE_BITS - table.level_bits
-        self.low = table.low << (bits + FEATURE_BITS)
-        self.tilt = np.array(tilt, dtype=object)
+        self.features: Array = table.features[there].astype(object)
+        self.numbers: Array = table.features[there] * 2.0**-FEATURE_BITS
+        self.counts: Array = counts[there].astype(np.int64).astype(object)
+        self.slopes: Array = table.slopes.astype(object)
+        self.width: int = bits + FEATURE_BITS - table.level_bits
+        self.low: int = table.low << (bits + FEATURE_BITS)
+        self.tilt: Array = np.array(tilt, dtype=object)
         # Gradients are counted in steps over `unit`, so that the ridge has integers as well.
-        self.ridge, self.bits = ridge, bits
-        self.unit = (ridge.denominator << self.width) << max(0, bits - _GRADIENT_BITS)
-        self.pull = int(ridge * self.unit * Fraction(2) ** (_GRADIENT_BITS - bits))
+        self.ridge: Fraction = ridge
+        self.bits: int = bits
+        self.unit: int = (ridge.denominator << self.width) << max(0, bits - _GRADIENT_BITS)
+        self.pull: int = int(ridge * self.unit * Fraction(2) ** (_GRADIENT_BITS - bits))
 
     def gradient(self, theta: Ints) -> tuple[Ints, Floats]:
         """The exact gradient, in steps over `unit`, and the curvature of each cell in floats."""

@@ -44,6 +44,7 @@ from dpsdk.forms import (
     Weights,
     minimise,
 )
+from dpsdk.forms.slope_table import SlopeTable
 from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import (
     Discovered,
@@ -148,6 +149,7 @@ def of_forms():
         convex,
     )
     yield from (GapForm(form, np.full(4, 0.5), np.zeros(4)), convex.coordinates[0])
+    yield SlopeTable.of(BITS, ["n", "bit"], np.ones((4, 1)), (-2, 2), lambda z: np.stack([z, z]))
     yield ProximalGapForm(convex.gradient(theta), theta, Ball(1), shift=np.ones(2))
     design = Design([np.eye(2)])
     yield from (design, minimise(design, LogisticLoss(), [-1.0, 1.0], np.ones((2, 2)), Ball(1)))

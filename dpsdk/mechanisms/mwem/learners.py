@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import count, pairwise
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -312,11 +312,15 @@ class _LearningState:
     certified: bool = False
 
 
-class _Functions(Learner[MWEMStrategy]):
+P = TypeVar("P", bound=Plan | OfflinePlan)
+
+
+class _Functions(Learner[MWEMStrategy], Generic[P]):
     """Choose one function a round, the one that is off the most, as far as noise tells."""
 
-    def __init__(self, form: LinearForm, facts: Facts) -> None:
+    def __init__(self, form: LinearForm, plan: P, facts: Facts) -> None:
         self._form, self._facts = form, facts
+        self._plan: P = plan
         self._rows = float(facts.rows or 1)
         # One field, so that an interrupt finds all of a round or nothing.
         self._state = _LearningState(DenseHypothesis.uniform(form.domain, outside=facts.outside))
@@ -325,13 +329,19 @@ class _Functions(Learner[MWEMStrategy]):
     def learnt(self) -> bool:
         return bool(self._state.chosen)
 
+    def counted(self, rows: float, plan: P) -> None:
+        """Told the number of rows, where that is private and was paid for, and the plan for it."""
+        self._rows, self._plan, self.begun = rows, plan, True
 
-class OneByOne(_Functions):
+    def _gaps(self, rates: Floats, *, absolute: bool = True) -> GapForm:
+        """How far the rows are from rates, or, where their number is private, from counts."""
+        if self._facts.replaced:
+            return GapForm(self._form, rates, np.zeros(len(rates)), absolute=absolute)
+        return GapForm(self._form, np.zeros(len(rates)), rates * self._rows, absolute=absolute)
+
+
+class OneByOne(_Functions[Plan]):
     """Learn each function by one step; the average of what stood before each round answers."""
-
-    def __init__(self, form: LinearForm, plan: Plan, facts: Facts) -> None:
-        super().__init__(form, facts)
-        self._plan = plan
 
     def round(self, kernel: Kernel) -> None:
         form, plan, state = self._form, self._plan, self._state
@@ -340,14 +350,14 @@ class OneByOne(_Functions):
         clipped, width = np.clip(rates, low, high), high - low
         hypothesis = state.hypothesis.copy()
         if plan.noise is None:
-            gaps = GapForm(form, clipped, np.zeros(form.rows), absolute=False)
+            gaps = self._gaps(clipped, absolute=False)
             chosen = kernel.select(gaps, plan.choice, opposites=True)
             place = chosen % form.rows
             potential = math.log(form.domain.size + self._facts.outside)
             rate = math.sqrt(8 * potential / plan.rounds) / width
             step = rate if chosen < form.rows else -rate
         else:
-            place = chosen = kernel.select(GapForm.around(form, clipped), plan.choice)
+            place = chosen = kernel.select(self._gaps(clipped), plan.choice)
             self.begun = True
             number = kernel.measure(form.row(place), plan.noise)
             value = min(max(float(number.values[0]) / self._rows, low), high)
@@ -369,12 +379,8 @@ class OneByOne(_Functions):
         return MWEMStrategy(average, self._rows, state.chosen, promise)
 
 
-class Certifying(_Functions):
+class Certifying(_Functions[OfflinePlan]):
     """Learn each function unless its number is near the distribution, which ends the rounds."""
-
-    def __init__(self, form: LinearForm, plan: OfflinePlan, facts: Facts) -> None:
-        super().__init__(form, facts)
-        self._plan = plan
 
     @property
     def done(self) -> bool:
@@ -384,7 +390,7 @@ class Certifying(_Functions):
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
         clipped = np.clip(rates, *weight_range(form))
-        place = kernel.select(GapForm.around(form, clipped), plan.choice)
+        place = kernel.select(self._gaps(clipped), plan.choice)
         self.begun = True
         row, rate = form.row(place), float(rates[place])
         number = float(kernel.measure(row, plan.noise).values[0])

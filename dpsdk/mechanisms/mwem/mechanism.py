@@ -13,7 +13,7 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
-from dpsdk.forms import Boxes, Facts, LinearForm, Lowers
+from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
 from dpsdk.forms.gap import weight_range
 from dpsdk.hypothesis.fit import FIT_LIMIT
 from dpsdk.hypothesis.start import START
@@ -46,15 +46,21 @@ from dpsdk.mechanisms.mwem.plan import (
     Parts,
     Plan,
     Rule,
+    after_count,
     concentrated,
     concentrated_choice,
-    fitted,
     planned,
     share_of,
     short,
+    spent,
 )
 from dpsdk.mechanisms.numeric_sparse import midway
-from dpsdk.mechanisms.pmw.schedule import number_radius
+from dpsdk.mechanisms.pmw.schedule import (
+    COUNT_FAILURES,
+    counted_rows,
+    missed_by,
+    number_radius,
+)
 from dpsdk.mechanisms.sampled import Sampled, check_records, start_beyond, to_records
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
@@ -100,10 +106,13 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
         return form
 
     def _promising(self, terms: Terms) -> LinearForm:
-        """The same where an error is promised, which takes a public number of rows."""
+        """The same where an error is promised."""
         form = self._form(terms)
-        if terms.facts.rows is None:
-            reason = "its promise is about shares of the rows, so it needs their number"
+        if not terms.facts.replaced and terms.facts.outside:
+            reason = (
+                "what it promises is about the rows within the domain, which are counted where the "
+                'number of rows is private, so load the table with outside="apart"'
+            )
             raise PublicSizeRequired(repr(self), reason)
         return form
 
@@ -208,8 +217,9 @@ class MWEM(LearnsWorkload):
         of all distributions before a move answers. Corrected: functions from 0 to 1 move by one
         row, from -1 to 1 by two. With probability 1 - `beta` no number of the workload is off by
         more than promised (docs/explanation/proofs/mwem.md), which says something for large tables
-        only. The number of rows must be public; `rounds` left out are those that make the promise
-        the smallest.
+        only. A private number of rows is counted first, with a fiftieth of the total, which takes a
+        table that has no row outside the domain; the promise is about counts then. `rounds` left
+        out are those that make the promise the smallest, for `max_rows` rows if need be.
         """
         return cls(workload, epsilon=epsilon, rounds=rounds, _rule="textbook", _beta=beta)
 
@@ -249,7 +259,7 @@ class MWEM(LearnsWorkload):
         QueryError, DomainError
             If the workload cannot be put to such a table, or has other weights than from -1 to 1.
         PublicSizeRequired
-            If an error is to be promised, and the number of rows is private.
+            If an error is to be promised, the number of rows is private, and some may lie outside.
         InvalidArgument
             If nothing can be answered for so little.
         """
@@ -292,7 +302,12 @@ class MWEM(LearnsWorkload):
             if plan.rule == "tuned":
                 parts = Marginals(form, plan, terms, steps=self.steps, average=self.average)
                 return learn(kernel, plan.rounds, parts)
-            return learn(kernel, plan.rounds, OneByOne(form, plan, terms.facts))
+            # All that can be refused comes first, so that a refusal costs nothing.
+            learner = OneByOne(form, plan, terms.facts)
+            if plan.start is not None:
+                rows = counted_rows(kernel, plan.start)
+                learner.counted(rows, _promising(plan, form, self._beta, terms, rows))
+            return learn(kernel, plan.rounds, learner)
 
     def __repr__(self) -> str:
         given = [shown(self.workload), self._total]
@@ -314,22 +329,37 @@ def _parts(form: LinearForm, terms: Terms) -> Parts:
     return Parts(one_way(form), tuple(parts.values()), terms)
 
 
-def _promising(plan: Plan, form: LinearForm, beta: float, terms: Terms) -> Plan:
+def _size(facts: Facts) -> float:
+    """The number of rows; as many as there may be, where it is private."""
+    return float(max(facts.row_limit if facts.rows is None else facts.rows, 1))
+
+
+def _gaps(form: LinearForm, facts: Facts) -> GapForm:
+    """Gaps that a choice costs as much as any that a round has."""
+    if facts.replaced:
+        return midway(form)
+    return GapForm(form, np.zeros(form.rows), np.full(form.rows, _size(facts)))
+
+
+def _promising(
+    plan: Plan, form: LinearForm, beta: float, terms: Terms, counted: int | None = None
+) -> Plan:
     """The plan with the error of its theorem, at these very parameters."""
-    facts = terms.facts
-    rows, rounds = float(facts.rows or 1), plan.rounds
+    facts, rounds = terms.facts, plan.rounds
+    rows, missed = float(counted or _size(facts)), missed_by(plan.start, beta, facts)
+    left = beta if plan.start is None else beta * (1 - COUNT_FAILURES)
     potential = math.log(facts.domain.size + facts.outside)
-    gaps, (low, high) = midway(form), weight_range(form)
+    gaps, (low, high) = _gaps(form, facts), weight_range(form)
     if plan.noise is None:
         signed = evolve(gaps, absolute=False)
         choice = Select(signed, plan.choice, opposites=True).price(terms).accuracy
-        short = choice.error(beta / rounds)
-        error = short + (high - low) * rows * math.sqrt(potential / (2 * rounds))
+        short = choice.error(left / rounds)
+        error = short + missed + (high - low) * rows * math.sqrt(potential / (2 * rounds))
         return evolve(plan, error=error * (1 + 1e-9), beta=beta)
-    short = Select(gaps, plan.choice).price(terms).accuracy.error(beta / (2 * rounds))
-    noise = number_radius(plan.noise, beta / 2, rounds, facts) * gaps.sensitivity
-    error = short + math.hypot(rows * math.sqrt(4 * potential / rounds), noise)
-    return evolve(plan, error=error * (1 + 1e-9), beta=beta)
+    short = Select(gaps, plan.choice).price(terms).accuracy.error(left / (2 * rounds))
+    noise = number_radius(plan.noise, left / 2, rounds, facts) * gaps.sensitivity
+    learnt = math.hypot(rows * math.sqrt(4 * potential / rounds), noise + missed)
+    return evolve(plan, error=(short + missed + learnt) * (1 + 1e-9), beta=beta)
 
 
 _MOST_FITTED = 1_000
@@ -350,7 +380,9 @@ class OfflinePMW(LearnsWorkload):
     Parameters
     ----------
     workload
-        A query, or a `Workload` of queries; the number of rows must be public.
+        A query, or a `Workload` of queries. A private number of rows is counted first, with a
+        fiftieth of the total, which takes a table that has no row outside the domain; the number of
+        rounds is then one that suits `max_rows` rows.
     epsilon, delta
         What the opening may cost at the most, by the composition of the session. With δ = 0 it is
         pure, and numbers have Laplace noise.
@@ -384,7 +416,7 @@ class OfflinePMW(LearnsWorkload):
         QueryError, DomainError
             If the workload cannot be put to such a table, or has other weights than from -1 to 1.
         PublicSizeRequired
-            If the number of rows is private.
+            If the number of rows is private, and some may lie outside the domain.
         InvalidArgument
             If nothing can be answered for so little.
         """
@@ -392,25 +424,32 @@ class OfflinePMW(LearnsWorkload):
 
     def _planned(self, form: LinearForm, terms: Terms) -> OfflinePlan:
         facts = terms.facts
-        rows = float(facts.rows or 1)
         potential = math.log(facts.domain.size + facts.outside)
         counts = sorted({round(1.05**power) for power in range(190)})
         rounds = min(
             [count for count in counts if count <= _MOST_FITTED or not self.delta],
             key=lambda count: _rough(self, count, form, self.beta, facts, potential),
         )
-        # So that this many moves would use up more than all of the potential.
-        low, high = weight_range(form)
-        gap = (high - low) * rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
         with self._in_words():
             plan, cost = _spent(self, rounds, form, self.beta, terms)
             noise = plan.noise or LaplaceNoise(plan.choice)
-            gaps = midway(form)
-            choice = Select(gaps, plan.choice).price(terms).accuracy
-            radius = number_radius(noise, self.beta / 2, rounds, facts) * gaps.sensitivity
-        missed = choice.error(self.beta / (2 * rounds))
-        bound = (gap + 2 * radius + missed) * (1 + 1e-9)
-        return OfflinePlan(rounds, plan.choice, noise, gap, radius, bound, self.beta, cost)
+            whole = OfflinePlan(
+                rounds, plan.choice, noise, 0.0, 0.0, 0.0, self.beta, cost, plan.start
+            )
+            return self._at(_size(facts), whole, form, terms)
+
+    def _at(self, rows: float, plan: OfflinePlan, form: LinearForm, terms: Terms) -> OfflinePlan:
+        """The plan with what is promised of a table of so many rows."""
+        facts, rounds, gaps = terms.facts, plan.rounds, _gaps(form, terms.facts)
+        missed = missed_by(plan.count, self.beta, facts)
+        part = self.beta * (1 if plan.count is None else 1 - COUNT_FAILURES) / 2
+        # So that this many moves would use up more than all of the potential.
+        potential, (low, high) = math.log(facts.domain.size + facts.outside), weight_range(form)
+        gap = (high - low) * rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
+        short = Select(gaps, plan.choice).price(terms).accuracy.error(part / rounds)
+        noise = number_radius(plan.noise, part, rounds, facts) * gaps.sensitivity
+        error = (gap + 2 * noise + missed + short) * (1 + 1e-9)
+        return evolve(plan, gap=gap, radius=noise + missed, error=error)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OfflinePMW")
@@ -423,7 +462,11 @@ class OfflinePMW(LearnsWorkload):
         terms = kernel.terms
         form = self._promising(terms)
         plan = self._planned(form, terms)
-        return learn(kernel, plan.rounds, Certifying(form, plan, terms.facts))
+        learner = Certifying(form, plan, terms.facts)
+        if plan.count is not None:
+            rows = counted_rows(kernel, plan.count)
+            learner.counted(rows, self._at(rows, plan, form, terms))
+        return learn(kernel, plan.rounds, learner)
 
     def __repr__(self) -> str:
         return f"OfflinePMW({shown(self.workload)}, {self._total})"
@@ -433,7 +476,7 @@ def _rough(
     total: HasTotal, rounds: int, form: LinearForm, beta: float, facts: Facts, potential: float
 ) -> float:
     """About what may be promised for so many rounds, in rows."""
-    learning = float(facts.rows or 1) * math.sqrt(potential / (2 * rounds))
+    learning = _size(facts) * math.sqrt(potential / (2 * rounds))
     options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
     if concentrated(total):
         choice, number = _errors(concentrated(total) / rounds, options, numbers)
@@ -463,18 +506,15 @@ def _spent(
     share = Fraction(round(256 * _choice_share(*_errors(1.0, options, numbers))), 256)
     share = min(max(share, Fraction(1, 256)), Fraction(255, 256))
 
-    def split(amount: Fraction) -> Plan:
+    def split(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as of the others
+        if pure:
+            each = share_of(amount, 2 * rounds)
+            return Plan("offline", rounds, each, LaplaceNoise(each))
         each = share_of(amount, rounds)
         choice = concentrated_choice(each * share)
         return Plan("offline", rounds, choice, GaussianNoise(short(each * (1 - share))))
 
-    if total.rho is not None:
-        plan = split(total.rho)
-    elif total.delta:
-        plan = fitted(split, total, parts)
-    else:
-        each = share_of(total.epsilon or Fraction(0), 2 * rounds)
-        plan = Plan("offline", rounds, each, LaplaceNoise(each))
+    plan = spent(split if terms.facts.replaced else after_count(split), total, rounds, parts)
     return plan, parts.cost(plan)
 
 

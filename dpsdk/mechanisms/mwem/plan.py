@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.accounting import BoundedRangeGuarantee, Budget, Guarantee
 from dpsdk.accounting.declared.calibration import fits_all
+from dpsdk.accounting.guarantee import whole_of
 from dpsdk.accounting.numbers import largest
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
@@ -19,6 +20,7 @@ from dpsdk.hypothesis import Start
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import HasTotal
 from dpsdk.mechanisms.numeric_sparse import equal_share
+from dpsdk.mechanisms.pmw.schedule import COUNT_SHARE, total_of
 from dpsdk.release import Cost
 
 __all__ = [
@@ -26,12 +28,14 @@ __all__ = [
     "Parts",
     "Plan",
     "Rule",
+    "after_count",
     "concentrated",
     "concentrated_choice",
     "fitted",
     "planned",
     "share_of",
     "short",
+    "spent",
 ]
 
 Rule: TypeAlias = Literal["tuned", "textbook", "averaged", "offline"]
@@ -68,7 +72,8 @@ class Plan:
     """The plan of an opening, all of it public.
 
     `rounds` choices at `choice` of bounded range each, and as many measurements with `noise`, if
-    any; before them the one-way marginals with `start`, if any. With probability 1 - `beta` no
+    any; before them the one-way marginals with `start`, if any, or, by the rules that promise an
+    error, a private number of rows. With probability 1 - `beta` no
     number of the workload is off by more than `error` rows, where these are not None.
     """
 
@@ -97,7 +102,8 @@ class OfflinePlan:
 
     A number within `threshold` rows of the distribution ends the rounds. Where it is not, the
     distribution is off by `gap` rows at least, for numbers are within `radius` rows. Then no number
-    is off by more than `error` rows. All of this holds with probability 1 - `beta`.
+    is off by more than `error` rows. All of this holds with probability 1 - `beta`. A private
+    number of rows is counted first, with `count`; before that these are for `row_limit` rows.
     """
 
     rounds: int
@@ -109,6 +115,7 @@ class OfflinePlan:
     beta: float
     cost: Cost
     """The most that it costs."""
+    count: Noise | None = None
 
     @property
     def threshold(self) -> float:
@@ -132,8 +139,10 @@ class Parts:
         Of discrete Gaussians on several lattices none is the dearest by every composition, so the
         cover of their noise stands for parts that differ. Parts that no row moves are free.
         """
-        if not isinstance(plan.noise, GaussianNoise):
+        if GaussianNoise not in {type(plan.noise), type(plan.start)}:
             return plan.cost
+        if plan.noise is None:
+            return self.cost_by_covers(plan)
         priced = {self._price(form, plan.noise) for form in self.forms}
         dear = {run for run in priced if not run.free} or priced
         return self._of_runs(plan, dear.pop()) if len(dear) == 1 else self.cost_by_covers(plan)
@@ -160,6 +169,8 @@ class Parts:
         return Cost((*self._before(plan), *(choice, run) * plan.rounds))
 
     def _before(self, plan: Plan) -> tuple[Guarantee, ...]:
+        if plan.start is not None and plan.rule != "tuned":
+            return (self._price(total_of(self.terms.facts), plan.start),)
         if plan.start is None or self.start is None:
             return ()
         if isinstance(self.start, Start):
@@ -182,7 +193,13 @@ def fitted(split: Callable[[Fraction], Plan], total: HasTotal, parts: Parts) -> 
             plan = split(scale)
             if plan.noise is not None:
                 return fits_all(composition, begun, cost(plan).guarantees)
-            alike = composition.capacity(begun, BoundedRangeGuarantee(plan.choice))
+            state = begun
+            if plan.start is not None:
+                counted = composition.charge(begun, whole_of(cost(plan).guarantees[0]))
+                if counted is None:
+                    return False
+                state = counted
+            alike = composition.capacity(state, BoundedRangeGuarantee(plan.choice))
             return alike is None or alike >= plan.rounds
 
         scale = largest(fits, guess)
@@ -206,12 +223,34 @@ def planned(
     split = _SPLITS[rule]
     if isinstance(parts.start, Start):
         split = partial(_tuned, before=parts.start.share)
+    if rule != "tuned" and not parts.terms.facts.replaced:
+        split = after_count(split)
+    return spent(split, total, count, parts)
+
+
+def spent(
+    split: Callable[[Fraction, int, bool], Plan], total: HasTotal, rounds: int, parts: Parts
+) -> Plan:
+    """The plan that spends a total on so many rounds."""
     pure = total.rho is None and not total.delta
     if pure and total.epsilon is not None:
-        return split(total.epsilon, count, True)
+        return split(total.epsilon, rounds, True)
     if total.rho is not None:
-        return split(total.rho, count, False)
-    return fitted(lambda scale: split(scale, count, False), total, parts)
+        return split(total.rho, rounds, False)
+    return fitted(lambda scale: split(scale, rounds, False), total, parts)
+
+
+def after_count(
+    split: Callable[[Fraction, int, bool], Plan],
+) -> Callable[[Fraction, int, bool], Plan]:
+    """The same after a count of the rows, whose number is private."""
+
+    def counting(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as below
+        own = share_of(amount * COUNT_SHARE)
+        plan = split(amount - own, rounds, pure)
+        return evolve(plan, start=LaplaceNoise(own) if pure else GaussianNoise(short(own)))
+
+    return counting
 
 
 def share_of(total: Fraction, parts: int = 1) -> Fraction:

@@ -200,7 +200,9 @@ class OnlinePMW(HypothesisMechanism):
 
         Its promise, an error of 3 alpha for so many queries with probability 1 - beta, holds only
         where alpha satisfies their Theorem 4.14 or 4.15 and the exact tails of all its noise stay
-        within it, which takes millions of rows; elsewhere it runs, and promises nothing.
+        within it, which takes millions of rows; elsewhere it runs, and promises nothing. The number
+        of rows must be public: noise may use up all of the 3 alpha, so that these constants leave
+        no room for a count that is off.
         """
         return cls(
             epsilon, delta, alpha=alpha, beta=beta, queries=queries, signed=signed, _textbook=True

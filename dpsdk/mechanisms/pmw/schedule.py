@@ -41,16 +41,21 @@ from dpsdk.mechanisms.numeric_sparse import (
 from dpsdk.release import Cost
 
 __all__ = [
+    "COUNT_FAILURES",
+    "COUNT_SHARE",
     "Promise",
     "Rounds",
     "Rule",
     "Schedule",
     "best_promise",
+    "counted_rows",
+    "missed_by",
     "number_radius",
     "practical",
     "promised",
     "promised_counts",
     "textbook",
+    "total_of",
 ]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
@@ -67,10 +72,10 @@ _HEIGHT_SHARE = 0.5
 _SHARES = (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4))
 """The parts of a round that are tried for its number where an error is promised."""
 
-_COUNT_SHARE = Fraction(1, 50)
+COUNT_SHARE = Fraction(1, 50)
 """The share of the budget that counts the rows, where their number is private."""
 
-_COUNT_FAILURES = 0.1
+COUNT_FAILURES = 0.1
 """The share of a promise's failures that is for the count."""
 
 _FEW = 32
@@ -174,9 +179,9 @@ def _counting(
     if facts.replaced:
         return None, Fraction(1)
     if not delta:
-        return LaplaceNoise(epsilon * _COUNT_SHARE), 1 - _COUNT_SHARE
-    rho = equal_share(implying(zcdp_start, epsilon, delta) * _COUNT_SHARE)
-    return _gaussian(rho, prepaid=prepaid), 1 - _COUNT_SHARE
+        return LaplaceNoise(epsilon * COUNT_SHARE), 1 - COUNT_SHARE
+    rho = equal_share(implying(zcdp_start, epsilon, delta) * COUNT_SHARE)
+    return _gaussian(rho, prepaid=prepaid), 1 - COUNT_SHARE
 
 
 def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
@@ -193,6 +198,14 @@ def _gaussian(rho: Fraction, *, prepaid: bool) -> GaussianNoise:
 def number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
     return law_of_count(noise, facts).radius(beta, numbers) + on_any_lattice(noise, facts)
+
+
+def missed_by(noise: Noise | None, beta: float, facts: Facts) -> float:
+    """How far a count of the rows may be off, with its share of a promise's failures."""
+    if noise is None:
+        return 0.0
+    # It is rounded to an integer.
+    return number_radius(noise, beta * COUNT_FAILURES, 1, facts) + 0.5
 
 
 def promised(
@@ -331,7 +344,7 @@ class _Counted:
     def of(
         cls, schedule: Schedule, wanted: Promise, facts: Facts, potential: float, largest: float
     ) -> _Counted:
-        part, updates = wanted.beta * (1 - _COUNT_FAILURES) / 3, schedule.updates
+        part, updates = wanted.beta * (1 - COUNT_FAILURES) / 3, schedule.updates
         runs = 1 if schedule.watching.tops else updates
         count = schedule.count or schedule.noise
         return cls(
@@ -340,8 +353,7 @@ class _Counted:
             schedule.watching.below(part, facts, runs),
             schedule.watching.above(part, facts, wanted.queries),
             number_radius(schedule.noise, part, updates, facts),
-            # The count is rounded to an integer.
-            number_radius(count, wanted.beta * _COUNT_FAILURES, 1, facts) + 0.5,
+            missed_by(count, wanted.beta, facts),
             largest,
         )
 
@@ -432,9 +444,16 @@ def textbook(
     return Schedule(updates, watching, noise, height, alpha, radius, "textbook", None, promise)
 
 
-def _total(facts: Facts) -> LinearForm:
+def total_of(facts: Facts) -> LinearForm:
     """The number of rows within the domain."""
     return LinearForm(facts.domain, (Kronecker((), ()),))
+
+
+def counted_rows(kernel: Kernel, noise: Noise, allowance: Allowance | None = None) -> int:
+    """The number of rows, measured: an integer that a table may have, and public from then on."""
+    facts = kernel.facts
+    number = kernel.measure(total_of(facts), noise, allowance=allowance).values[0]
+    return min(max(round(float(number)), 1), max(facts.row_limit, 1))
 
 
 _PREPAID_LIMIT = 10_000
@@ -453,7 +472,7 @@ class Rounds:
         schedule = self.schedule
         with in_words_of(epsilon=epsilon, delta=delta):
             schedule.watching.price(terms)
-            Measure(_total(terms.facts), schedule.noise).price(terms)
+            Measure(total_of(terms.facts), schedule.noise).price(terms)
             self.opening(terms)
 
     def opening(self, terms: Terms) -> tuple[Guarantee, ...]:
@@ -462,7 +481,7 @@ class Rounds:
         start = () if noise is None else self.start.price(noise, terms)
         if count is None:
             return start
-        return (*start, Measure(_total(terms.facts), count).price(terms).guarantee)
+        return (*start, Measure(total_of(terms.facts), count).price(terms).guarantee)
 
     def prepaid(self, terms: Terms) -> Cost:
         """The guarantee that pays for the whole stream beforehand, whatever will be measured."""
@@ -481,8 +500,7 @@ class Rounds:
         facts, noise = kernel.facts, self.schedule.count
         if noise is None:
             return facts
-        number = kernel.measure(_total(facts), noise, allowance=allowance).values[0]
-        return evolve(facts, rows=min(max(round(float(number)), 1), max(facts.row_limit, 1)))
+        return evolve(facts, rows=counted_rows(kernel, noise, allowance))
 
     def begin(
         self, kernel: Kernel, *, prepaid: bool, name: str

@@ -179,7 +179,7 @@ def unpaid(self, kernel, allowance):
 def test_the_count_and_a_round_keep_the_claim_over_all_tiny_neighbours(
     epsilon, broken, monkeypatch
 ):
-    monkeypatch.setattr(schedules, "_COUNT_SHARE", Fraction(1, 3))
+    monkeypatch.setattr(schedules, "COUNT_SHARE", Fraction(1, 3))
     monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     if broken:
         monkeypatch.setattr(Rounds, "counted", unpaid)

@@ -79,6 +79,7 @@ BENCHMARKS = (
     Benchmark("ledger", "--seconds 0.5 --charges 5000"),
     Benchmark("noise", "--size 100000 --rounds 3 --calls 5000"),
     Benchmark("loading", "--rows 200000"),
+    Benchmark("running_sums", "--days 60 --nights 60 --seeds 1"),
     Benchmark("hypothesis", "--bits 16 20"),
     Benchmark("rectangles", "--quick --objects 5000"),
     Benchmark("dashboard", "--questions 3000"),

@@ -1,5 +1,9 @@
 """Nightly sums for ever: what they cost each period, what follows from them, and who goes on."""
 
+import multiprocessing
+import os
+import random
+import signal
 from datetime import date, timedelta
 from fractions import Fraction
 
@@ -288,3 +292,40 @@ def test_ending_a_series_gives_its_reserve_back():
     channel.end()
     assert one.remaining.rho == left
     assert all(told.closed for told in ScopeOdometer.within(one._context.payer))
+
+
+@pytest.mark.thorough
+def test_nights_go_on_where_a_process_was_killed(tmp_path):
+    """Killed at whatever it was doing, again and again: no night is lost or paid too often."""
+    path, ends = tmp_path / "spent.db", random.Random(5)
+    asked, killed = sums(nights=6, rho="0.0005", spare=4), 0
+    opened = Session(visits(40), Budget(1, "1e-6"), ledger=SQLiteLedger(path))
+    opened.open(asked)
+
+    def advance():
+        one = Session(visits(40), Budget(1, "1e-6"), ledger=SQLiteLedger(path))
+        one.open(asked).advance(day(39))
+
+    for _ in range(30):
+        process = multiprocessing.get_context("fork").Process(target=advance)
+        process.start()
+        process.join(0.02 + 0.3 * ends.random())
+        if process.exitcode is None:
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        process.join()
+        last = opened.open(asked).known
+        if last is not None and last[1] == day(39):
+            break
+    assert killed
+    channel = opened.open(asked)
+    channel.advance(day(39))
+    assert channel.known == (day(0), day(39))
+    assert channel.release(during(3, 30)).value.values.shape == (2,)
+    nights = {one.request_id.partition(", again")[0] for one in opened_charges(path)}
+    assert len(nights) == 40
+    assert len(opened_charges(path)) <= 40 * 5
+
+
+def opened_charges(path):
+    return [one for one in SQLiteLedger(path).charges() if "night of" in one.request_id]

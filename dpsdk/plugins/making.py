@@ -29,6 +29,7 @@ from dpsdk.mechanisms import (
     PrivateMinimizer,
     Projection,
     ResidualPlanner,
+    RunningSums,
     SmallDB,
     SquareRoot,
     TextbookConvexPMW,
@@ -114,6 +115,8 @@ def mechanism(name: Literal["mwem"], /, **given: object) -> MWEM: ...
 def mechanism(name: Literal["offline-pmw"], /, **given: object) -> OfflinePMW: ...
 @overload
 def mechanism(name: Literal["local-marginals"], /, **given: object) -> LocalMarginals: ...
+@overload
+def mechanism(name: Literal["running-sums"], /, **given: object) -> RunningSums: ...
 @overload
 def mechanism(name: Literal["small-db"], /, **given: object) -> SmallDB: ...
 @overload

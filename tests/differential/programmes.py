@@ -83,6 +83,7 @@ FIELDS: list[tuple[type, tuple[str, ...]]] = [
 ]
 
 
+LATER = {"period", "refusing", "passing", "places"}
 PROSE = {"reason", "why", "expected", "advice", "what", "asked", "spent", "remaining", "shortages"}
 """Fields of errors that are sentences, which may be put better."""
 
@@ -99,7 +100,9 @@ class Record:
             value = make()
             self.note(key, value)
         except DpsdkError as error:
-            fields = {n: str(v) for n, v in vars_of(error).items() if n not in PROSE}
+            told = vars_of(error).items()
+            # What later versions tell of periods is nothing where a table has none.
+            fields = {n: str(v) for n, v in told if n not in PROSE and (v or n not in LATER)}
             self.note(f"{key}!", [type(error).__name__, fields])
             if isinstance(error, BudgetExceeded):
                 words = [error.asked, error.spent, error.remaining]

@@ -13,13 +13,16 @@ from acme_dp.median import Median
 
 from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer, queries, wire
 from dpsdk.errors import InvalidArgument
+from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import (
+    ConvexMinimization,
     Count,
     CountPersons,
     Linear,
     Marginal,
     Mean,
+    OneVsRest,
     Query,
     Rectangles,
     Sum,
@@ -56,6 +59,7 @@ MORE = (
     Workload([Mean("hours"), Count(), Marginal("age")]),
     Unmatched(),
     Variance("hours"),
+    OneVsRest(ConvexMinimization(LogisticLoss(), features=["age"], label="c")),
 )
 UNTOLD = {CountPersons}
 """Queries about persons, whom the tables of the kit do not tell apart."""

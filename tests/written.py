@@ -285,6 +285,7 @@ VALUES: tuple[object, ...] = (
     MWEM(_FEW, epsilon=1), MWEM(_FEW, rho=1, rounds=3, average=True),
     MWEM.textbook(_FEW, epsilon=1, rounds=3), MWEM.averaged(_FEW, epsilon=1, rounds=3, beta=0.1),
     OfflinePMW(_FEW, epsilon=1, beta=0.1),
+    OfflinePMW.textbook(_FEW, rho=1, alpha=0.2),
     LocalMarginals(_FEW, epsilon=1, delta="1e-6"),
     LocalMarginals(_FEW, rho=1, first="0.2", look="0.1", certify="0.1", components=9),
     SmallDB(_FEW, epsilon=1, alpha="0.1"),

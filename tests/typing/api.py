@@ -727,6 +727,8 @@ def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
         assert_type(stopped.paid, Cost)
     assert_type(session.open(OfflinePMW(workload, epsilon=1)), DistributionChannel)
     assert_type(session.open(OfflinePMW(workload, rho=1)), DistributionChannel)
+    printed = OfflinePMW.textbook(workload, 1, alpha=0.1)
+    assert_type(session.open(printed), DistributionChannel)
     assert_type(MWEM.averaged(Marginal("sex"), rho=1), MWEM)
     assert_type(session.open(OnlinePMW(1, updates=9), stop=late), HypothesisChannel)
     assert_type(session.open(Laplace(1), stop=late), Channel[LinearForm | TallyForm])

@@ -400,14 +400,18 @@ class Certifying(_Functions[OfflinePlan]):
             return
         hypothesis = state.hypothesis.copy()
         value, radius, gap = (x / self._rows for x in (number, plan.radius, plan.gap))
-        step_towards(hypothesis, row, value, radius, gap, answer=rate)
+        if plan.step is None:
+            step_towards(hypothesis, row, value, radius, gap, answer=rate)
+        else:
+            hypothesis.shift(row, math.copysign(plan.step, value - rate), rate)
         self._state = _LearningState(hypothesis, chosen)
 
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         """The distribution as it stands; what it promises holds once a number was near it."""
         del finished
         state, plan = self._state, self._plan
-        promise = Promised(self._form, plan.error, plan.beta) if state.certified else None
+        proven = state.certified and plan.error < math.inf
+        promise = Promised(self._form, plan.error, plan.beta) if proven else None
         return MWEMStrategy(state.hypothesis.copy(), self._rows, state.chosen, promise)
 
 

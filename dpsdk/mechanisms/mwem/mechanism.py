@@ -24,9 +24,11 @@ from dpsdk.mechanisms.arguments import (
     COUNT,
     NO,
     QUERY,
+    SHARE,
     TOTAL,
     HasTotal,
     check_shares,
+    share_if_given,
     to_workload,
 )
 from dpsdk.mechanisms.base import DistributionMechanism, MeasuresOnce, built_in
@@ -80,6 +82,10 @@ def _at_most(parameter: str, value: int, most: int) -> int:
     if count > most:
         raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
     return count
+
+
+def _share(value: float | None) -> float | None:
+    return share_if_given("alpha", value)
 
 
 def _rounds(value: int | None) -> int | None:
@@ -366,7 +372,15 @@ _MOST_FITTED = 1_000
 """No more rounds are fitted to an (ε, δ), which is tried out charge by charge."""
 
 
-@built_in("offline-pmw", {"workload": QUERY, **TOTAL, "beta": BETA})
+@built_in(
+    "offline-pmw",
+    {
+        "workload": QUERY,
+        **TOTAL,
+        "beta": BETA,
+        "alpha": evolve(SHARE, quiet=True, of="_alpha", key="_alpha"),
+    },
+)
 @frozen(repr=False)
 class OfflinePMW(LearnsWorkload):
     """Learn a workload that is known beforehand, one function a round, until it is known well.
@@ -401,6 +415,29 @@ class OfflinePMW(LearnsWorkload):
     page = "explanation/proofs/mwem.md"
 
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
+    _alpha: float | None = field(default=None, converter=_share, kw_only=True, alias="_alpha")
+
+    @classmethod
+    def textbook(
+        cls,
+        workload: Lowers[LinearForm],
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        *,
+        alpha: float,
+        beta: float = 0.05,
+        rho: Real | None = None,
+    ) -> OfflinePMW:
+        """The algorithm with the step and the stop that are printed, for an alpha given beforehand.
+
+        There are 4 ln|X| / alpha² rounds and one more, each moves by the root of ln|X| over their
+        number, and a number within 2 alpha of the distribution ends them. Corrected: the error is
+        then not alpha, but 2 alpha and what the noise of a number and of a choice may add. It is
+        promised where the noise of all numbers stays within alpha, with probability 1 - `beta`, by
+        its exact tails; elsewhere it runs, and promises nothing. (Hardt and Rothblum 2010; Gupta,
+        Roth and Ullman 2012.)
+        """
+        return cls(workload, epsilon=epsilon, delta=delta, rho=rho, beta=beta, _alpha=alpha)
 
     @override
     def _stated(
@@ -425,17 +462,25 @@ class OfflinePMW(LearnsWorkload):
     def _planned(self, form: LinearForm, terms: Terms) -> OfflinePlan:
         facts = terms.facts
         potential = math.log(facts.domain.size + facts.outside)
-        counts = sorted({round(1.05**power) for power in range(190)})
-        rounds = min(
-            [count for count in counts if count <= _MOST_FITTED or not self.delta],
-            key=lambda count: _rough(self, count, form, self.beta, facts, potential),
-        )
+        most = _MOST_FITTED if self.delta else _MOST_ROUNDS
+        if self._alpha is None:
+            counts = sorted({round(1.05**power) for power in range(190)})
+            rounds = min(
+                [count for count in counts if count <= most or not self.delta],
+                key=lambda count: _rough(self, count, form, self.beta, facts, potential),
+            )
+        else:
+            rounds = math.floor(min(4 * potential / self._alpha**2, most)) + 1
+            if rounds > most:
+                expected = f"so large that {most:,} rounds are enough"
+                raise InvalidArgument("alpha", expected, f"{self._alpha:g}")
         with self._in_words():
             plan, cost = _spent(self, rounds, form, self.beta, terms)
             noise = plan.noise or LaplaceNoise(plan.choice)
             whole = OfflinePlan(
-                rounds, plan.choice, noise, 0.0, 0.0, 0.0, self.beta, cost, plan.start
-            )
+                rounds, plan.choice, noise, 0.0, 0.0, 0.0, self.beta, cost, plan.start,
+                None if self._alpha is None else math.sqrt(potential / rounds),
+            )  # fmt: skip
             return self._at(_size(facts), whole, form, terms)
 
     def _at(self, rows: float, plan: OfflinePlan, form: LinearForm, terms: Terms) -> OfflinePlan:
@@ -448,14 +493,23 @@ class OfflinePMW(LearnsWorkload):
         gap = (high - low) * rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
         short = Select(gaps, plan.choice).price(terms).accuracy.error(part / rounds)
         noise = number_radius(plan.noise, part, rounds, facts) * gaps.sensitivity
+        radius = noise + missed
+        if self._alpha is not None:
+            gap = 2 * self._alpha * rows - radius
         error = (gap + 2 * noise + missed + short) * (1 + 1e-9)
-        return evolve(plan, gap=gap, radius=noise + missed, error=error)
+        if self._alpha is not None and radius > self._alpha * rows:
+            error = math.inf
+        return evolve(plan, gap=gap, radius=radius, error=error)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OfflinePMW")
         workload = self._promising(terms)
         plan = self._planned(workload, terms)
-        accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
+        accuracy: Accuracy = NoAccuracy("the noise of its numbers may exceed its alpha")
+        if self._alpha is not None and plan.count is not None:
+            accuracy = NoAccuracy("whether it promises an error depends on the number of rows")
+        elif plan.error < math.inf:
+            accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
         return Quote(plan.cost, plan.cost, accuracy)
 
     def open(self, kernel: Kernel, /) -> MWEMStrategy:
@@ -469,7 +523,10 @@ class OfflinePMW(LearnsWorkload):
         return learn(kernel, plan.rounds, learner)
 
     def __repr__(self) -> str:
-        return f"OfflinePMW({shown(self.workload)}, {self._total})"
+        if self._alpha is None:
+            return f"OfflinePMW({shown(self.workload)}, {self._total})"
+        given = f"{shown(self.workload)}, {self._total}, alpha={self._alpha:g}"
+        return f"OfflinePMW.textbook({given})"
 
 
 def _rough(

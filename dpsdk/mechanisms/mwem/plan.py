@@ -104,6 +104,7 @@ class OfflinePlan:
     distribution is off by `gap` rows at least, for numbers are within `radius` rows. Then no number
     is off by more than `error` rows. All of this holds with probability 1 - `beta`. A private
     number of rows is counted first, with `count`; before that these are for `row_limit` rows.
+    The error is infinite where nothing is promised.
     """
 
     rounds: int
@@ -116,6 +117,8 @@ class OfflinePlan:
     cost: Cost
     """The most that it costs."""
     count: Noise | None = None
+    step: float | None = None
+    """By how much every round moves; by how far it is known to be off where None."""
 
     @property
     def threshold(self) -> float:

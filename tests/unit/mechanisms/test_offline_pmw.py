@@ -11,7 +11,7 @@ from dpsdk import Budget, Domain, Integer, PrivateData, Session, Stopped
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
-from dpsdk.errors import BudgetExceeded, NoBound
+from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
 from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import Certifying
@@ -164,3 +164,60 @@ def test_rounds_that_run_out_promise_nothing():
     plan = OfflinePMW(LINE, epsilon=1).plan(terms)
     learner = Certifying(form, plan, opened.facts)
     assert learner.strategy(finished=True).promise is None
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_the_textbook_stops_with_what_it_promises(low):
+    rng = np.random.default_rng(1)
+    weights = np.where(rng.random((30, 8)) < 0.5, low, 1.0)
+    workload = Workload(Linear(row, low=low, high=1, normalized=False) for row in weights)
+    mechanism = OfflinePMW.textbook(workload, epsilon=40, alpha=0.1)
+    assert "textbook" in repr(mechanism)
+    rows = COUNTS.sum()
+    for seed in range(5):
+        opened = session(seed, budget=50)
+        plan = mechanism.plan(Terms(opened.facts))
+        assert plan.rounds == math.floor(400 * math.log(8 + opened.facts.outside)) + 1
+        assert plan.threshold == pytest.approx(0.2 * rows)
+        assert plan.radius <= 0.1 * rows
+        release = opened.open(mechanism).release(workload)
+        assert 0.2 * rows < release.error(0.05) == plan.error
+        assert np.abs(release.value.values - weights @ COUNTS).max() <= plan.error
+        assert opened.spent.charges < 2 * plan.rounds
+
+
+def test_the_textbook_step_leaves_no_room_for_so_many_rounds():
+    """Exact answers that are off by more than alpha, every time: the regret forbids it."""
+    rng, width = np.random.default_rng(2), 8
+    for alpha in (0.15, 0.3):
+        rounds = math.floor(4 * math.log(width) / alpha**2) + 1
+        step = math.sqrt(math.log(width) / rounds)
+        for _ in range(5):
+            truth, shares = np.eye(width)[rng.integers(width)], np.full(width, 1 / width)
+            moves = 0
+            while moves < rounds:
+                weights = rng.choice([-1.0, 1.0], (200, width))
+                gaps = weights @ (truth - shares)
+                off = np.flatnonzero(np.abs(gaps) > alpha)
+                if not off.size:
+                    break
+                place = off[np.argmin(np.abs(gaps[off]))]
+                shares = shares * np.exp(step * np.sign(gaps[place]) * weights[place])
+                shares /= shares.sum()
+                moves += 1
+            assert moves < rounds
+
+
+def test_a_textbook_that_noise_drowns_runs_and_promises_nothing():
+    mechanism = OfflinePMW.textbook(LINE, epsilon="0.001", alpha=0.3)
+    opened = session()
+    assert opened.quote(LINE, using=mechanism).bound(0.05).error == math.inf
+    with pytest.raises(NoBound):
+        opened.open(mechanism).release(LINE).error(0.05)
+    assert mechanism.alpha_for(Terms(opened.facts)) is None
+    for alpha, given in [(0.001, {"epsilon": 1}), (0.05, {"epsilon": 1, "delta": "1e-6"})]:
+        with pytest.raises(InvalidArgument, match="alpha"):
+            opened.open(OfflinePMW.textbook(LINE, **given, alpha=alpha))
+    for alpha in (0, 1.5, "much"):
+        with pytest.raises(InvalidArgument, match="alpha"):
+            OfflinePMW.textbook(LINE, epsilon=1, alpha=alpha)

@@ -38,6 +38,7 @@ MECHANISMS = [
     OfflinePMW(STEPS, epsilon=4),
     OfflinePMW(STEPS, rho="0.002"),
     OfflinePMW(SIGNS, epsilon=4, delta="1e-6"),
+    OfflinePMW.textbook(SIGNS, rho=1, alpha=0.2),
 ]
 
 
@@ -73,7 +74,7 @@ def test_the_promise_holds_and_no_more_is_paid(mechanism, seed):
     release = channel.release(mechanism.workload)
     error = release.error(0.05)
     # Of as many rows as are counted, and not as there may be.
-    assert error < quote.error(0.05)
+    assert error < quote.bound(0.05).error
     weights = np.array([[1.0] * (level + 1) + [0.0] * (7 - level) for level in range(8)])
     if mechanism.workload is SIGNS:
         weights = np.array([np.where(np.arange(8) < level, -1.0, 1.0) for level in range(8)])

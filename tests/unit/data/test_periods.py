@@ -24,7 +24,10 @@ from dpsdk.data.part import between
 from dpsdk.data.persons import PeriodCells, kept_codes
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, UnknownAttribute
+from dpsdk.forms import GapForm
+from dpsdk.kernel import Select, Terms
 from dpsdk.kernel.access import dataset_of
+from dpsdk.queries import Marginal
 
 MAY = date(2026, 5, 1)
 
@@ -255,3 +258,36 @@ def test_rows_are_kept_by_the_rule_of_persons_within_each_period():
     who, unit = np.zeros(4, dtype=np.int64), PrivacyUnit("who", max_rows=1)
     kept = kept_codes(dict(codes), Named(), who, unit, PeriodCells("when", 0, 1))
     assert kept["when"].tolist() == [0, 1]
+
+
+def test_a_running_number_would_carry_rows_of_one_period_into_others():
+    """What is made of other rows is no fact of a row: so the loaders' pages say."""
+    domain = Domain(Integer("when", 0, 1), Integer("nth", 0, 9))
+
+    def counted(times, number):
+        columns = {"when": times, "nth": number(times)}
+        data = PrivateData.from_columns(columns, domain, periods=Periods("when"))
+        return open_histogram(data).table(domain.names)
+
+    for number, carried in ((lambda times: list(range(len(times))), True), (list, False)):
+        # One row more, in the first period.
+        moved = counted([0, 0, 1, 1], number) - counted([0, 1, 1], number)
+        assert moved[1].any() == carried
+
+
+def test_a_choice_tells_of_a_period_in_which_all_weights_are_nought():
+    """A gap has a rate, so that a choice is charged to all of its range."""
+    domain = Domain(Integer("when", 0, 1), Integer("a", 0, 1))
+    form = Marginal("a", where={"when": 0}, normalized=False).lower(domain)
+    gaps = GapForm(form, np.array([0.0, 1.0]), np.zeros(2), absolute=False)
+
+    def law(times):
+        columns = {"when": times, "a": [0] * len(times)}
+        data = PrivateData.from_columns(columns, domain, periods=Periods("when"), max_rows=9)
+        pricing = Select(gaps, 1).price(Terms(data.facts))
+        scores = pricing._gaps.scores(pricing._gaps.read(open_histogram(data)))
+        weights = np.exp(float(pricing._rate) * (scores - scores.max()))
+        return np.log(weights / weights.sum())
+
+    loss = np.abs(law([0, 0, 1]) - law([0, 0])).max()
+    assert 0.4 < loss <= 1

@@ -1,8 +1,9 @@
 """A platform's day, run as ``python docs/how-to/platform_day.py FOLDER``.
 
-A table in Parquet has several rows of each person. Three analysts ask it through two worker
-processes, each within a scope of its own and each request under an id. One worker is killed in the
-middle of a request, and another takes its place. In the evening the ledger says who spent what.
+A table of visits in Parquet has several rows of each person, and the budget is one of each day that
+was visited. Three analysts ask about yesterday through two worker processes, each within a scope of
+its own and each request under an id. One worker is killed in the middle of a request, and another
+takes its place. In the evening the ledger says who spent what of which days.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import secrets
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 from subprocess import PIPE, Popen
 from typing import Any
 
-from dpsdk import Budget, Domain, PrivacyUnit, PrivateData, Session
+from dpsdk import Budget, Date, Domain, Periods, PrivacyUnit, PrivateData, Session
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.errors import AnswerLost, BudgetExceeded
 from dpsdk.mechanisms import Laplace
@@ -30,6 +32,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 BUDGET = Budget(epsilon=1)
 SHARE = "0.33"
 ANALYSTS = ("ana", "ben", "cleo")
+WEEK = [date(2026, 5, 4) + timedelta(days=number) for number in range(7)]
+YESTERDAY = WEEK[-1]
 USING = Laplace(epsilon="0.05")
 QUESTIONS: dict[str, Query[Any]] = {
     "women": Count({"sex": "Female"}, normalized=False),
@@ -43,21 +47,24 @@ QUESTIONS: dict[str, Query[Any]] = {
 
 
 def make_table(path: Path) -> None:
-    """A table of visits: each row of the example, given to one of so many people, at random."""
+    """A table of visits: each row of the example, given to a person and a day at random."""
     import polars as pl  # noqa: PLC0415  # as whoever writes such tables has it
 
     rows = pl.read_csv(EXAMPLES / "adult.csv.gz")
     draw = Random(7)  # noqa: S311  # an example is the same each time
     people = [f"p{draw.randrange(len(rows) // 2)}" for _ in range(len(rows))]
-    rows.with_columns(pl.Series("person", people)).write_parquet(path)
+    days = [draw.choice(WEEK) for _ in range(len(rows))]
+    rows.with_columns(pl.Series("person", people), pl.Series("visited", days)).write_parquet(path)
 
 
 def load(folder: Path) -> PrivateData:
-    """The table, in which people are protected: of each at most three rows are kept."""
+    """The table: what is protected is a person's day, of which at most three rows are kept."""
+    adult = Domain.load(EXAMPLES / "adult-domain.json")
     return PrivateData.from_parquet(
         folder / "visits.parquet",
-        Domain.load(EXAMPLES / "adult-domain.json"),
+        Domain(Date("visited", WEEK[0], WEEK[-1]), *adult.attributes),
         name="visits",
+        periods=Periods("visited", days=1),
         unit=PrivacyUnit("person", max_rows=3),
         max_rows=200_000,
     )
@@ -71,11 +78,9 @@ def ledger_in(folder: Path) -> SQLiteLedger:
 def work(folder: Path) -> None:
     """A worker: one request a line comes in, one reply a line goes out."""
     logging.basicConfig(filename=folder / "events.log", level=logging.INFO)
-    session = Session(
-        load(folder), BUDGET, ledger=ledger_in(folder), observer=LoggingObserver(), reuse=True
-    )
-    # Scopes of one name are one, in whichever process: a third of the budget for each analyst.
-    scopes = {name: session.scope(name, SHARE) for name in ANALYSTS}
+    session = Session(load(folder), BUDGET, ledger=ledger_in(folder), observer=LoggingObserver())
+    # Scopes of one name are one, in whichever process: a third of each day's budget an analyst.
+    scopes = {name: session.scope(name, SHARE).between(YESTERDAY, YESTERDAY) for name in ANALYSTS}
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)
@@ -92,7 +97,7 @@ def serve(scope: QueryInterface, question: str, request_id: str) -> dict[str, ob
     except AnswerLost:
         # It was paid for, and its noise may have been seen: it is another request, or none.
         return serve(scope, question, f"{request_id}, again")
-    return {"answer": str(release.value), "off by": release.error(0.05), "free": release.reused}
+    return {"answer": str(release.value), "off by": release.error(0.05)}
 
 
 class Worker:
@@ -155,7 +160,7 @@ def day(folder: Path) -> dict[str, dict[str, Any]]:
         before = replies["cleo long hours"]
         ask(second, "cleo", "long hours", "races")  # what was answered is answered the same
         assert replies["cleo long hours"]["answer"] == before["answer"]
-        # What another analyst has asked is free, and what is beyond a share is refused.
+        # What is beyond a share is refused. Of the days before, nothing was spent.
         ask(first, "ben", "women", "jobs")
         ask(first, "ana", *(f"up to {age}" for age in range(40, 45)))
         for worker in (first, second):
@@ -175,6 +180,11 @@ def evening(folder: Path) -> str:
     for charge in charges:
         at = "" if charge.at is None else f"{charge.at:%H:%M:%S}"
         lines.append(f"{charge.number:>3}  {at}  {charge.scope:<5} {charge.request_id}")
+    session = Session(load(folder), BUDGET, ledger=ledger)
+    lines += [
+        f"{some.first} to {some.last}: {some.remaining.fraction:.0%} left of each day"
+        for some in session.periods()
+    ]
     return "\n".join(lines)
 
 
@@ -186,7 +196,7 @@ def main() -> None:
         return
     for request_id, reply in day(folder).items():
         shown = reply.get("refused") or f"off by at most {reply['off by']:.0f}"
-        print(f"{request_id}: {shown}{', free' if reply.get('free') else ''}")
+        print(f"{request_id}: {shown}")
     print(evening(folder))
 
 

@@ -331,7 +331,8 @@ class _Functions(Learner[MWEMStrategy], Generic[P]):
 
     def counted(self, rows: float, plan: P) -> None:
         """Told the number of rows, where that is private and was paid for, and the plan for it."""
-        self._rows, self._plan, self.begun = rows, plan, True
+        self._rows, self._plan = rows, plan
+        self.begun: bool = True
 
     def _gaps(self, rates: Floats, *, absolute: bool = True) -> GapForm:
         """How far the rows are from rates, or, where their number is private, from counts."""

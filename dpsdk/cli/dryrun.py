@@ -160,13 +160,11 @@ def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:
     """Return an odometer that stands where that of the ledger does, and writes nothing."""
     options = request.ledger
     relation, person, ledger = facts.neighbors.value, facts.person or "", MemoryLedger()
-    rule, desk = "", None
-    if facts.periods is not None:
-        when = facts.domain[facts.periods.attribute]
-        rule, desk = facts.periods.rule(when), facts.periods.range(when)
     if options is not None and options.there():
         books = options.open(made=False).dataset(request.label).read()
         if books.binding is not None:
             ledger.transact(lambda _: Decision(books))
-    dataset = Dataset(request.label, relation, facts.unit_rows, person, facts.strip, rule)
-    return Odometer(whole, ledger=ledger, dataset=dataset, periods=desk)
+    dataset = Dataset(
+        request.label, relation, facts.unit_rows, person, facts.strip, facts.period_rule
+    )
+    return Odometer(whole, ledger=ledger, dataset=dataset, periods=facts.period_range)

@@ -147,7 +147,7 @@ def _time_of(facts: Facts) -> dict[str, str]:
         return {}
     when = facts.domain[facts.periods.attribute]
     return {
-        "periods": facts.periods.rule(when),
+        "periods": facts.period_rule,
         "between": f"{when.text(0)}..{when.text(when.known - 1)}",
     }
 

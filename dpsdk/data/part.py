@@ -8,6 +8,7 @@ from dpsdk.data.private_data import PrivateData, table_of
 from dpsdk.data.vault import open_histogram, public_facts
 from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument
+from dpsdk.forms.facts import times_of
 from dpsdk.typing import Label
 
 __all__ = ["Parts", "between"]
@@ -67,13 +68,10 @@ def between(data: PrivateData, low: int, high: int) -> PrivateData:
     there are is private in any case.
     """
     whole = data.facts
-    periods = whole.periods
-    if periods is None:
-        raise InvalidArgument("data", "a table with periods", "one without")
-    name = periods.attribute
+    periods, attribute = times_of(whole)
+    name = attribute.name
     domain = periods.cut(whole.domain, low, high)
     counts = open_histogram(data).between(name, low, high)
     facts = evolve(whole, domain=domain, part_of=whole)
-    attribute = whole.domain[name]
     label = f", {name} {attribute.text(low)} to {attribute.text(high)}"
     return table_of(counts, facts, data, label)

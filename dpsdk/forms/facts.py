@@ -6,10 +6,10 @@ from enum import Enum
 
 from dpsdk._checks import shown, to_count
 from dpsdk._records import Factory, field, frozen
-from dpsdk.domain import Domain, Periods
+from dpsdk.domain import Attribute, Domain, Periods
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Facts", "Neighbors"]
+__all__ = ["Facts", "Neighbors", "times_of"]
 
 
 class Neighbors(Enum):
@@ -103,6 +103,20 @@ class Facts:
     """True if neighbours exchange rows. Otherwise one of them has more."""
 
     @property
+    def period_range(self) -> tuple[int, int] | None:
+        """The numbers of the first and the last period of the domain; None without periods."""
+        if self.periods is None:
+            return None
+        return self.periods.range(self.domain[self.periods.attribute])
+
+    @property
+    def period_rule(self) -> str:
+        """The rule by which a row is of a period, in words; empty without periods."""
+        if self.periods is None:
+            return ""
+        return self.periods.rule(self.domain[self.periods.attribute])
+
+    @property
     def unit(self) -> str:
         """The unit of privacy, whose presence no release gives away."""
         rows = "one row" if self.unit_rows == 1 else f"up to {self.unit_rows:,} rows"
@@ -118,3 +132,11 @@ class Facts:
             rows = f"{rows} in different cells"
         kept = "is kept" if self.unit_rows == 1 else "are kept"
         return f"a person by {shown(self.person)}, of whom {rows} {kept}"
+
+
+def times_of(facts: Facts) -> tuple[Periods, Attribute]:
+    """The periods of a table and their attribute; refuses a table without."""
+    if facts.periods is None:
+        expected = "one on a table with periods, loaded with periods=Periods(attribute)"
+        raise InvalidArgument("session", expected, "one on a table with one budget for all time")
+    return facts.periods, facts.domain[facts.periods.attribute]

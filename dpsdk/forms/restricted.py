@@ -16,7 +16,7 @@ import numpy as np
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.factors import MATRIX_LIMIT
-from dpsdk.forms.facts import Facts
+from dpsdk.forms.facts import Facts, times_of
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.move import Move
 from dpsdk.forms.sensitivity import Sensitivity, of_move
@@ -48,10 +48,7 @@ def by_period(
     whole
         How far neighbours in any period can be moved, which is a bound in each.
     """
-    periods = facts.periods
-    if periods is None:
-        raise ArithmeticError("a table without periods")
-    attribute = facts.domain[periods.attribute]
+    periods, attribute = times_of(facts)
     first, last = periods.range(attribute)
     if attribute.size > _CELLS or all(
         periods.attribute not in block.names for block in form.blocks

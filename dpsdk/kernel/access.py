@@ -323,11 +323,11 @@ def dated(error: BudgetExceeded, facts: Facts) -> BudgetExceeded:
 
 def unbounded(facts: Facts, runs: Runs) -> bool:
     """True if a run touches all periods of a table at once, and nobody asked for just these."""
+    desk = facts.period_range
     # A table of some time alone was asked for by `between`.
-    if facts.periods is None or facts.part_of is not None:
+    if desk is None or desk[0] == desk[1] or facts.part_of is not None:
         return False
-    desk = facts.periods.range(facts.domain[facts.periods.attribute])
-    return desk[0] < desk[1] and any(_is_of_all(run, desk) for run, _ in paired(runs))
+    return any(_is_of_all(run, desk) for run, _ in paired(runs))
 
 
 def _is_of_all(run: Guarantee, desk: tuple[int, int]) -> bool:
@@ -376,8 +376,7 @@ def dataset_of(data: PrivateData | Undeclared) -> Dataset:
         return Dataset(data.name, own.neighbors.value, 1, own.person or "", own.strip)
     setting = public_facts(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
-    person, periods = setting.person or "", setting.periods
-    rule = "" if periods is None else periods.rule(setting.domain[periods.attribute])
+    person, rule = setting.person or "", setting.period_rule
     return Dataset(data.name, relation.value, setting.unit_rows, person, setting.strip, rule)
 
 

@@ -8,17 +8,14 @@ from dpsdk._checks import shown
 from dpsdk._records import shows_half_made
 from dpsdk.accounting import Odometer, Remaining, Spent
 from dpsdk.data.part import between
-from dpsdk.domain import Periods
-from dpsdk.domain.attributes import Attribute
 from dpsdk.domain.periods import cells_between
-from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts
+from dpsdk.forms.facts import Facts, times_of
 from dpsdk.session.context import Context
 from dpsdk.session.notebook import session_page
 from dpsdk.session.query_interface import QueryInterface
 from dpsdk.typing import Label
 
-__all__ = ["PeriodStatement", "Periodic", "TimeRange", "numbers_of"]
+__all__ = ["PeriodStatement", "Periodic", "TimeRange"]
 
 
 class PeriodStatement(NamedTuple):
@@ -137,23 +134,9 @@ class TimeRange(Periodic):
         return f"TimeRange({self._context.data!r}, spent {self.spent})"
 
 
-def _periods_of(facts: Facts) -> tuple[Periods, Attribute]:
-    """The periods of a table, and their attribute; refuses a table without."""
-    periods = facts.periods
-    if periods is None:
-        expected = "that of a table with periods, loaded with periods=Periods(attribute)"
-        raise InvalidArgument("session", expected, "that of a table with one budget for all time")
-    return periods, facts.domain[periods.attribute]
-
-
-def numbers_of(facts: Facts) -> tuple[int, int] | None:
-    """The first and the last period of a table, if it has any."""
-    return None if facts.periods is None else facts.periods.range(_periods_of(facts)[1])
-
-
 def _time_range(context: Context, first: Label | None, last: Label | None) -> TimeRange:
     """The rows of some time, and an account of their periods."""
-    periods, attribute = _periods_of(context.facts)
+    periods, attribute = times_of(context.facts)
     low, high = cells_between(attribute, first, last)
     data = between(context.data, low, high)
     payer = context.payer.between(periods.number(attribute, low), periods.number(attribute, high))
@@ -169,7 +152,7 @@ def _statements_of(
     facts: Facts, payer: Odometer, first: Label | None, last: Label | None
 ) -> tuple[PeriodStatement, ...]:
     """The spending of the periods of some time."""
-    periods, attribute = _periods_of(facts)
+    periods, attribute = times_of(facts)
     low, high = cells_between(attribute, first, last)
     ends = periods.number(attribute, low), periods.number(attribute, high)
     return tuple(

@@ -18,9 +18,10 @@ from dpsdk.codec import Plain, digest
 from dpsdk.data.part import between
 from dpsdk.errors import AlreadyCharged, AnswerLost, InvalidArgument, UnknownLabel
 from dpsdk.forms import LinearForm
+from dpsdk.forms.facts import times_of
 from dpsdk.kernel import Kernel
 from dpsdk.mechanisms.running_sums import RunningSums
-from dpsdk.mechanisms.running_sums.mechanism import Sums, times_of
+from dpsdk.mechanisms.running_sums.mechanism import Sums
 from dpsdk.mechanisms.running_sums.series import UNIT
 from dpsdk.release import Measurement
 from dpsdk.session.channel import Channel

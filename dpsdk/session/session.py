@@ -33,7 +33,7 @@ from dpsdk.progress import Bars
 from dpsdk.session.context import Context
 from dpsdk.session.history import History, Receipts
 from dpsdk.session.notebook import session_page
-from dpsdk.session.periods import Periodic, numbers_of
+from dpsdk.session.periods import Periodic
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
@@ -146,7 +146,7 @@ class Session(Periodic, Closable):
             raise InvalidArgument("reuse", expected, "True")
         odometer = Odometer(
             budget, composition, anytime,
-            ledger=ledger, dataset=dataset_of(data), periods=numbers_of(data.facts),
+            ledger=ledger, dataset=dataset_of(data), periods=data.facts.period_range,
         )  # fmt: skip
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer, bars), Lifetime("the session")

@@ -12,10 +12,11 @@ from dpsdk._records import field, frozen
 from dpsdk.accounting import DiscreteGaussianGuarantee, Guarantee
 from dpsdk.accuracy import LAW, SIZE
 from dpsdk.codec import AMOUNT, NATURAL, NUMBER, POSITIVE, Member, OrNone, written
-from dpsdk.domain import Attribute, Domain, Periods
+from dpsdk.domain import Domain, Periods
 from dpsdk.domain.periods import MOMENT, to_moment
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Lowers, Weights
+from dpsdk.forms.facts import times_of
 from dpsdk.kernel import GaussianNoise, Kernel, Measure, Terms
 from dpsdk.kernel.measure import gaussian_for
 from dpsdk.kernel.terms import facts_of
@@ -216,14 +217,6 @@ class RunningSums(Mechanism[LinearForm]):
         spare = "" if self.spare == 1 else f", spare={self.spare}"
         since = "" if self.since is None else f", since={self.since!r}"
         return f"RunningSums({told}, memory={self.memory:g}{spare}{since})"
-
-
-def times_of(facts: Facts) -> tuple[Periods, Attribute]:
-    """The periods of a table and their attribute; refuses a table without."""
-    if facts.periods is None:
-        expected = "a session on a table with periods, loaded with periods=Periods(attribute)"
-        raise InvalidArgument("session", expected, "one on a table with one budget for all time")
-    return facts.periods, facts.domain[facts.periods.attribute]
 
 
 @frozen(eq=False)

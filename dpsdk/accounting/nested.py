@@ -16,17 +16,19 @@ from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.composition import Runs, State, is_open, share_of
 from dpsdk.accounting.ledger.base import Decision
-from dpsdk.accounting.ledger.books import (
-    Account,
-    Books,
+from dpsdk.accounting.ledger.bookkeeping import (
     Refusal,
     close_account,
     drop_account,
-    find_account,
     forget_accounts,
+    open_account,
+)
+from dpsdk.accounting.ledger.books import (
+    Account,
+    Books,
+    find_account,
     lasting_state,
     lines_of,
-    open_account,
     usable_states,
     views_of,
 )

@@ -18,15 +18,17 @@ from dpsdk.accounting.filters.reserves import Reserves, Room
 from dpsdk.accounting.guarantee import Guarantee, check_guarantee
 from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
 from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
-from dpsdk.accounting.ledger.books import (
-    Account,
-    Books,
+from dpsdk.accounting.ledger.bookkeeping import (
     Refusal,
     begin_books,
     charge_books,
     divide_books,
-    lines_of,
     merge_books,
+)
+from dpsdk.accounting.ledger.books import (
+    Account,
+    Books,
+    lines_of,
     reserved_by_others,
     steps_of,
     usable_states,

@@ -20,7 +20,7 @@ from dpsdk.accounting import (
     PureGuarantee,
 )
 from dpsdk.accounting.guarantee import GuaranteeByPeriod
-from dpsdk.accounting.ledger.books import Refusal, charge_books
+from dpsdk.accounting.ledger.bookkeeping import Refusal, charge_books
 
 PERIODS, SIZES, DEPTH = 3, (PureGuarantee("0.5"), PureGuarantee(1)), 6
 TOUCHED = [some for n in (1, 2, 3) for some in itertools.combinations(range(PERIODS), n)]

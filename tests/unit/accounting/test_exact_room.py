@@ -21,7 +21,8 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.filters.renyi import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
-from dpsdk.accounting.ledger.books import Refusal, charge_books, lines_of
+from dpsdk.accounting.ledger.bookkeeping import Refusal, charge_books
+from dpsdk.accounting.ledger.books import lines_of
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.accounting.numbers import from_steps, largest

@@ -14,7 +14,7 @@ from dpsdk.accounting import Dataset, MemoryLedger, Odometer
 from dpsdk.accounting.filters.any_of import default_composition
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import PersonsDataset
-from dpsdk.accounting.ledger.books import begin_books
+from dpsdk.accounting.ledger.bookkeeping import begin_books
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import LedgerConflict
 from dpsdk.mechanisms import Laplace

@@ -25,14 +25,7 @@ from dpsdk.accounting.ledger.accounts import ACCOUNT_LIMIT, Account
 from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.books import Books, bundles_of, reserved_states, steps_of
 from dpsdk.accounting.ledger.charge import SESSION, Payer
-from dpsdk.accounting.ledger.lines import (
-    Division,
-    Line,
-    Lines,
-    advance,
-    advance_all,
-    essential,
-)
+from dpsdk.accounting.ledger.lines import Division, Line, Lines, advance, advance_all, essential
 from dpsdk.accounting.ledger.timeline import EVER, Piece, Timeline, merged, shares_of
 from dpsdk.errors import InvalidArgument, TooLarge
 

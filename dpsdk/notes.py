@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,11 +17,20 @@ from dpsdk._records import frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.numbers import as_bound
 from dpsdk.accounting.prices.together import most_together
-from dpsdk.codec import FLOAT, NAME, ListOf, Nested, written
+from dpsdk.codec import AMOUNT, FLOAT, NAME, NATURAL, ListOf, Nested, written
 from dpsdk.domain import Attribute, Binned, Integer, Number
 from dpsdk.forms import Facts
 
-__all__ = ["AddsUp", "ByPeriod", "Clipped", "InBins", "KnownRowsOnly", "Note", "Rounded"]
+__all__ = [
+    "AddsUp",
+    "ByPeriod",
+    "Clipped",
+    "FromRecords",
+    "InBins",
+    "KnownRowsOnly",
+    "Note",
+    "Rounded",
+]
 
 _NAMED = 2
 
@@ -161,6 +171,27 @@ class ByPeriod(Note):
             f"{self.budget} is for the rows of one period of {shown(self.attribute)}; who has rows "
             f"in j of them is protected by {sums}{end}; what all rows of a person share is told by "
             "all of them"
+        )
+
+
+@written("note.from-records", {"records": NATURAL, "share": AMOUNT})
+@frozen
+class FromRecords(Note):
+    """Answers are those of so many weighted records, and not of all cells of the universe.
+
+    Marginals took the `share` of the mechanism's budget, and the records resemble them; 0 where
+    they were given and not bought.
+    """
+
+    records: int
+    share: Fraction
+
+    def __str__(self) -> str:
+        bought = f" that resemble marginals, for {self.share} of the budget" if self.share else ""
+        return (
+            f"the hypothesis is {self.records:,} weighted records{bought}; what none of them shows "
+            "it cannot learn, and nothing is promised of answers that no measurement or sparse "
+            "vector has checked"
         )
 
 

@@ -117,7 +117,16 @@ from dpsdk.queries import (
     Variance,
     Workload,
 )
-from dpsdk.release import AddsUp, ByPeriod, Clipped, Cost, InBins, KnownRowsOnly, Rounded
+from dpsdk.release import (
+    AddsUp,
+    ByPeriod,
+    Clipped,
+    Cost,
+    FromRecords,
+    InBins,
+    KnownRowsOnly,
+    Rounded,
+)
 from dpsdk.wire import Catalogue, ReleasedAnswer, ReleasedNoise, ReleasedSensitivity, ReleaseRecord
 
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]), Boolean("member"))
@@ -212,6 +221,7 @@ VALUES: tuple[object, ...] = (
         Date("at", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     ),
     ByPeriod("visited", Budget(1, "1e-6")),
+    FromRecords(65_536, Fraction(9, 10)),
     Periods("visited", days=7, origin=date(2024, 1, 1)),
     Periods("batch", width=10, origin=-3),
     PrivacyUnit("who", max_rows=3),
@@ -285,6 +295,7 @@ VALUES: tuple[object, ...] = (
     MWEM(_FEW, epsilon=1), MWEM(_FEW, rho=1, rounds=3, average=True),
     MWEM.textbook(_FEW, epsilon=1, rounds=3), MWEM.averaged(_FEW, epsilon=1, rounds=3, beta=0.1),
     OfflinePMW(_FEW, epsilon=1, beta=0.1),
+    OfflinePMW(_FEW, rho=1, rounds=3, start="marginals"),
     OfflinePMW.textbook(_FEW, rho=1, alpha=0.2),
     LocalMarginals(_FEW, epsilon=1, delta="1e-6"),
     LocalMarginals(_FEW, rho=1, first="0.2", look="0.1", certify="0.1", components=9),

@@ -95,7 +95,7 @@ def outlined(
         f"  {', '.join(beside)}",
         *([] if request.about is None else [said_by(request.about, about)]),
         error,
-        *noted(list(_notes(facts, payer.budget))).splitlines(),
+        *noted([*_notes(facts, payer.budget), *quote.notes]).splitlines(),
         f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),
     ]

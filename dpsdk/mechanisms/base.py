@@ -20,9 +20,9 @@ from dpsdk import forms
 from dpsdk._records import define, frozen
 from dpsdk.codec import Nested, written
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Form, Identity, Kronecker, LinearForm, Lowers
+from dpsdk.forms import Facts, Form, Identity, Kronecker, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Request, Terms
-from dpsdk.release import Measurement, Quote, Source
+from dpsdk.release import Measurement, Note, Quote, Source
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ __all__ = [
     "TablesStrategy",
     "Unfinished",
     "WhyStopped",
-    "priced_by",
     "built_in",
+    "notes_of",
+    "priced_by",
 ]
 
 Answerable: TypeAlias = "LinearForm | ConvexForm | ConvexForms"
@@ -121,6 +122,14 @@ class Mechanism(ABC, Generic[F_contra]):
 
         The kernel serves the opening; each answer gets one of its own.
         """
+
+    def notes(self, facts: Facts, /) -> tuple[Note, ...]:
+        """What readers have to know of answers that it does not measure. Public.
+
+        For `notes` of quotes and releases, and read of built-in mechanisms only.
+        """
+        del facts
+        return ()
 
     def alpha_for(
         self, terms: Terms, query: Lowers[F_contra] | None = None, *, beta: float | None = None
@@ -383,6 +392,13 @@ def built_in(family: str, members: Mapping[str, object]) -> Callable[[M], M]:
         return written(f"mechanism.{family}", members)(kind)
 
     return register
+
+
+def notes_of(mechanism: object, facts: Facts) -> tuple[Note, ...]:
+    """What a built-in mechanism has to say of its answers; nothing of any other."""
+    if isinstance(mechanism, Mechanism) and mechanism.family:
+        return mechanism.notes(facts)
+    return ()
 
 
 def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import override
@@ -19,13 +19,24 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Records, Start, Streams
 from dpsdk.hypothesis.digests import digest_of
-from dpsdk.hypothesis.start import StartLike, kind_for, to_share
+from dpsdk.hypothesis.start import Given, StartLike, kind_for, to_share
 from dpsdk.hypothesis.start import to_start as to_plain_start
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Noise, Terms
+from dpsdk.mechanisms.base import Unfinished
+from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.local_marginals import LocalMarginals
 from dpsdk.mechanisms.local_marginals.tables import LocalStrategy
+from dpsdk.release import FromRecords, Note
 
-__all__ = ["Sampled", "StartOrRecords", "check_records", "start_beyond", "to_start"]
+__all__ = [
+    "Sampled",
+    "StartOrRecords",
+    "check_records",
+    "notes_from",
+    "start_beyond",
+    "to_records",
+    "to_start",
+]
 
 _SHARE = Fraction(9, 10)
 _RECORDS = 2**16
@@ -85,8 +96,9 @@ class Sampled(Start):
     gain more, by `MWEM`.
 
     The number of rows must be public, and the budget have a δ above 0. It is opened after all that
-    can be refused was. What it measures it pays in several steps: where another took the budget
-    meanwhile, `BudgetExceeded.charges` lists those that were paid, which stand.
+    can be refused was. What it measures it pays in several steps: where the opening is stopped
+    between two of them, or another took the budget meanwhile, `Stopped` says what was paid, and its
+    channel answers from records of the marginals so far.
 
     Parameters
     ----------
@@ -126,11 +138,11 @@ class Sampled(Start):
         if allowance is not None:
             raise InvalidArgument("prepaid", "left out, since marginals pay in steps", "True")
         self.check(kernel.facts)
-        learning = self._mechanism(noise).learning(kernel.terms)
-        for done in range(len(learning.steps)):
-            kernel.progress(done, len(learning.steps), "steps")
-            learning.round(kernel)
-        return self._drawn(learning.strategy(finished=True))
+        try:
+            return self._drawn(self._mechanism(noise).open(kernel))
+        except Unfinished as early:
+            records = self._drawn(cast("LocalStrategy", early.strategy))
+            raise Unfinished(Fitted(records), early.why) from None
 
     def _mechanism(self, noise: Noise) -> LocalMarginals:
         if not isinstance(noise, GaussianNoise):
@@ -172,6 +184,15 @@ def start_beyond(facts: Facts, most: int, *, pure: bool, prepaid: bool = False) 
     """The start where none was given and a universe has more cells than the usual one takes."""
     fits = facts.domain.size <= most or kind_for(facts.domain) is not DenseHypothesis
     return None if fits or facts.rows is None or pure or prepaid else Sampled()
+
+
+def notes_from(start: Start | None) -> tuple[Note, ...]:
+    """What readers have to know of the answers of a mechanism with such a start."""
+    if isinstance(start, Sampled):
+        return (FromRecords(start.records, start.share),)
+    if isinstance(start, Given) and isinstance(start.distribution, Records):
+        return (FromRecords(start.distribution.size, Fraction(0)),)
+    return ()
 
 
 StartOrRecords: TypeAlias = 'StartLike | Literal["marginals"]'

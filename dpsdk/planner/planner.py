@@ -18,6 +18,7 @@ from dpsdk.forms import Facts, Form, Neighbors
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms.base import notes_of
 from dpsdk.planner.joint import for_goals
 from dpsdk.planner.plan import Plan
 from dpsdk.planner.planning import plans_for_budget, plans_for_error
@@ -180,7 +181,8 @@ class Planner:
             given: object = mechanism.quote(self._form(query), self._terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
-        return check_quote(given, mechanism).for_query(lifting(query), self._facts, assumptions)
+        quote, notes = check_quote(given, mechanism), notes_of(mechanism, self._facts)
+        return quote.for_query(lifting(query), self._facts, assumptions, notes)
 
     @overload
     def plan(

@@ -15,7 +15,16 @@ from dpsdk.accuracy import (
     ScalarAccuracy,
     Standing,
 )
-from dpsdk.notes import AddsUp, ByPeriod, Clipped, InBins, KnownRowsOnly, Note, Rounded
+from dpsdk.notes import (
+    AddsUp,
+    ByPeriod,
+    Clipped,
+    FromRecords,
+    InBins,
+    KnownRowsOnly,
+    Note,
+    Rounded,
+)
 from dpsdk.release.cost import Cost
 from dpsdk.release.description import ColumnDescription, Description
 from dpsdk.release.discoveries import Bounds, Keys, RowsPerPerson
@@ -39,6 +48,7 @@ __all__ = [
     "Cost",
     "Description",
     "Expectations",
+    "FromRecords",
     "HalfWidths",
     "InBins",
     "Keys",

@@ -7,7 +7,7 @@ from functools import partial
 
 from dpsdk._checks import described
 from dpsdk._html import page, pairs
-from dpsdk._records import frozen
+from dpsdk._records import field, frozen
 from dpsdk.accounting.guarantee import check_guarantee
 from dpsdk.accuracy import (
     Accuracy,
@@ -22,6 +22,7 @@ from dpsdk.accuracy import (
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
+from dpsdk.notes import Note
 from dpsdk.release.cost import Cost
 from dpsdk.typing import Floats
 
@@ -45,6 +46,8 @@ class Quote:
     _lifting: Lifting[object] | None = None
     _facts: Facts | None = None
     _assumptions: Assumptions = NOTHING
+    notes: tuple[Note, ...] = field(default=(), kw_only=True)
+    """What readers of the answer have to know beside its bound, where a session tells it."""
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer will be off by more than this.
@@ -95,9 +98,11 @@ class Quote:
         lifting: Lifting[object] | None,
         facts: Facts,
         assumptions: Assumptions = NOTHING,
+        notes: tuple[Note, ...] = (),
     ) -> Quote:
         """The quote in the unit of a query's answer, if the query says what that is."""
-        return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
+        costs = self.at_open, self.at_most
+        return Quote(*costs, self.accuracy, lifting, facts, assumptions, notes=notes)
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
@@ -109,6 +114,7 @@ class Quote:
         ]
         if assumed is not None:
             told.append((assumed.kind, f"± {assumed.words}"))
+        told += [("note", str(note)) for note in self.notes]
         return page("Quote", pairs(told))
 
     def __repr__(self) -> str:
@@ -117,7 +123,8 @@ class Quote:
         if assumed is not None and self._facts is not None:
             believed = " and ".join(self._assumptions.words(self._facts))
             error = f"{error}; {assumed.words}: {believed}"
-        return f"Quote(at open {self.at_open}, at most {self.at_most}, {error})"
+        told = ", ".join([error, *[f"note: {note}" for note in self.notes]])
+        return f"Quote(at open {self.at_open}, at most {self.at_most}, {told})"
 
 
 def _apart(accuracy: Accuracy) -> Floats:

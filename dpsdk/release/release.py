@@ -115,6 +115,7 @@ class Release(Lasting, Generic[A_co]):
     _payment: Payment | None = field(default=None, eq=False)
     reused: bool = field(default=False, kw_only=True)
     because: tuple[Reason, ...] = field(default=(), kw_only=True)
+    _remarks: tuple[Note, ...] = field(default=(), kw_only=True, alias="remarks")
 
     @property
     def asked(self) -> object:
@@ -294,8 +295,8 @@ class Release(Lasting, Generic[A_co]):
 
         Made of the question, of public facts about the table and of the answer itself: that rows
         only count whose values are all declared; that what counts adds up to fewer rows than there
-        are; that values are known by bins, to a step, or within bounds alone. None of a table where
-        none of that is so.
+        are; that values are known by bins, to a step, or within bounds alone; and what the
+        mechanism has to say of its answers. None where none of that is so.
         """
         facts, lifting = self._facts, self._lifting
         notes: list[Note] = []
@@ -318,7 +319,7 @@ class Release(Lasting, Generic[A_co]):
         payment = self._payment
         if facts.periods is not None and payment is not None:
             notes.append(ByPeriod(facts.periods.attribute, payment.budget))
-        return tuple(notes)
+        return (*notes, *self._remarks)
 
     def _shortfall(self, lifting: Lifting[A_co]) -> list[Note]:
         """The note on the fewest rows that any part of the answer counts of all, if it is due."""

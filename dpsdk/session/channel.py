@@ -27,6 +27,7 @@ from dpsdk.mechanisms.base import (
     HypothesisStrategy,
     Strategy,
     TablesStrategy,
+    notes_of,
 )
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
@@ -131,6 +132,7 @@ class Channel(Closable, Generic[F_contra]):
         context, measurement, paid = self._context, given.measurement, given.paid()
         trusted = self._trusted(paid.trusted)
         table, by = display_name(context.data), context.by
+        measured = measurement.source == "measured"
         return Release(
             given.value,
             given.label,
@@ -147,6 +149,7 @@ class Channel(Closable, Generic[F_contra]):
             ),
             reused=given.reused,
             because=because,
+            remarks=() if measured else notes_of(self._using.mechanism, context.facts),
         )
 
     def _trusted(self, named: tuple[str, ...]) -> tuple[Trusted, ...]:

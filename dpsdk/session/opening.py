@@ -73,17 +73,18 @@ def channel_to(
     if isinstance(mechanism, RunningSums):
         # Its nights are kept by the ledger, which no kernel reads.
         return cast("Channel[F]", running_channel(mechanism, using, context)), None
-    if isinstance(mechanism, HypothesisMechanism):
-        return HypothesisChannel(mechanism.open(kernel), using, access, context), None
-    if isinstance(mechanism, ModelsMechanism):
-        models = mechanism.open(kernel)
-        return HypothesisChannel(models, using, access, context, models=True), None
-    if not isinstance(mechanism, DistributionMechanism):
-        return Channel(mechanism.open(kernel), using, access, context), None
     ended: WhyStopped | None = None
     try:
+        if isinstance(mechanism, HypothesisMechanism):
+            return HypothesisChannel(mechanism.open(kernel), using, access, context), None
+        if isinstance(mechanism, ModelsMechanism):
+            models = mechanism.open(kernel)
+            return HypothesisChannel(models, using, access, context, models=True), None
+        if not isinstance(mechanism, DistributionMechanism):
+            return Channel(mechanism.open(kernel), using, access, context), None
         strategy = mechanism.open(kernel)
     except Unfinished as early:
+        # Of what would have moved there is what was learnt so far, which does not.
         strategy, ended = early.strategy, early.why
     if isinstance(mechanism, TablesMechanism):
         # What such a mechanism opens to, early or not.

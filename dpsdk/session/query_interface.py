@@ -33,6 +33,7 @@ from dpsdk.mechanisms.base import (
     ModelsMechanism,
     OneShot,
     TablesMechanism,
+    notes_of,
 )
 from dpsdk.mechanisms.independent_noise import Gaussian, Laplace
 from dpsdk.mechanisms.running_sums import RunningSums
@@ -343,7 +344,8 @@ class QueryInterface:
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         quote = check_quote(given, mechanism)
-        return quote.for_query(lifting(query), self.facts, believed)
+        notes = notes_of(mechanism, context.facts)
+        return quote.for_query(lifting(query), self.facts, believed, notes)
 
     @overload
     def plan(

@@ -221,6 +221,7 @@ from dpsdk.release import (
     ColumnDescription,
     Cost,
     Description,
+    FromRecords,
     HalfWidths,
     InBins,
     Keys,
@@ -492,6 +493,8 @@ def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
             assert_type((note.attribute, note.low, note.high), tuple[str, float, float])
         elif isinstance(note, KnownRowsOnly):
             assert_type(note.names, tuple[str, ...])
+        elif isinstance(note, FromRecords):
+            assert_type((note.records, note.share), tuple[int, Fraction])
     assert_type(release.cost, Cost)
     assert_type(release.source, Source)
 
@@ -559,6 +562,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     planned = session.plan(Threshold("age", 40), error=0.1).best
     assert_type(session.affords(Threshold("age", 40), using=planned), int | None)
     assert_type(session.quote(Threshold("age", 40), using=planned), Quote)
+    assert_type(session.quote(Threshold("age", 40), using=planned).notes, tuple[Note, ...])
     assert_type(session.readings(1e-6), Readings)
     assert_type(session.history, Receipts)
     assert_type(session.history[0], Receipt)
@@ -727,6 +731,14 @@ def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
         assert_type(stopped.paid, Cost)
     assert_type(session.open(OfflinePMW(workload, epsilon=1)), DistributionChannel)
     assert_type(session.open(OfflinePMW(workload, rho=1)), DistributionChannel)
+    known = OfflinePMW(workload, rho=1, rounds=9, start="marginals")
+    assert_type(known.start, Sampled | None)
+    assert_type(session.open(known), DistributionChannel)
+    assert_type(MWEM(workload, rho=1, start=Sampled("0.75")).start, Sampled | None)
+    OfflinePMW(workload, rho=1, start=Sampled(records=2**10))
+    MWEM(workload, rho=1, start="marginals")
+    MWEM(workload, rho=1, start=5)  # type: ignore[arg-type]
+    OfflinePMW.textbook(workload, 1, alpha=0.1, start="marginals")  # type: ignore[call-arg]
     printed = OfflinePMW.textbook(workload, 1, alpha=0.1)
     assert_type(session.open(printed), DistributionChannel)
     assert_type(MWEM.averaged(Marginal("sex"), rho=1), MWEM)

@@ -246,18 +246,33 @@ class _Measured:
 
 
 class OnRecords(Learner[MWEMStrategy]):
-    """Choose blocks and measure them, as `Marginals` does, and move weighted records to them."""
+    """Choose blocks and measure them, as `Marginals` does, and move weighted records to them.
 
-    def __init__(self, form: LinearForm, plan: Plan, terms: Terms, start: Start) -> None:
+    Or single functions, where blocks are not to be measured `whole`.
+    """
+
+    def __init__(
+        self,
+        form: LinearForm,
+        plan: Plan | OfflinePlan,
+        terms: Terms,
+        start: Start,
+        *,
+        whole: bool = True,
+    ) -> None:
         if plan.noise is None:
             raise ValueError("a plan without noise")
         self._form, self._plan, self._start = form, plan, start
         self._noise: Noise = plan.noise
         self._rows = float(terms.facts.rows or 1)
-        self._blocks = [LinearForm(form.domain, (block,)) for block in form.blocks]
-        ends = np.cumsum([0, *[block.rows for block in form.blocks]]).tolist()
-        self._groups = [slice(*pair) for pair in pairwise(ends)]
-        self._penalties = _expected(self._blocks, self._noise, terms)
+        self._blocks: list[LinearForm] = []
+        self._groups: list[slice] | None = None
+        self._penalties: list[int] | None = None
+        if whole:
+            self._blocks = [LinearForm(form.domain, (block,)) for block in form.blocks]
+            ends = np.cumsum([0, *[block.rows for block in form.blocks]]).tolist()
+            self._groups = [slice(*pair) for pair in pairwise(ends)]
+            self._penalties = _expected(self._blocks, self._noise, terms)
         # What cannot be is refused before anything is paid.
         start.check(terms.facts)
         Select(midway(form), plan.choice, groups=self._groups, penalties=self._penalties).price(
@@ -275,7 +290,7 @@ class OnRecords(Learner[MWEMStrategy]):
         return self.learnt
 
     def round(self, kernel: Kernel) -> None:
-        """The block that is off the most, as far as noise tells, is measured and learnt."""
+        """The part that is off the most, as far as noise tells, is measured and learnt."""
         if self._records is None:
             self._records = cast("Records", opened(self._start, kernel, self._plan.start))
         rates = np.clip(self._records.answers(self._form), *weight_range(self._form))
@@ -283,9 +298,10 @@ class OnRecords(Learner[MWEMStrategy]):
         chosen = kernel.select(
             gaps, self._plan.choice, groups=self._groups, penalties=self._penalties
         )
-        numbers = kernel.measure(self._blocks[chosen], self._noise)
-        values = np.clip(numbers.values / self._rows, *weight_range(self._blocks[chosen]))
-        new = _Measured(self._blocks[chosen], values, _deviation(numbers.accuracy) / self._rows)
+        part = self._blocks[chosen] if self._blocks else self._form.row(chosen)
+        numbers = kernel.measure(part, self._noise)
+        values = np.clip(numbers.values / self._rows, *weight_range(part))
+        new = _Measured(part, values, _deviation(numbers.accuracy) / self._rows)
         self._learnt = (*self._learnt, (chosen, new))
         records = self._records.copy()
         for _ in range(_SWEEPS):

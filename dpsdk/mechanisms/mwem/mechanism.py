@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpsdk.codec import INTEGER, NUMBER, Choice, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
 from dpsdk.forms.gap import weight_range
+from dpsdk.hypothesis.dense import CELL_LIMIT
 from dpsdk.hypothesis.fit import FIT_LIMIT
 from dpsdk.hypothesis.start import START
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Select, Terms
@@ -55,6 +57,7 @@ from dpsdk.mechanisms.mwem.plan import (
     share_of,
     short,
     spent,
+    suited_rounds,
 )
 from dpsdk.mechanisms.numeric_sparse import midway
 from dpsdk.mechanisms.pmw.schedule import (
@@ -63,8 +66,14 @@ from dpsdk.mechanisms.pmw.schedule import (
     missed_by,
     number_radius,
 )
-from dpsdk.mechanisms.sampled import Sampled, check_records, start_beyond, to_records
-from dpsdk.release import Cost, Quote
+from dpsdk.mechanisms.sampled import (
+    Sampled,
+    check_records,
+    notes_from,
+    start_beyond,
+    to_records,
+)
+from dpsdk.release import Cost, Note, Quote
 from dpsdk.typing import Real
 
 __all__ = ["LearnsWorkload", "MWEM", "OfflinePMW"]
@@ -104,6 +113,18 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
     """A mechanism that learns a workload while it is opened, for a total."""
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
+
+    @property
+    def _pure(self) -> bool:
+        return self.rho is None and not self.delta
+
+    @abstractmethod
+    def _begins(self, facts: Facts) -> Sampled | None:
+        """The records to start from, by public facts where nothing was given; None for cells."""
+
+    @override
+    def notes(self, facts: Facts, /) -> tuple[Note, ...]:
+        return notes_from(self._begins(facts))
 
     def _form(self, terms: Terms) -> LinearForm:
         """The form of the workload, of weights from -1 to 1."""
@@ -197,12 +218,8 @@ class MWEM(LearnsWorkload):
             expected = "left out with an average or a promise, for which records are none"
             raise InvalidArgument("start", expected, shown(self.start))
 
-    @property
-    def _pure(self) -> bool:
-        return self.rho is None and not self.delta
-
+    @override
     def _begins(self, facts: Facts) -> Sampled | None:
-        """The records to start from, by public facts where nothing was given; None for cells."""
         if self.start is not None or self.average or self._rule != "tuned":
             return self.start
         return start_beyond(facts, FIT_LIMIT, pure=self._pure)
@@ -368,6 +385,8 @@ def _promising(
     return evolve(plan, error=(short + missed + learnt) * (1 + 1e-9), beta=beta)
 
 
+_ON_RECORDS = "read off weighted records, of which there is no theorem"
+
 _MOST_FITTED = 1_000
 """No more rounds are fitted to an (ε, δ), which is tried out charge by charge."""
 
@@ -378,6 +397,8 @@ _MOST_FITTED = 1_000
         "workload": QUERY,
         **TOTAL,
         "beta": BETA,
+        "rounds": evolve(COUNT, quiet=True),
+        "start": evolve(START, quiet=True),
         "alpha": evolve(SHARE, quiet=True, of="_alpha", key="_alpha"),
     },
 )
@@ -390,6 +411,9 @@ class OfflinePMW(LearnsWorkload):
     later rounds are not paid; else the distribution learns it. With probability 1 - `beta` no
     number of the workload is off by more than promised (docs/explanation/proofs/mwem.md), which
     says something for large tables only (Hardt and Rothblum 2010; Gupta, Roth and Ullman 2012).
+
+    Over more than 2^28 cells it learns on weighted records (`start`). There is no theorem for them,
+    since what no record shows cannot be learnt: nothing is promised, and all rounds are paid.
 
     Parameters
     ----------
@@ -405,6 +429,10 @@ class OfflinePMW(LearnsWorkload):
         1,000 rounds; a ρ may have ten times as many, which suits tables of millions of rows.
     beta
         How likely the promise may fail, strictly between 0 and 1.
+    rounds
+        How many functions are measured at the most; from public facts if left out.
+    start
+        `Sampled()` or "marginals", as of `MWEM`; by default where there are more than 2^28 cells.
 
     >>> from dpsdk.mechanisms import OfflinePMW
     >>> from dpsdk.queries import Marginal
@@ -415,7 +443,22 @@ class OfflinePMW(LearnsWorkload):
     page = "explanation/proofs/mwem.md"
 
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
+    rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
+    start: Sampled | None = field(default=None, converter=to_records, kw_only=True)
     _alpha: float | None = field(default=None, converter=_share, kw_only=True, alias="_alpha")
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_records(self.start, pure=self._pure)
+        if self._alpha is not None and (self.start is not None or self.rounds is not None):
+            expected = "left out with an alpha, which sets the rounds and which records cannot have"
+            raise InvalidArgument("start and rounds", expected, "given")
+
+    @override
+    def _begins(self, facts: Facts) -> Sampled | None:
+        if self.start is not None or self._alpha is not None:
+            return self.start
+        return start_beyond(facts, CELL_LIMIT, pure=self._pure)
 
     @classmethod
     def textbook(
@@ -461,9 +504,15 @@ class OfflinePMW(LearnsWorkload):
 
     def _planned(self, form: LinearForm, terms: Terms) -> OfflinePlan:
         facts = terms.facts
-        potential = math.log(facts.domain.size + facts.outside)
+        start, potential = self._begins(facts), math.log(facts.domain.size + facts.outside)
         most = _MOST_FITTED if self.delta else _MOST_ROUNDS
-        if self._alpha is None:
+        if (self.rounds or 0) > most:
+            raise InvalidArgument("rounds", f"at most {most:,} with a delta", f"{self.rounds:,}")
+        if start is not None:
+            return self._on_records(start, form, terms)
+        if self.rounds is not None:
+            rounds = self.rounds
+        elif self._alpha is None:
             counts = sorted({round(1.05**power) for power in range(190)})
             rounds = min(
                 [count for count in counts if count <= most or not self.delta],
@@ -482,6 +531,20 @@ class OfflinePMW(LearnsWorkload):
                 None if self._alpha is None else math.sqrt(potential / rounds),
             )  # fmt: skip
             return self._at(_size(facts), whole, form, terms)
+
+    def _on_records(self, start: Sampled, form: LinearForm, terms: Terms) -> OfflinePlan:
+        """The plan that has no theorem: no number is so near that it ends the rounds."""
+        facts, parts = terms.facts, Parts(start, _alike(form, terms.facts), terms)
+        with self._in_words():
+            rounds = self.rounds or suited_rounds(self, form.rows, facts)
+            plan = planned("tuned", self, rounds, form, self.beta, parts)
+            noise = plan.noise or LaplaceNoise(plan.choice)
+            unit = _gaps(form, facts).sensitivity
+            radius = number_radius(noise, self.beta, rounds, facts) * unit
+            return OfflinePlan(
+                rounds, plan.choice, noise, -math.inf, radius, math.inf, self.beta,
+                parts.cost(plan), start=plan.start,
+            )  # fmt: skip
 
     def _at(self, rows: float, plan: OfflinePlan, form: LinearForm, terms: Terms) -> OfflinePlan:
         """The plan with what is promised of a table of so many rows."""
@@ -506,7 +569,9 @@ class OfflinePMW(LearnsWorkload):
         workload = self._promising(terms)
         plan = self._planned(workload, terms)
         accuracy: Accuracy = NoAccuracy("the noise of its numbers may exceed its alpha")
-        if self._alpha is not None and plan.count is not None:
+        if self._begins(facts_of(terms)) is not None:
+            accuracy = NoAccuracy(_ON_RECORDS)
+        elif self._alpha is not None and plan.count is not None:
             accuracy = NoAccuracy("whether it promises an error depends on the number of rows")
         elif plan.error < math.inf:
             accuracy = Promised(workload, plan.error, plan.beta).accuracy(form, BESIDE)
@@ -515,7 +580,11 @@ class OfflinePMW(LearnsWorkload):
     def open(self, kernel: Kernel, /) -> MWEMStrategy:
         terms = kernel.terms
         form = self._promising(terms)
-        plan = self._planned(form, terms)
+        plan, start = self._planned(form, terms), self._begins(terms.facts)
+        if start is not None:
+            with self._in_words():
+                learner_on = OnRecords(form, plan, terms, start, whole=False)
+                return learn(kernel, plan.rounds, learner_on)
         learner = Certifying(form, plan, terms.facts)
         if plan.count is not None:
             rows = counted_rows(kernel, plan.count)
@@ -524,7 +593,9 @@ class OfflinePMW(LearnsWorkload):
 
     def __repr__(self) -> str:
         if self._alpha is None:
-            return f"OfflinePMW({shown(self.workload)}, {self._total})"
+            others = {"rounds": self.rounds, "start": self.start}
+            told = [f", {name}={value!r}" for name, value in others.items() if value is not None]
+            return f"OfflinePMW({shown(self.workload)}, {self._total}{''.join(told)})"
         given = f"{shown(self.workload)}, {self._total}, alpha={self._alpha:g}"
         return f"OfflinePMW.textbook({given})"
 

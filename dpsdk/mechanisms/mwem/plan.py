@@ -36,6 +36,7 @@ __all__ = [
     "share_of",
     "short",
     "spent",
+    "suited_rounds",
 ]
 
 Rule: TypeAlias = Literal["tuned", "textbook", "averaged", "offline"]
@@ -104,7 +105,8 @@ class OfflinePlan:
     distribution is off by `gap` rows at least, for numbers are within `radius` rows. Then no number
     is off by more than `error` rows. All of this holds with probability 1 - `beta`. A private
     number of rows is counted first, with `count`; before that these are for `row_limit` rows.
-    The error is infinite where nothing is promised.
+    The error is infinite where nothing is promised. On weighted records, which `start` buys, the
+    gap is -infinity, so that no number ends the rounds.
     """
 
     rounds: int
@@ -119,6 +121,7 @@ class OfflinePlan:
     count: Noise | None = None
     step: float | None = None
     """By how much every round moves; by how far it is known to be off where None."""
+    start: Noise | None = None
 
     @property
     def threshold(self) -> float:
@@ -311,15 +314,24 @@ def concentrated_choice(rho: Fraction) -> Fraction:
     return Fraction(math.isqrt(math.floor(8 * rho * scale**2)), scale)
 
 
+def _strength(facts: Facts) -> float:
+    return float(max(facts.rows or facts.row_limit, 1)) / facts.unit_rows
+
+
+def suited_rounds(total: HasTotal, parts: int, facts: Facts) -> int:
+    """How many rounds of the tuned rule suit a total and so many parts."""
+    # Measured on Adult by tests/bench/bench_mwem.py: 20 rounds at 48,842 rows and (1, 1e-9), 8
+    # at (0.1, 1e-9).
+    each = math.sqrt(concentrated(total)) or float(total.epsilon or 0) / 30
+    wanted = _ROUNDS if facts.rows is None else round(0.64 * math.pow(_strength(facts) * each, 0.4))
+    return max(1, min(_MOST_ROUNDS, 4 * parts, wanted))
+
+
 def _rounds(rule: Rule, total: HasTotal, form: LinearForm, beta: float, facts: Facts) -> int:
     """How many rounds suit a total, from public facts."""
-    rows = float(max(facts.rows or facts.row_limit, 1)) / facts.unit_rows
     if rule == "tuned":
-        # Measured on Adult by tests/bench/bench_mwem.py: 20 rounds at 48,842 rows and (1, 1e-9), 8
-        # at (0.1, 1e-9).
-        strength = rows * (math.sqrt(concentrated(total)) or float(total.epsilon or 0) / 30)
-        wanted = _ROUNDS if facts.rows is None else round(0.64 * math.pow(strength, 0.4))
-        return max(1, min(_MOST_ROUNDS, 4 * len(form.blocks), wanted))
+        return suited_rounds(total, len(form.blocks), facts)
+    rows = _strength(facts)
     potential = math.log(facts.domain.size + facts.outside)
     candidates = sorted({min(_MOST_ROUNDS, round(1.05**power)) for power in range(190)})
     return min(

@@ -50,9 +50,9 @@ from dpsdk.mechanisms.pmw.schedule import (
     textbook,
 )
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, Origin, StreamAccuracy
-from dpsdk.mechanisms.sampled import check_records, start_beyond, to_start
+from dpsdk.mechanisms.sampled import check_records, notes_from, start_beyond, to_start
 from dpsdk.mechanisms.theorems import fewest_rows, least_share, to_target
-from dpsdk.release import Cost, Quote
+from dpsdk.release import Cost, Note, Quote
 from dpsdk.typing import Real
 
 __all__ = ["OnlinePMW"]
@@ -319,6 +319,10 @@ class OnlinePMW(HypothesisMechanism):
         with suppress(InvalidArgument):
             return evolve(self, alpha=error / 3).schedule(terms.facts).promise is not None
         return False
+
+    @override
+    def notes(self, facts: Facts, /) -> tuple[Note, ...]:
+        return notes_from(self._begins(facts))
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW", signed=self.signed)

@@ -1,16 +1,20 @@
 """Marginals first, and weighted records that resemble them: a start for any domain."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, wire
 from dpsdk.errors import BudgetExceeded, InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.hypothesis import Distribution, Given, Records
-from dpsdk.mechanisms import MWEM, ConvexPMW, OnlinePMW, Sampled
+from dpsdk.kernel import Terms
+from dpsdk.mechanisms import MWEM, ConvexPMW, Gaussian, OfflinePMW, OnlinePMW, Sampled
 from dpsdk.queries import Count, Marginal, Workload
+from dpsdk.release import FromRecords
 from dpsdk.testing import seeded
+from dpsdk.wire import ReleaseRecord
 
 WIDE = Domain(*[Integer(f"a{place}", 0, 19) for place in range(7)])
 SMALL = Sampled(records=2000)
@@ -148,3 +152,108 @@ def test_known_workloads_refuse_what_records_cannot_have():
     with pytest.raises(TooLarge):
         poor.open(MWEM(asked, epsilon="0.5"))
     assert "start=" in repr(MWEM(asked, rho=1, start=SMALL))
+
+
+def test_one_function_a_round_where_no_theorem_holds():
+    columns = table()
+    wide = session(columns)
+    boxes = Workload(
+        [Count(where={"a2": range(low, low + 5), "a6": range(9)}) for low in range(12)]
+    )
+    assert OfflinePMW(boxes, epsilon=1, delta="1e-9").plan(Terms(wide.facts)).error == math.inf
+    mechanism = OfflinePMW(boxes, epsilon=1, delta="1e-9", rounds=3, start=SMALL)
+    plan = mechanism.plan(Terms(wide.facts))
+    assert (plan.rounds, plan.gap, plan.error) == (3, -math.inf, math.inf)
+    assert mechanism.alpha_for(Terms(wide.facts)) is None
+    channel = wide.open(mechanism)
+    # Three of the start, and all rounds: no number ends them, and they fit the budget.
+    assert wide.spent.charges == 3 + 2 * 3
+    found = channel.release(boxes)
+    for number, low in zip(found.value, range(12), strict=True):
+        inside = (columns["a2"] >= low) & (columns["a2"] < low + 5) & (columns["a6"] < 9)
+        assert abs(number - inside.mean()) < 0.05
+    assert not found.bound().proven
+
+
+def test_rounds_may_be_chosen_where_the_theorem_holds():
+    data = PrivateData.from_columns({"a": [0, 1] * 50_000}, Domain(Integer("a", 0, 1)), name="two")
+    asked = Count(where={"a": 0})
+    mechanism = OfflinePMW(asked, rho=1, rounds=2)
+    small = Session(data, Budget(epsilon=20, delta="1e-9"), noise=seeded(1))
+    plan = mechanism.plan(Terms(small.facts))
+    assert plan.rounds == 2
+    assert 0 < plan.error < math.inf
+    assert small.open(mechanism).release(asked).bound().standing == "promised"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"epsilon": 1, "start": "marginals"}, "delta"),
+        ({"rho": 1, "start": "pairs"}, "start"),
+        ({"rho": 1, "start": "marginals", "_alpha": 0.1}, "start"),
+        ({"rho": 1, "rounds": 3, "_alpha": 0.1}, "rounds"),
+        ({"rho": 1, "rounds": 0}, "rounds"),
+    ],
+)
+def test_rounds_and_records_refuse_what_they_cannot_have(given, named):
+    with pytest.raises(InvalidArgument, match=named):
+        OfflinePMW(Marginal("a0", "a1"), **given)
+
+
+def test_what_cannot_be_paid_on_records_is_refused_before_anything_is():
+    asked, poor = Marginal("a0", "a1"), session()
+    with pytest.raises(BudgetExceeded):
+        poor.open(OfflinePMW(asked, epsilon=9, delta="1e-9", rounds=2))
+    with pytest.raises(InvalidArgument, match="rounds"):
+        poor.open(OfflinePMW(asked, epsilon=1, delta="1e-9", rounds=1001))
+    with pytest.raises(TooLarge):
+        poor.open(OfflinePMW.textbook(asked, epsilon="0.5", delta="1e-9", alpha=0.5))
+    private = session(neighbors=Neighbors.ADD_REMOVE, max_rows=10_000, outside="apart")
+    with pytest.raises(PublicSizeRequired):
+        private.open(OfflinePMW(asked, rho="0.01", start=SMALL))
+    assert not poor.spent.charges
+    assert not private.spent.charges
+
+
+FOUR = {
+    "online": lambda **given: OnlinePMW(1, "1e-9", updates=1, **given),
+    "convex": lambda **given: ConvexPMW(1, "1e-9", updates=1, **given),
+    "known": lambda **given: MWEM(Marginal("a0"), epsilon=1, delta="1e-9", **given),
+    "offline": lambda **given: OfflinePMW(Marginal("a0"), epsilon=1, delta="1e-9", **given),
+}
+
+
+@pytest.mark.parametrize("make", FOUR.values(), ids=FOUR)
+def test_quotes_and_releases_say_that_records_answer(make):
+    wide, asked = session(), Marginal("a0", "a1")
+    note = FromRecords(2000, Fraction(9, 10))
+    # By default, where it was refused before.
+    (default,) = wide.quote(asked, using=make()).notes
+    assert default == FromRecords(2**16, Fraction(9, 10))
+    quote = wide.quote(asked, using=make(start=SMALL))
+    assert quote.notes == (note,)
+    assert str(note) in repr(quote)
+    assert str(note) in quote._repr_html_()
+    release = wide.open(make(start=SMALL)).release(asked)
+    assert note in release.notes
+    assert str(note) in repr(release)
+    assert note in wire.loads(ReleaseRecord, wire.dumps(ReleaseRecord.of(release))).notes
+
+
+def test_what_was_measured_or_learnt_on_cells_has_no_such_note():
+    wide = session()
+    stream = wide.open(OnlinePMW(1, "1e-9", updates=5, threshold=1e-9, start=SMALL))
+    answers = (stream.release(Count(where={"a0": cell})) for cell in range(20))
+    measured = next(release for release in answers if release.source == "measured")
+    assert not any(isinstance(note, FromRecords) for note in measured.notes)
+    assert not wide.quote(Marginal("a0"), using=Gaussian(rho=1)).notes
+    few = Domain(Integer("a", 0, 3), Integer("b", 0, 3))
+    data = PrivateData.from_columns({"a": [0, 1], "b": [3, 3]}, few, name="few")
+    small = Session(data, Budget(epsilon=1, delta="1e-9"), noise=seeded(1))
+    for mechanism in (OnlinePMW(1, "1e-9", updates=1), MWEM(Marginal("a"), rho=1)):
+        assert not small.quote(Marginal("a"), using=mechanism).notes
+    # Records that were given have no share.
+    given = OnlinePMW(1, "1e-9", updates=1, start=Records(few, [[0, 1], [3, 3]], outside_mass=0))
+    assert small.quote(Marginal("a"), using=given).notes == (FromRecords(2, Fraction(0)),)
+    assert "budget" not in str(FromRecords(2, Fraction(0)))

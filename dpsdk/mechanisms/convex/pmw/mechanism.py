@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from typing_extensions import override
+
 from dpsdk._checks import to_count
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy
@@ -38,8 +40,8 @@ from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import SketchedProblem
 from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical
-from dpsdk.mechanisms.sampled import check_records, start_beyond, to_start
-from dpsdk.release import Cost, Quote
+from dpsdk.mechanisms.sampled import check_records, notes_from, start_beyond, to_start
+from dpsdk.release import Cost, Note, Quote
 from dpsdk.typing import Real
 
 __all__ = ["ConvexPMW"]
@@ -210,6 +212,10 @@ class ConvexPMW(ModelsMechanism):
             )
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+
+    @override
+    def notes(self, facts: Facts, /) -> tuple[Note, ...]:
+        return notes_from(self._begins(facts))
 
     def quote(self, form: Answerable, terms: Terms, /) -> Quote:
         rounds = self._rounds(terms)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count, pairwise
 from typing import Generic, TypeVar, cast
 
@@ -224,6 +224,13 @@ class _Measured:
     values: Floats
     radius: float
 
+    @classmethod
+    def of(cls, records: Records, name: str) -> _Measured:
+        """The marginal of an attribute as it stands, which moves towards numbers would spoil."""
+        domain = records.domain
+        form = LinearForm(domain, [Kronecker.of(domain, {name: Identity(domain[name].size)})])
+        return cls(form, records.answers(form), 0.0)
+
     def moves(self, records: Records) -> bool:
         """Bring records to the near side of each number; True if that changed any."""
         now = records.answers(self.form)
@@ -279,6 +286,7 @@ class OnRecords(Learner[MWEMStrategy]):
             terms
         )
         self._records: Records | None = None
+        self._single: tuple[_Measured, ...] = ()
         self._learnt: tuple[tuple[int, _Measured], ...] = ()
 
     @property
@@ -293,6 +301,7 @@ class OnRecords(Learner[MWEMStrategy]):
         """The part that is off the most, as far as noise tells, is measured and learnt."""
         if self._records is None:
             self._records = cast("Records", opened(self._start, kernel, self._plan.start))
+            self._single = tuple(map(partial(_Measured.of, self._records), self._form.domain.names))
         rates = np.clip(self._records.answers(self._form), *weight_range(self._form))
         gaps = GapForm.around(self._form, rates)
         chosen = kernel.select(
@@ -303,9 +312,9 @@ class OnRecords(Learner[MWEMStrategy]):
         values = np.clip(numbers.values / self._rows, *weight_range(part))
         new = _Measured(part, values, _deviation(numbers.accuracy) / self._rows)
         self._learnt = (*self._learnt, (chosen, new))
-        records = self._records.copy()
+        records, measured = self._records.copy(), [one for _, one in self._learnt]
         for _ in range(_SWEEPS):
-            moved = [one.moves(records) for _, one in self._learnt]
+            moved = [one.moves(records) for one in (*self._single, *measured)]
             if not any(moved):
                 break
         self._records = records

@@ -53,6 +53,12 @@ _START_SHARE = Fraction(1, 10)
 _CHOICE_SHARE = Fraction(1, 10)
 """The share of a round's ρ for its choice."""
 
+_FUNCTION_SHARE = Fraction(1, 2)
+"""The same on weighted records where a part is one function, which says little when measured.
+
+Measured by tests/bench/bench_wide_queries.py.
+"""
+
 _PURE_CHOICE_SHARE = Fraction(1, 4)
 """The share of a round's ε for its choice."""
 
@@ -228,7 +234,9 @@ def planned(
     count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
     split = _SPLITS[rule]
     if isinstance(parts.start, Start):
-        split = partial(_tuned, before=parts.start.share)
+        alone = all(block.rows == 1 for block in form.blocks)
+        chosen = _FUNCTION_SHARE if alone else _CHOICE_SHARE
+        split = partial(_tuned, before=parts.start.share, chosen=chosen)
     if rule != "tuned" and not parts.terms.facts.replaced:
         split = after_count(split)
     return spent(split, total, count, parts)
@@ -272,14 +280,15 @@ def _tuned(
     rounds: int,
     pure: bool,  # noqa: FBT001  # the kind of amount
     before: Fraction = _START_SHARE,
+    chosen: Fraction = _CHOICE_SHARE,
 ) -> Plan:
     each = share_of(amount * (1 - before), rounds)
     if pure:
-        chosen = share_of(each * _PURE_CHOICE_SHARE)
+        choice = share_of(each * _PURE_CHOICE_SHARE)
         start = LaplaceNoise(share_of(amount * before))
-        return Plan("tuned", rounds, chosen, LaplaceNoise(each - chosen), start)
-    choice = concentrated_choice(each * _CHOICE_SHARE)
-    noise = GaussianNoise(short(each * (1 - _CHOICE_SHARE)))
+        return Plan("tuned", rounds, choice, LaplaceNoise(each - choice), start)
+    choice = concentrated_choice(each * chosen)
+    noise = GaussianNoise(short(each * (1 - chosen)))
     return Plan("tuned", rounds, choice, noise, GaussianNoise(short(amount * before)))
 
 

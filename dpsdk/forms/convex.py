@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -363,8 +363,27 @@ class ConvexForm(Form):
             return numbers
 
         rows = self._design.rows()
-        table = SlopeTable.of(self.domain, [*names, self.label], rows, self._reach, slope)
+        names = [*names, self.label]
+        table = SlopeTable.of(self.domain, names, rows, self._reach, slope, self._set)
         return table, self._places
+
+    def apart(self, table: SlopeTable) -> tuple[float, float]:
+        """How far the loss of a record may be from that of a `slope_table`, but for a constant.
+
+        The difference of both varies by the first number at the most over the margins of the set,
+        for each label; and feature vectors are off by the second in length. The table may be that
+        of the form with a smoother loss (docs/explanation/proofs/perturb.md).
+        """
+
+        def rule(z: Floats, y: Floats) -> tuple[Floats, Floats]:
+            return self.loss.value(z, y), self.loss.derivative(z, y)
+
+        missed = [
+            table.missed(label, self._reach, partial(ask_loss, self.loss, "value", rule, y=y))
+            for label, y in enumerate(self.targets)
+        ]
+        moved = self._design.rows() - table.features * 2.0**-FEATURE_BITS
+        return max(missed), math.sqrt(float(np.square(moved).sum(axis=1).max()))
 
     @property
     def rounding(self) -> tuple[float, float]:

@@ -9,12 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_integers
-from dpsdk._checks import shown, to_within
+from dpsdk._checks import require, shown, to_within
 from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import to_names
 from dpsdk.forms.factors import half_up
+from dpsdk.forms.sets import ConvexSet
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["SlopeTable"]
@@ -58,6 +59,8 @@ class SlopeTable(Lasting):
         For each label slopes that do not fall, at least two, in steps of 2^-20.
     low, level_bits
         Where the slopes begin, and how close they are.
+    over
+        The set of coefficients, in the order of the features; None for all.
     """
 
     domain: Domain
@@ -66,6 +69,7 @@ class SlopeTable(Lasting):
     slopes: Ints = field(converter=_integers, repr=False)
     low: int = field(converter=_to_low)
     level_bits: int
+    over: ConvexSet | None = None
 
     @classmethod
     def of(
@@ -75,6 +79,7 @@ class SlopeTable(Lasting):
         rows: Floats,
         reach: tuple[float, float],
         slope: Callable[[Floats], Floats],
+        over: ConvexSet | None = None,
     ) -> SlopeTable:
         """Round feature vectors, and the slope of a loss at up to 2^14 margins between two ends."""
         low, high = math.floor(reach[0]), math.ceil(reach[1])
@@ -85,7 +90,7 @@ class SlopeTable(Lasting):
         margins = low + np.arange(((high - low) << bits) + 2, dtype=np.float64) * 2.0**-bits
         steps = half_up(slope(margins) * 2.0**SLOPE_BITS).astype(np.int64)
         features = half_up(rows * 2.0**FEATURE_BITS).astype(np.int64)
-        return cls(domain, names, features, np.maximum.accumulate(steps, axis=1), low, bits)
+        return cls(domain, names, features, np.maximum.accumulate(steps, axis=1), low, bits, over)
 
     def __attrs_post_init__(self) -> None:
         sizes = [self.domain[name].known for name in self.names]
@@ -98,6 +103,9 @@ class SlopeTable(Lasting):
         if not 0 <= self.level_bits <= _CLOSEST:
             expected = f"an integer from 0 to {_CLOSEST}"
             raise InvalidArgument("level_bits", expected, shown(self.level_bits))
+        if self.over is not None:
+            require(isinstance(self.over, ConvexSet), "over", "a set such as Ball(8)", self.over)
+            self.over.require(self.dimension)
 
     @property
     def dimension(self) -> int:
@@ -120,3 +128,26 @@ class SlopeTable(Lasting):
         rise = int(np.diff(self.slopes, axis=1).max())
         bits = SLOPE_BITS + 2 * FEATURE_BITS - self.level_bits
         return Fraction(rise * self.square, 1 << bits)
+
+    def missed(
+        self,
+        label: int,
+        reach: tuple[float, float],
+        rule: Callable[[Floats], Sequence[Floats]],
+    ) -> float:
+        """By how much the difference of a loss and of that of the table varies between two margins.
+
+        `rule` gives the values of the loss at margins, and slopes that do not fall.
+        """
+        own, step = self.slopes[label] * 2.0**-SLOPE_BITS, 2.0**-self.level_bits
+        levels: Floats = self.low + step * np.arange(len(own), dtype=np.float64)
+        margins = np.unique(np.clip(levels, *reach))
+        level = np.minimum((margins - self.low) / step, len(own) - 2).astype(np.int64)
+        rest = margins - levels[level]
+        sums = np.append(0.0, np.cumsum(0.5 * step * (own[1:] + own[:-1])))[level]
+        there = own[level] + (own[level + 1] - own[level]) * rest / step
+        values, true = rule(margins)
+        apart = sums + 0.5 * rest * (own[level] + there) - values
+        # Between two of these margins both slopes are between those there.
+        bent = np.maximum(there, true)[1:] - np.minimum(there, true)[:-1]
+        return float(np.ptp(apart)) + float((bent * np.diff(margins)).max(initial=0.0))

@@ -24,6 +24,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms.slope_table import FEATURE_BITS, SLOPE_BITS, SlopeTable
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.kernel.walls import bend_of, nearest
 from dpsdk.noise import EuclideanLaplace, NoiseSource
 from dpsdk.noise.laws import MOST_ENTRIES
 from dpsdk.noise.sampler import rounded_up_root
@@ -32,18 +33,21 @@ from dpsdk.typing import Array, Floats, Ints, Real
 
 __all__ = ["Perturb", "PerturbPricing"]
 
-_GRADIENT_BITS = FEATURE_BITS + SLOPE_BITS
+GRADIENT_BITS = FEATURE_BITS + SLOPE_BITS
 
-_LEAST_BITS = 30
+_LEAST_BITS = 32
 """Coefficients have so many bits behind the point, and those of the largest curvature."""
 
 _STIFF = 2**40
 """How many times the ridge the curvature of all rows may be, so that floats find Newton's steps."""
 
+_WALL = 2**10
+"""How many times the curvature of all rows and the ridge a wall around a set bends, if it may."""
+
 _SHORTEST = 2**64
 """A step is halved no further."""
 
-_FARTHEST = 2**20
+FARTHEST = 2**20
 """No coefficient is released that is larger."""
 
 _HIDING = Fraction(1, 100)
@@ -64,7 +68,8 @@ def _epsilon(value: Real) -> Fraction:
 class Perturb(Request[Floats]):
     """The coefficients that nearly minimise a summed loss, a ridge and a random linear term.
 
-    Costs `epsilon`. The answer is one number for each feature. How long it takes depends on the
+    A table with a set has a steep wall around that, so that they are in it, or near. Costs
+    `epsilon`. The answer is one number for each feature. How long it takes depends on the
     table; it ends with probability 1.
 
     Parameters
@@ -111,19 +116,29 @@ class Perturb(Request[Floats]):
         if stiff > _STIFF * self.ridge:
             expected = f"at least {float(stiff / _STIFF):.3g}, for so many rows"
             raise InvalidArgument("ridge", expected, shown(self.ridge))
+        walls = 0 if table.over is None else min(_WALL * stiff, _STIFF * self.ridge - stiff)
+        wall = int(walls / self.ridge)
+        stiff += wall * self.ridge
         bits = _LEAST_BITS + math.ceil(stiff).bit_length()
-        # What rounding of coefficients alone may leave of a gradient, four times, in its steps.
-        near = math.ceil(4 * stiff * root * Fraction(2) ** (_GRADIENT_BITS - bits)) + 1
-        apart = math.ceil(2 * (near + root) * Fraction(2) ** (bits - _GRADIENT_BITS) / self.ridge)
+        # What rounding of coefficients alone may leave of a gradient, 64 times, in its steps. The
+        # wall is computed to within a sixteenth of this.
+        near = math.ceil(32 * stiff * root * Fraction(2) ** (GRADIENT_BITS - bits)) + 1
+        apart = 2 * (_certain(near) + root) * Fraction(2) ** (bits - GRADIENT_BITS)
         return PerturbPricing(
             PureGuarantee(self.epsilon),
             EuclideanLaplace((length + root) / left, table.dimension),
-            EuclideanLaplace(apart / hiding, table.dimension),
+            EuclideanLaplace(math.ceil(apart / self.ridge) / hiding, table.dimension),
             table,
             self.ridge,
+            wall,
             bits,
             near,
         )
+
+
+def _certain(near: int) -> int:
+    """How long a gradient is at most, in its steps, that was computed to be no longer than this."""
+    return near + (near + 15) // 16
 
 
 @frozen(eq=False)
@@ -135,24 +150,32 @@ class PerturbPricing(Lasting):
     """Of the linear term, in steps of a gradient."""
     hiding: EuclideanLaplace
     """Of what is added to the computed point, in steps of a coefficient."""
-    _table: SlopeTable = field(repr=False)
-    _ridge: Fraction = field(repr=False)
-    _bits: int = field(repr=False)
-    _near: int = field(repr=False)
-    """How short the gradient has to be at the computed point, in its steps."""
+    table: SlopeTable = field(repr=False)
+    ridge: Fraction
+    wall: int
+    """How many times the ridge the wall around the set bends."""
+    bits: int
+    """Coefficients are in steps of 2 to the minus so many."""
+    near: int
+    """How short the computed gradient has to be at the computed point, in its steps."""
     accuracy: NoAccuracy = field(init=False, default=_UNKNOWN)
+
+    @property
+    def certain(self) -> int:
+        """How short the gradient then is for sure."""
+        return _certain(self.near)
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> Floats:
         """Draw both vectors, read, and look for the minimum."""
         tilt, hiding = noise.vector(self.tilt), noise.vector(self.hiding)
-        table = self._table
+        table = self.table
         counts = opened().table(table.names)
         inside = tuple([slice(table.domain[name].known) for name in table.names])
         sums = np.asarray(counts[inside]).reshape(len(table.features), -1)
-        found = Minimum(table, sums, self._ridge, tilt, self._bits).near(self._near)
-        most = _FARTHEST << self._bits
+        found = Minimum(table, sums, self.ridge, tilt, self.bits, self.wall).near(self.near)
+        most = FARTHEST << self.bits
         pairs = zip(found, hiding, strict=True)
-        moved = [min(max(t + z, -most), most) * 2.0**-self._bits for t, z in pairs]
+        moved = [min(max(t + z, -most), most) * 2.0**-self.bits for t, z in pairs]
         return frozen_copy(np.array(moved))
 
 
@@ -163,7 +186,13 @@ class Minimum:
     """
 
     def __init__(
-        self, table: SlopeTable, counts: Floats, ridge: Fraction, tilt: list[int], bits: int
+        self,
+        table: SlopeTable,
+        counts: Floats,
+        ridge: Fraction,
+        tilt: list[int],
+        bits: int,
+        wall: int,
     ) -> None:
         there = np.flatnonzero(counts.any(axis=1))
         self.features: Array = table.features[there].astype(object)
@@ -175,9 +204,10 @@ class Minimum:
         self.tilt: Array = np.array(tilt, dtype=object)
         # Gradients are counted in steps over `unit`, so that the ridge has integers as well.
         self.ridge: Fraction = ridge
+        self.wall, self.over = wall, table.over
         self.bits: int = bits
-        self.unit: int = (ridge.denominator << self.width) << max(0, bits - _GRADIENT_BITS)
-        self.pull: int = int(ridge * self.unit * Fraction(2) ** (_GRADIENT_BITS - bits))
+        self.unit: int = (ridge.denominator << self.width) << max(0, bits - GRADIENT_BITS)
+        self.pull: int = int(ridge * self.unit * Fraction(2) ** (GRADIENT_BITS - bits))
 
     def gradient(self, theta: Ints) -> tuple[Ints, Floats]:
         """The exact gradient, in steps over `unit`, and the curvature of each cell in floats."""
@@ -195,6 +225,8 @@ class Minimum:
             bends += (counts * rise).astype(np.float64) * inside
         sums = total @ self.features + (self.tilt << self.width)
         exact = sums * (self.unit >> self.width) + self.pull * theta
+        if self.over is not None:
+            exact = exact + self.pull * self.wall * (theta - nearest(self.over, theta, self.bits))
         return exact, bends * 2.0 ** (self.bits + FEATURE_BITS - SLOPE_BITS - self.width)
 
     def near(self, most: int) -> list[int]:
@@ -204,11 +236,14 @@ class Minimum:
         as the function is strongly convex.
         """
         theta = np.zeros(len(self.tilt), dtype=object)
-        bound, ridge = (most * self.unit) ** 2, float(self.ridge) * np.eye(len(self.tilt))
+        bound, ridge = (most * self.unit) ** 2, float(self.ridge)
         gradient, bends = self.gradient(theta)
         while int(gradient @ gradient) > bound:
-            slope = [-int(g) / (self.unit << _GRADIENT_BITS) for g in gradient]
-            hessian = (self.numbers.T * bends) @ self.numbers + ridge
+            slope = [-int(g) / (self.unit << GRADIENT_BITS) for g in gradient]
+            hessian = (self.numbers.T * bends) @ self.numbers + ridge * np.eye(len(theta))
+            if self.over is not None:
+                point = np.array([t * 2.0**-self.bits for t in theta])
+                hessian += self.wall * ridge * bend_of(self.over, point)
             step = np.linalg.solve(hessian, np.array(slope))
             whole = np.array([round(Fraction(s) * 2**self.bits) for s in step], dtype=object)
             theta, gradient, bends = self.along(theta, whole, int(gradient @ whole))

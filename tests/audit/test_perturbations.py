@@ -32,8 +32,8 @@ def law(pricing, counts, grid):
     sums = np.array(counts, dtype=np.float64).reshape(2, 2)
     found, weights = [], []
     for tilt in range(-far, far + 1):
-        minimum = Minimum(pricing._table, sums, pricing._ridge, [tilt], pricing._bits)
-        found.append(minimum.near(pricing._near)[0])
+        minimum = Minimum(pricing.table, sums, pricing.ridge, [tilt], pricing.bits, pricing.wall)
+        found.append(minimum.near(pricing.near)[0])
         weights.append(math.exp(-abs(tilt) / scale))
     apart = np.abs(grid[:, None] - np.array(found, dtype=np.float64)[None, :])
     return np.exp(-apart / hiding) @ np.array(weights)
@@ -44,7 +44,7 @@ def worst(neighbors, monkeypatch, request=None, change=lambda pricing: pricing):
     monkeypatch.setattr(perturb, "_HIDING", Fraction(1, 4))
     of = facts(DOMAIN, neighbors, rows=2)
     pricing = change((request or Perturb(TABLE, RIDGE, EPSILON)).price(Terms(of)))
-    far = 4 * float(pricing.tilt.scale) * 2.0 ** (pricing._bits - 34) / float(RIDGE)
+    far = 4 * float(pricing.tilt.scale) * 2.0 ** (pricing.bits - 34) / float(RIDGE)
     grid = np.linspace(-far, far, 301)
     laws = [law(pricing, counts, grid) for counts in TABLES[neighbors]]
     pairs = [

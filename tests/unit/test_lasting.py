@@ -65,6 +65,7 @@ from dpsdk.mechanisms import (
     LocalMarginals,
     NoisyHistogram,
     OnlinePMW,
+    PerturbedObjective,
     PrivateMinimizer,
     ResidualPlanner,
     SmallDB,
@@ -198,6 +199,7 @@ def of_releases():
                 epsilon=5, delta="1e-7", oracle=SufficientStatistics(certify="0.3")
             ),
         )
+        yield session.release(model, using=PrivateMinimizer(epsilon=5, oracle=PerturbedObjective()))
         yield session.open(ConvexPMW(100, updates=1, start="uniform", threshold=0.5)).release(model)
         several = ConvexMinimization(LogisticLoss(), features=["sex"], label="age", over=Ball(1))
         yield session.open(NoisyHistogram(epsilon="0.1")).release(OneVsRest(several))

@@ -12,8 +12,9 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument
 from dpsdk.forms import SlopeTable
 from dpsdk.kernel import Kernel, Perturb, Terms
 from dpsdk.kernel.perturb import Minimum
+from dpsdk.kernel.walls import bend_of, nearest
 from dpsdk.losses import LogisticLoss
-from dpsdk.queries import Ball, ConvexMinimization
+from dpsdk.queries import Ball, Box, ConvexMinimization, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
@@ -65,12 +66,12 @@ def test_the_point_that_is_found_is_the_minimum(ridge):
     pricing = price(Perturb(TABLE, ridge, 60))
     tilt = [2**36, -(2**37), 2**35]
     sums = COUNTS.reshape(15, 2)
-    minimum = Minimum(TABLE, sums, Fraction(ridge), tilt, pricing._bits)
-    found = np.array(minimum.near(pricing._near), dtype=object)
+    minimum = Minimum(TABLE, sums, Fraction(ridge), tilt, pricing.bits, pricing.wall)
+    found = np.array(minimum.near(pricing.near), dtype=object)
     exact, _ = minimum.gradient(found)
-    assert int(exact @ exact) <= (pricing._near * minimum.unit) ** 2
+    assert int(exact @ exact) <= (pricing.near * minimum.unit) ** 2
     # In floats the gradient of the loss itself, whose slopes are all but linear in between.
-    theta = found.astype(np.float64) * 2.0**-pricing._bits
+    theta = found.astype(np.float64) * 2.0**-pricing.bits
     margins = TABLE.features @ theta * 2.0**-14
     slopes = sum(
         sums[:, place] * LogisticLoss().derivative(np.clip(margins, *FORM._reach), y)
@@ -78,6 +79,44 @@ def test_the_point_that_is_found_is_the_minimum(ridge):
     )
     gradient = slopes @ TABLE.features * 2.0**-14 + float(ridge) * theta
     assert gradient == pytest.approx(-np.array(tilt) * 2.0**-34, abs=1e-3)
+
+
+SETS = [Ball(0.7), Ball(9), Box(-0.3, 0.25), Box((0.1, -5, 2), (0.1, 5, 3)), Simplex()]
+
+
+@pytest.mark.parametrize("over", SETS, ids=repr)
+def test_walls_know_the_nearest_point_and_how_they_bend(over):
+    rng = np.random.default_rng(3)
+    for size in (0.1, 1, 30):
+        point = rng.normal(size=3) * size
+        theta = np.array([round(number * 2**40) for number in point], dtype=object)
+        near = nearest(over, theta, 40)
+        apart = near.astype(np.float64) * 2.0**-40 - over.project(point)
+        assert np.linalg.norm(apart) <= 2 * math.sqrt(3) * 2.0**-40 + 1e-14
+        steps = 1e-6 * np.eye(3)
+        slopes = [[(a - over.project(a)) for a in (point + step, point - step)] for step in steps]
+        seen = np.array([(high - low) / 2e-6 for high, low in slopes])
+        assert bend_of(over, point) == pytest.approx(seen, abs=1e-4)
+
+
+@pytest.mark.parametrize("over", SETS, ids=repr)
+def test_with_a_wall_the_point_is_the_minimum_over_the_set(over):
+    form = ConvexMinimization(LogisticLoss(), features=["a", "b"], label="rich", over=over).lower(
+        DOMAIN
+    )
+    table, places = form.slope_table()
+    pricing = price(Perturb(table, "0.01", 60))
+    tilt = [2**30, -(2**31), 2**29]
+    minimum = Minimum(
+        table, COUNTS.reshape(15, 2), Fraction("0.01"), tilt, pricing.bits, pricing.wall
+    )
+    found = np.array(minimum.near(pricing.near), dtype=np.float64) * 2.0**-pricing.bits
+    best, _ = form.minimise(
+        FakeTables(), ridge=0.01 / COUNTS.sum(),
+        linear=(np.array(tilt) * 2.0**-34 / COUNTS.sum())[np.argsort(places)], tolerance=1e-10,
+    )  # fmt: skip
+    assert found[np.argsort(places)] == pytest.approx(best, abs=5e-3)
+    assert np.linalg.norm(found - table.over.project(found)) < 5e-3
 
 
 def test_a_far_away_minimum_is_found_and_clamped():

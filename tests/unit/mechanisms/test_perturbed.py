@@ -1,14 +1,21 @@
 """`PerturbedObjective`: which models it is for, and that it finds them."""
 
+from fractions import Fraction
+
+import attrs
 import numpy as np
 import pytest
 
 from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import InvalidArgument, NoBound, TooLarge
+from dpsdk.forms import SlopeTable
 from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.kernel import Terms
+from dpsdk.kernel import Kernel, Perturb, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import Corrected, PerturbedObjective, PrivateMinimizer
+from dpsdk.mechanisms.convex.correction import smooth
+from dpsdk.mechanisms.convex.perturbed import PerturbedExcess
 from dpsdk.queries import Ball, Box, ConvexMinimization, OneHot
 from dpsdk.testing import seeded
 from worlds import facts
@@ -71,8 +78,14 @@ def test_models_of_every_loss_are_found(neighbors, loss, over, label):
     assert asked.lower(DOMAIN).over.contains(release.value.theta)
     assert excess(release.value, asked) < 6e-3
     assert release.source == "measured"
-    with pytest.raises(NoBound, match="perturbed objective"):
+    if neighbors is Neighbors.REPLACE_ONE:
+        assert release.bound(0.05).proven
+        assert excess(release.value, asked) <= release.error(0.05) <= quoted.error(0.05)
+        assert release.error(0.5) < release.error(0.05) <= release.error(1e-9) <= 30
+        return
+    with pytest.raises(NoBound, match="number is private"):
         release.error(0.05)
+    assert not quoted.bound(0.05).proven
 
 
 def test_it_is_found_by_default_and_better_than_a_start_and_a_gradient():
@@ -141,3 +154,87 @@ def test_noise_that_fits_no_integers_is_refused():
     using = PrivateMinimizer(epsilon="1e-6", oracle=PerturbedObjective())
     with pytest.raises(InvalidArgument, match="epsilon must be larger"):
         session().answer(query(), using=using)
+
+
+SMALL = Domain(Integer("a", 0, 2), Integer("b", 0, 1), Boolean("rich"))
+COUNTS = np.array([[[9, 1], [5, 5]], [[1, 4], [2, 6]], [[1, 9], [7, 1]]])
+SURE = np.zeros((3, 2, 2), dtype=int)
+SURE[0, 0] = 40_000, 60_000
+
+
+def of_small(loss, over, features=("a", "b")):
+    return ConvexMinimization(loss, features=list(features), label="rich", over=over).lower(SMALL)
+
+
+class Case:
+    """A form with counts, and a request of a ridge and an epsilon of its own."""
+
+    def __init__(self, form, counts, ridge, epsilon):
+        self.form, self.counts = form, counts
+        self.table, self.places = smooth(form).slope_table()
+        self.request = Perturb(self.table, Fraction(ridge), epsilon)
+        self.data = PrivateData.from_counts(counts, SMALL)
+        self.truth = DenseHypothesis.from_weights(SMALL, counts)
+        self.least = form.value(self.truth, form.minimise(self.truth, tolerance=1e-9)[0])
+
+    def missed(self, broken, runs=30, beta=0.2, request=None):
+        """How many excesses are above the bounds: before, and of what was released."""
+        pricing = self.request.price(Terms(facts(SMALL, rows=int(self.counts.sum()))))
+        rows = int(self.counts.sum())
+        before = broken(PerturbedExcess.of(self.form, pricing, rows))
+        over = []
+        for seed in range(runs):
+            own = Kernel(self.data, Odometer(Budget(99), BasicComposition()), seeded(seed), "it")
+            found = own.run(request or self.request)[np.argsort(self.places)]
+            theta = self.form.over.project(found)
+            after = attrs.evolve(before, theta=theta)
+            assert after.error(beta) <= before.error(beta)
+            excess = self.form.value(self.truth, theta) - self.least
+            over.append([excess > before.error(beta), excess > after.error(beta)])
+        return np.sum(over, axis=0).tolist()
+
+
+EXCESSES = {
+    "the ridge": (
+        Case(of_small(LogisticLoss(), Ball(9)), 1_000 * COUNTS, 10**6, 40),
+        lambda own: attrs.evolve(own, ridge=own.ridge / 10**6),
+    ),
+    "the noise": (
+        Case(of_small(LogisticLoss(), Box(-4, 9)), COUNTS // 3, "0.02", "3.2"),
+        lambda own: attrs.evolve(own, tilt=attrs.evolve(own.tilt, scale=own.tilt.scale / 10**6)),
+    ),
+    "rounded kinks": (
+        Case(of_small(SVMLoss(), Ball(2), ["b"]), SURE, 9, 40),
+        lambda own: attrs.evolve(own, apart=0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXCESSES)
+def test_excesses_are_within_their_bounds_by_every_part_of_them(name):
+    case, broken = EXCESSES[name]
+    assert case.missed(lambda accuracy: accuracy) == [0, 0]
+    assert min(case.missed(broken)) > 10
+
+
+def test_without_a_wall_a_minimum_outside_of_the_set_is_not_covered():
+    case = Case(of_small(LogisticLoss(), Box((-9, 4, -9), (9, 5, 9))), 10_000 * COUNTS, 9, 40)
+    assert case.missed(lambda accuracy: accuracy) == [0, 0]
+    free = attrs.evolve(case.request, table=attrs.evolve(case.table, over=None))
+    assert min(case.missed(lambda accuracy: accuracy, request=free)) > 10
+
+
+def test_what_a_table_misses_of_a_loss_is_what_a_fine_grid_tells():
+    for loss, over in ((LogisticLoss(), Ball(9)), (SVMLoss(), Box(-7, 3))):
+        form = of_small(loss, over)
+        table, _ = smooth(form).slope_table()
+        missed, moved = form.apart(table)
+        fine = np.linspace(*form._reach, 400_001)
+        steps = table.low + np.arange(table.slopes.shape[1]) * 2.0**-table.level_bits
+        for slopes, y in zip(table.slopes * 2.0**-20, form.targets, strict=True):
+            slope = np.interp(fine, steps, slopes) - loss.derivative(fine, y)
+            seen = np.ptp(np.cumsum(slope) * (fine[1] - fine[0]))
+            assert 0.3 * seen <= missed
+            assert seen <= 1.001 * missed
+        assert 0 <= moved < 2.0**-15 * np.sqrt(3)
+    assert isinstance(table, SlopeTable)

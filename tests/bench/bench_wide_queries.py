@@ -35,7 +35,7 @@ ORDERED = {
 }  # fmt: skip
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Asked(Query):
     form: LinearForm
 

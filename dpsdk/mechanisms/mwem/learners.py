@@ -24,7 +24,7 @@ from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
 from dpsdk.learning import EntropicFit, near_side_target, step_towards
 from dpsdk.mechanisms.arguments import check_linear
 from dpsdk.mechanisms.fitted import Learner
-from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan
+from dpsdk.mechanisms.mwem.plan import OfflinePlan, Plan, by_function
 from dpsdk.mechanisms.numeric_sparse import midway
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.release import Measurement, NoiseAccuracy
@@ -275,7 +275,7 @@ class OnRecords(Learner[MWEMStrategy]):
         self._blocks: list[LinearForm] = []
         self._groups: list[slice] | None = None
         self._penalties: list[int] | None = None
-        if whole:
+        if whole and not by_function(form):
             self._blocks = [LinearForm(form.domain, (block,)) for block in form.blocks]
             ends = np.cumsum([0, *[block.rows for block in form.blocks]]).tolist()
             self._groups = [slice(*pair) for pair in pairwise(ends)]

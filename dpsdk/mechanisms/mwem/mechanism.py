@@ -51,6 +51,7 @@ from dpsdk.mechanisms.mwem.plan import (
     Plan,
     Rule,
     after_count,
+    by_function,
     concentrated,
     concentrated_choice,
     planned,
@@ -291,8 +292,11 @@ class MWEM(LearnsWorkload):
     def _lowered(self, terms: Terms) -> LinearForm:
         if self._rule != "tuned":
             return self._promising(terms)
-        # Boxes come in one block for speed, and need not be alike: each is a part by itself.
-        return self._form(terms).apart()
+        # Boxes come in one block for speed, and need not be alike: each is a part by itself. On
+        # records they stay together, where there may be very many.
+        form = self._form(terms)
+        together = by_function(form) and self._begins(facts_of(terms)) is not None
+        return form if together else form.apart()
 
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
         with self._in_words():
@@ -344,9 +348,12 @@ class MWEM(LearnsWorkload):
 
 
 def _parts(form: LinearForm, terms: Terms) -> Parts:
-    """The parts that the tuned rule measures: the one-way marginals, and whole blocks."""
+    """The parts that the tuned rule measures: the one-way marginals, and one part of each price."""
+    if form.integral and by_function(form):
+        _, first = np.unique(np.stack(form.extents()), axis=1, return_index=True)
+        return Parts(one_way(form), [form.row(place) for place in sorted(first.tolist())], terms)
     parts: dict[object, LinearForm] = {}
-    for place, block in enumerate(form.blocks):
+    for place, block in enumerate(form.apart().blocks):
         part = LinearForm(form.domain, (block,))
         parts.setdefault(alike(part, place), part)
     return Parts(one_way(form), tuple(parts.values()), terms)

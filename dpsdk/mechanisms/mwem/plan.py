@@ -15,7 +15,7 @@ from dpsdk.accounting.guarantee import whole_of
 from dpsdk.accounting.numbers import largest
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Boxes, Facts, LinearForm
 from dpsdk.hypothesis import Start
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.arguments import HasTotal
@@ -29,6 +29,7 @@ __all__ = [
     "Plan",
     "Rule",
     "after_count",
+    "by_function",
     "concentrated",
     "concentrated_choice",
     "fitted",
@@ -227,6 +228,11 @@ def fitted(split: Callable[[Fraction], Plan], total: HasTotal, parts: Parts) -> 
     return plan
 
 
+def by_function(form: LinearForm) -> bool:
+    """True if a round chooses functions and no blocks: boxes come in blocks for speed alone."""
+    return all(isinstance(block, Boxes) or block.rows == 1 for block in form.blocks)
+
+
 def planned(
     rule: Rule, total: HasTotal, rounds: int | None, form: LinearForm, beta: float, parts: Parts
 ) -> Plan:
@@ -234,8 +240,7 @@ def planned(
     count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
     split = _SPLITS[rule]
     if isinstance(parts.start, Start):
-        alone = all(block.rows == 1 for block in form.blocks)
-        chosen = _FUNCTION_SHARE if alone else _CHOICE_SHARE
+        chosen = _FUNCTION_SHARE if by_function(form) else _CHOICE_SHARE
         split = partial(_tuned, before=parts.start.share, chosen=chosen)
     if rule != "tuned" and not parts.terms.facts.replaced:
         split = after_count(split)
@@ -339,7 +344,8 @@ def suited_rounds(total: HasTotal, parts: int, facts: Facts) -> int:
 def _rounds(rule: Rule, total: HasTotal, form: LinearForm, beta: float, facts: Facts) -> int:
     """How many rounds suit a total, from public facts."""
     if rule == "tuned":
-        return suited_rounds(total, len(form.blocks), facts)
+        parts = form.rows if by_function(form) else len(form.blocks)
+        return suited_rounds(total, parts, facts)
     rows = _strength(facts)
     potential = math.log(facts.domain.size + facts.outside)
     candidates = sorted({min(_MOST_ROUNDS, round(1.05**power)) for power in range(190)})

@@ -52,3 +52,20 @@ def test_marginals_of_single_attributes_stay_while_rectangles_are_learnt():
 def test_choices_of_single_functions_take_half_of_a_round(asked, share):
     plan = MWEM(asked, rho=1, rounds=4, start=START).plan(Terms(session()[0].facts))
     assert float(plan.choice) ** 2 / 8 == pytest.approx(0.1 / 4 / share)
+
+
+def test_rectangles_are_chosen_by_themselves_though_they_come_in_one_block():
+    wide, _ = session()
+    asked = rectangles(2000)
+    mechanism = MWEM(asked, rho=1, start=START)
+    terms = Terms(wide.facts)
+    assert len(mechanism._lowered(terms).blocks) == 1
+    # One block would have four rounds at the most.
+    rounds = mechanism.plan(terms).rounds
+    assert rounds > 4
+    assert (
+        wide.quote(asked, using=mechanism).at_open
+        == mechanism.quote(asked.lower(DOMAIN), terms).at_open
+    )
+    wide.open(mechanism)
+    assert wide.spent.charges == 3 + 2 * rounds

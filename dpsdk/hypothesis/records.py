@@ -146,7 +146,7 @@ class Records(Hypothesis):
     @property
     def effective(self) -> float:
         """The effective number of records, (Σ p)² / Σ p² over those inside the domain."""
-        return float(self._shares.sum()) ** 2 / float(np.vdot(self._shares, self._shares))
+        return _effective(self._shares)
 
     @property
     @override
@@ -205,7 +205,7 @@ class Records(Hypothesis):
         low, high = tilted.reach()
         if not low < high:
             return 0.0
-        now = float(values @ self._shares) if answer is None else answer
+        now = float((values * self._shares).sum()) if answer is None else answer
         step = tilted.solve(inside(wanted, now, low, high), high - low)
         step = moved.within(step, self.least)
         if step != 0.0:
@@ -242,18 +242,21 @@ class Records(Hypothesis):
         cells = numbered(codes, shape, self.size)
         now = tally(cells, shares, (own.size,))
         mass = float(shares.sum())
+        if mass == 0.0:
+            return
         wanted = own.reshape(-1) * (mass / total)
         factors = np.divide(wanted, now, out=np.ones(own.size), where=now > _LEAST)
-        steps = np.log(np.clip(factors, 1.0 / most, most))[cells]
-        before, enough = self._logs, min(self.least, self.effective * (1.0 - 1e-9))
+        steps = np.log(np.clip(factors, 1.0 / most, most))
+        enough = min(self.least, self.effective * (1.0 - 1e-9))
+        grown = shares * np.exp(steps)[cells]
         for _ in range(_HALVINGS):
-            logs = before + steps
-            grown = float(np.exp(logs).sum())
-            self._logs = logs + (math.log(mass / grown) if grown > 0.0 else 0.0)
-            self._normalise()
-            if self.effective >= enough:
+            if _effective(grown) >= enough:
                 break
             steps = steps / 2
+            grown = shares * np.exp(steps)[cells]
+        scale = mass / float(grown.sum())
+        self._logs = self._logs + (steps + math.log(scale))[cells]
+        self._shares, self._tables = grown * scale, {}
 
     @override
     def kl_cap(self) -> float:
@@ -314,6 +317,13 @@ class Records(Hypothesis):
     def __repr__(self) -> str:
         beside = f", {self.outside_mass:.3g} outside the domain" if self.outside else ""
         return f"Records({self.size:,} records, {self.effective:,.0f} effective{beside})"
+
+
+def _effective(shares: Floats) -> float:
+    """The effective number of records of such weights; 0 where there is no weight."""
+    # Not by a product of vectors, for which many threads would be woken.
+    squares = float(np.square(shares).sum())
+    return float(shares.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
 @frozen(eq=False)

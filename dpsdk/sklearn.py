@@ -3,8 +3,8 @@
 An estimator is fitted on a session, not on arrays: labels, and the bounds of numbers, are those of
 its domain, and nothing is read off the rows but what the session pays for. All else is as in
 scikit-learn: parameters, `clone`, fitted attributes, predictions of public frames, and a place at
-the end of a pipeline. Each is a `ConvexMinimization`, or for several classes a `OneVsRest` of it,
-that `PrivateMinimizer` answers, and no more.
+the end of a pipeline. Each is a `ConvexMinimization`, or for several classes a `Softmax` or
+`OneVsRest` of it, that `PrivateMinimizer` answers, and no more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpsdk.errors import DataError, InvalidArgument, MissingExtra, QueryError
 from dpsdk.forms import ConvexForm, ConvexSet
 from dpsdk.losses import LogisticLoss, Loss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import Corrected, Oracle, PrivateMinimizer
-from dpsdk.queries import Classifier, ConvexMinimization, Feature, Model, OneVsRest, Query
+from dpsdk.queries import Classifier, ConvexMinimization, Feature, Model, OneVsRest, Query, Softmax
 from dpsdk.queries.features import names_of
 from dpsdk.release import Cost, Release
 from dpsdk.session.query_interface import QueryInterface
@@ -196,7 +196,9 @@ class _Classifier(_Linear[Model | Classifier]):
     def _ask(
         self, query: ConvexMinimization, label: Attribute
     ) -> Query[Model | Classifier, ConvexForm]:
-        return OneVsRest(query) if label.known > 2 else query
+        if label.known <= 2:
+            return query
+        return Softmax(query) if self._loss == LogisticLoss() else OneVsRest(query)
 
     def _learn(self, model: Model | Classifier) -> None:
         labels = [self._target.label(code) for code in range(self._target.known)]
@@ -204,10 +206,13 @@ class _Classifier(_Linear[Model | Classifier]):
         self.classes_[:] = labels
         if len({type(label) for label in labels}) == 1 and not isinstance(labels[0], tuple):
             self.classes_ = np.array(labels)
-        models = list(model.models.values()) if isinstance(model, Classifier) else [model]
-        self.coefficient_names_: list[str] = list(models[0].coefficients)
-        self.coef_: Floats = np.array([list(one.coefficients.values()) for one in models])
-        self.intercept_ = np.array([one.intercept for one in models])
+        if isinstance(model, Classifier):
+            rows, starts = [*model.coefficients.values()], [*model.intercepts.values()]
+        else:
+            rows, starts = [model.coefficients], [model.intercept]
+        self.coefficient_names_: list[str] = list(rows[0])
+        self.coef_: Floats = np.array([list(one.values()) for one in rows])
+        self.intercept_ = np.array(starts)
 
     def decision_function(self, X: Table) -> Floats:  # noqa: N803 - as scikit-learn calls it
         """The margin of each row, positive for the second class; NaN where a value is missing.
@@ -241,7 +246,7 @@ class _Classifier(_Linear[Model | Classifier]):
 class PrivateLogisticRegression(_Classifier):
     """Logistic regression of two to 64 classes, with the interface of `sklearn.linear_model`.
 
-    More than two are told apart by one model for each against all others. After `fit`: `coef_`
+    More than two are told apart by one `Softmax` of all. After `fit`: `coef_`
     (1 or classes, coefficients) and `intercept_` (1 or classes,) in the units of the data,
     `coefficient_names_`, `feature_names_in_` (the attributes that it reads), `classes_`, `model_`,
     `release_`, and `cost_`.

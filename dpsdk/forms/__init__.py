@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.sensitivity import Sensitivity, sensitivity
     from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
     from dpsdk.forms.slope_table import SlopeTable
+    from dpsdk.forms.softmax import SoftmaxForm
     from dpsdk.forms.solver import Minimum, minimise
     from dpsdk.forms.squares import Squares
     from dpsdk.forms.tally import TallyForm
@@ -50,6 +51,7 @@ else:
             "sensitivity": "Sensitivity",
             "sets": "Ball Box ConvexSet Simplex",
             "slope_table": "SlopeTable",
+            "softmax": "SoftmaxForm",
             "solver": "Minimum minimise",
             "squares": "Squares",
             "tally": "TallyForm",
@@ -97,6 +99,7 @@ __all__ = [
     "Sensitivity",
     "Simplex",
     "SlopeTable",
+    "SoftmaxForm",
     "Squares",
     "TallyForm",
     "Tables",

@@ -155,7 +155,7 @@ class ConvexForm(Form):
 
     @cached_property
     def by_class(self) -> tuple[ConvexForm, ...]:
-        """The form of each model by itself."""
+        """The forms that are minimised each by itself."""
         if self.targets.ndim == 1:
             return (self,)
         return tuple([evolve(self, targets=one) for one in self.targets])
@@ -178,6 +178,11 @@ class ConvexForm(Form):
     def dimension(self) -> int:
         """The number of coordinates of θ."""
         return self.width * self.classes
+
+    @property
+    def spread(self) -> float:
+        """How long the slopes of a record may be, of all models and in the slope of one."""
+        return math.sqrt(self.classes)
 
     def centre(self) -> Floats:
         """A θ in the middle of the set."""
@@ -242,6 +247,7 @@ class ConvexForm(Form):
             The function at θ exceeds its least value over the set by no more than `gap`: a
             certificate, which may be larger than the tolerance where that was not reached.
         """
+        self._check_single()
         places = self._places
         least = minimise(
             self._design,
@@ -262,13 +268,20 @@ class ConvexForm(Form):
         its part goes to a coordinate that depends on nothing, an intercept, if the set has such a
         θ. Returns θ and a gap as `minimise` does.
         """
-        if self.targets.ndim == 2:
+        if len(self.by_class) > 1:
             thetas, gaps = zip(*[one.fit(tables) for one in self.by_class], strict=True)
             return np.concatenate(thetas), sum(gaps)
         theta, gap = self.minimise(tables)
         seen = self._by_label(tables).sum(axis=0).reshape(self._design.shape) > 0.0
         if seen.all():
             return theta, gap
+        moved = np.concatenate([self._moved(one, seen) for one in np.split(theta, self.classes)])
+        if np.array_equal(moved, theta):
+            return theta, gap
+        return moved, gap + max(self.value(tables, moved) - self.value(tables, theta), 0.0)
+
+    def _moved(self, theta: Floats, seen: Bools) -> Floats:
+        """The θ of one model whose coordinates that never vary are 0, if the set has it."""
         low, high = self._spans(seen)
         still = ~(low < high)
         values = np.where(still & np.isfinite(low), low, 0.0)
@@ -280,13 +293,11 @@ class ConvexForm(Form):
             moved[at] = float((theta * values).sum()) / values[at]
         else:
             moved = np.where(values == 0.0, moved, theta)
-        if np.array_equal(moved, theta) or not self.over.contains(moved, tolerance=0.0):
-            return theta, gap
-        return moved, gap + max(self.value(tables, moved) - self.value(tables, theta), 0.0)
+        return moved if self.over.contains(moved, tolerance=0.0) else theta
 
     def _spans(self, seen: Bools) -> tuple[Floats, Floats]:
         """The least and the largest of each coordinate over some cells of the design."""
-        low, high = np.empty(self.dimension), np.empty(self.dimension)
+        low, high = np.empty(self.width), np.empty(self.width)
         place = 0
         for axis, block in enumerate(self._blocks):
             others = tuple([other for other in range(seen.ndim) if other != axis])
@@ -494,6 +505,7 @@ class ConvexForm(Form):
 
     def _point(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Objective, Point]:
         """The weighted loss over public tables, and what it is at θ."""
+        self._check_single()
         start = self._vector("theta", theta)[self._places]
         joint = self._by_label(tables)
         if not (joint >= 0.0).all():  # NaN is not either
@@ -517,7 +529,7 @@ class ConvexForm(Form):
         if weights.shape != shape:
             raise InvalidArgument("tables", expected, f"shape {weights.shape}")
         weights = weights[tuple(map(slice, self._shape))]
-        return weights.transpose(self._order).reshape(len(self.targets), -1)
+        return weights.transpose(self._order).reshape(self.targets.shape[-1], -1)
 
     @property
     def _labels(self) -> list[float]:
@@ -624,8 +636,7 @@ class ConvexForm(Form):
 
     @cached_property
     def _design(self) -> Design:
-        self._check_single()
-        return Design(self._blocks, labels=len(self.targets))
+        return Design(self._blocks, labels=self.targets.shape[-1])
 
     @cached_property
     def _reach(self) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from dpsdk.forms.blocks import Block, Dense, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, Products, worth_boxing
 from dpsdk.forms.canonical import FORM, of_functions
 from dpsdk.forms.factors import is_own
-from dpsdk.forms.slopes import InPieces, Slopes
+from dpsdk.forms.slopes import Gradient, InPieces
 from dpsdk.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class LinearForm(Form):
 def _answer(block: Block, counts: Counts) -> Floats:
     if math.prod(block.shape) <= TABLE_LIMIT:
         return block.answer(counts.table(block.names))
-    if isinstance(block, Slopes) and isinstance(counts, InPieces):
+    if isinstance(block, Gradient) and isinstance(counts, InPieces):
         return block.evaluate(counts)
     codes, weights = counts.records(block.names)
     return block.answer_records(codes, weights)
@@ -344,7 +344,7 @@ def narrowed(form: LinearForm) -> LinearForm:
 
 
 def _narrowed(block: FormBlock) -> Iterator[FormBlock]:
-    if 1 not in block.shape or isinstance(block, Slopes):
+    if 1 not in block.shape or isinstance(block, Gradient):
         yield block
         return
     axes = [axis for axis, size in enumerate(block.shape) if size > 1]

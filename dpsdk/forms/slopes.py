@@ -9,6 +9,7 @@ docs/explanation/proofs/slopes.md has what one row can move.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -16,19 +17,19 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from dpsdk._arrays import frozen_copy
+from dpsdk._arrays import Lasting, frozen_copy
 from dpsdk._checks import shown
 from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.blocks import BLOCK_BYTES, Block, numbered, to_names, to_shape
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.move import Move
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array, Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from dpsdk.forms.boxes import FormBlock
 
-__all__ = ["FeatureAxis", "InPieces", "Slopes", "move_of"]
+__all__ = ["FeatureAxis", "Gradient", "InPieces", "Slopes", "move_of", "split"]
 
 FEATURE_BITS = 14
 THETA_BITS = 16
@@ -80,7 +81,7 @@ class InPieces(Protocol):
 
 
 @frozen(eq=False)
-class FeatureAxis:
+class FeatureAxis(Lasting):
     """Features along attributes that they share: for each cell of these a row of integers.
 
     Parameters
@@ -130,12 +131,11 @@ class FeatureAxis:
 
 
 @frozen(eq=False)
-class Slopes(Block):
-    """The gradient of a linear model at a public θ, of one number for each feature.
+class Gradient(Block):
+    """The gradient of linear models at a public θ, which is answered from records.
 
-    A form has such alone, one for each model, and is answered from records. Its weights are
-    integers whatever the loss: `slopes` were rounded, and the level of a margin, which is a sum of
-    integers, chooses among them.
+    A form has such blocks alone. Weights are integers whatever the loss: those of a record are its
+    features times slopes, which follow from its margins and its label.
 
     Parameters
     ----------
@@ -144,26 +144,153 @@ class Slopes(Block):
     theta
         A whole number of steps for each feature.
     label, labels
-        The attribute of the label, and how many cells it has. Its cells beyond the rows of `slopes`
-        have no weight, or those beyond the `kinds`.
-    slopes
-        Of each label and level of the margin, an array of integers.
-    low, shift
-        The level of a margin z is (z - low) >> shift.
+        The attribute of the label, and how many cells it has.
     order
         For each number of the answer the feature that it belongs to.
-    kinds
-        For each label its row of `slopes`; if left out, each has one.
     """
 
     axes: tuple[FeatureAxis, ...]
     theta: Ints = field(converter=_to_integers, repr=False)
     label: str
     labels: int
+    order: Ints = field(converter=_to_integers, repr=False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return (*[name for axis in self.axes for name in axis.names], self.label)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return (*[size for axis in self.axes for size in axis.shape], self.labels)
+
+    @property
+    def integral(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def models(self) -> int:
+        """How many models there are, one after the other."""
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest slope, at most and at least 0."""
+
+    @abstractmethod
+    def weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
+        """The slopes of each record, a row for each model, and its cell along each axis."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.order) * self.models
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [self.theta, self.order, *[axis.features for axis in self.axes]]
+        return BLOCK_BYTES + sum([array.nbytes for array in arrays])
+
+    def extents(self) -> tuple[Floats, Floats]:
+        least = np.concatenate([axis.numbers.min(axis=0) for axis in self.axes])
+        most = np.concatenate([axis.numbers.max(axis=0) for axis in self.axes])
+        corners = np.array([end * slope for end in (least, most) for slope in self.ends])
+        low, high = corners.min(axis=0)[self.order], corners.max(axis=0)[self.order]
+        return np.tile(low, self.models), np.tile(high, self.models)
+
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        slopes, cells = self.weighed(codes)
+        features = [axis.numbers[cell] for axis, cell in zip(self.axes, cells, strict=True)]
+        joint = np.concatenate(features, axis=1).T[self.order]
+        return np.concatenate([joint * own for own in slopes])
+
+    def answer(self, table: Floats) -> Floats:
+        flat = table.reshape(-1)
+        there = np.flatnonzero(flat)
+        codes = np.unravel_index(there, self.shape)
+        return self.answer_records([code.astype(np.int64) for code in codes], flat[there])
+
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        slopes, cells = self.weighed(codes)
+        answers = np.empty((self.models, len(self.order)))
+        for answer, own in zip(answers, slopes, strict=True):
+            weights: Floats = own * counts
+            # Every partial sum is an integer below 2^53, so that the order does not matter.
+            sums = [
+                np.bincount(cell, weights=weights, minlength=len(axis.numbers)) @ axis.numbers
+                for axis, cell in zip(self.axes, cells, strict=True)
+            ]
+            answer[:] = np.concatenate(sums)[self.order]
+        return answers.reshape(-1)
+
+    def evaluate(self, counts: InPieces) -> Floats:
+        """The functions summed over counted records, some at a time, so that they stay in caches.
+
+        All sums are integers, so that it does not matter which are together.
+        """
+        pieces = counts.pieces(self.names, _PIECE)
+        return sum([self.answer_records(*piece) for piece in pieces], np.zeros(self.rows))
+
+    def cells_of(self, codes: Sequence[Ints], known: int) -> tuple[Bools, list[Ints]]:
+        """Which records have all values, the label among the first `known`; and their cells."""
+        inside = codes[-1] < known
+        cells: list[Ints] = []
+        start = 0
+        for axis in self.axes:
+            own = list(codes[start : start + len(axis.names)])
+            start += len(axis.names)
+            for place, (labels, size) in enumerate(zip(axis.known, axis.shape, strict=True)):
+                if labels < size:
+                    there = own[place] < labels
+                    inside, own[place] = inside & there, np.where(there, own[place], 0)
+            cells.append(own[0] if len(own) == 1 else numbered(own, axis.known, len(codes[-1])))
+        return inside, cells
+
+    def margins_of(self, theta: Ints) -> list[Ints]:
+        """The margins of one model in each cell of each axis."""
+        pairs = zip(split(theta, self.axes), self.axes, strict=True)
+        return [axis.margins(part) for part, axis in pairs]
+
+    def check_margins(self, theta: Ints) -> None:
+        """Refuse coefficients of one model whose margins floats would round."""
+        parts = zip(split(theta, self.axes), self.axes, strict=True)
+        reach = sum(
+            [(np.abs(axis.numbers) @ np.abs(part)).max(initial=0.0) for part, axis in parts]
+        )
+        if reach >= _EXACT:
+            expected = "coefficients and features of margins below 2^52 steps"
+            raise InvalidArgument("theta", expected, f"up to {reach:.3g}")
+
+    def digest(
+        self, heading: bytes, axes: Sequence[int], ends: object, arrays: Sequence[Ints]
+    ) -> bytes:
+        """A digest of the whole block, whose functions differ in their places alone."""
+        whole = sha256(heading + b"\0")
+        known = [(axis.names, axis.shape, axis.known, axis.features.shape) for axis in self.axes]
+        whole.update(repr((list(axes), known, ends)).encode())
+        features = [axis.features for axis in self.axes]
+        for array in (self.theta, arrays[0], *features, *arrays[1:]):
+            whole.update(array.astype("<i8").tobytes())
+        return whole.digest()
+
+
+@frozen(eq=False)
+class Slopes(Gradient):
+    """The gradient of one model, whose slopes were rounded: the level of a margin chooses one.
+
+    Parameters
+    ----------
+    slopes
+        Of each label and level of the margin, an array of integers. Cells of the label beyond its
+        rows have no weight, or those beyond the `kinds`.
+    low, shift
+        The level of a margin z is (z - low) >> shift.
+    kinds
+        For each label its row of `slopes`; if left out, each has one.
+    """
+
     slopes: Ints = field(converter=_to_integers, repr=False)
     low: int
     shift: int
-    order: Ints = field(converter=_to_integers, repr=False)
     kinds: Ints | None = field(default=None, converter=_to_kinds, repr=False)
 
     @classmethod
@@ -179,14 +306,14 @@ class Slopes(Block):
     ) -> Slopes:
         """Tabulate a slope, which is asked of at most 2^16 margins, in steps, of each label."""
         low = high = 0
-        for part, axis in zip(_cut(theta, axes), axes, strict=True):
+        for part, axis in zip(split(theta, axes), axes, strict=True):
             margins = axis.margins(part)
             low, high = low + int(margins.min()), high + int(margins.max())
         shift = max(0, (high - low).bit_length() - LEVEL_BITS)
         levels = ((high - low) >> shift) + 1
         middles = low + (np.arange(levels, dtype=np.int64) << shift) + ((1 << shift) >> 1)
         table = slope(middles.astype(np.float64))
-        return cls(tuple(axes), theta, label, labels, table, low, shift, order, kinds)
+        return cls(tuple(axes), theta, label, labels, order, table, low, shift, kinds)
 
     def __attrs_post_init__(self) -> None:
         features = sum([axis.features.shape[1] for axis in self.axes])
@@ -197,34 +324,15 @@ class Slopes(Block):
             raise InvalidArgument("slopes", expected, f"shape {self.slopes.shape}")
         if self.kinds is not None and not np.isin(self.kinds, np.arange(len(self.slopes))).all():
             raise InvalidArgument("kinds", "rows of slopes", shown(self.kinds))
-        parts = zip(_cut(self.theta, self.axes), self.axes, strict=True)
-        reach = sum(
-            [(np.abs(axis.numbers) @ np.abs(part)).max(initial=0.0) for part, axis in parts]
-        )
-        if reach >= _EXACT:
-            expected = "coefficients and features of margins below 2^52 steps"
-            raise InvalidArgument("theta", expected, f"up to {reach:.3g}")
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return (*[name for axis in self.axes for name in axis.names], self.label)
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return (*[size for axis in self.axes for size in axis.shape], self.labels)
+        self.check_margins(self.theta)
 
     @property
-    def rows(self) -> int:
-        return len(self.order)
-
-    @property
-    def integral(self) -> bool:
-        return True
+    def models(self) -> int:
+        return 1
 
     @property
     def nbytes(self) -> int:
-        arrays = [self.theta, self.slopes, self.order, *[axis.features for axis in self.axes]]
-        return BLOCK_BYTES + sum([array.nbytes for array in arrays])
+        return super().nbytes + self.slopes.nbytes
 
     @property
     def _rows(self) -> Ints:
@@ -238,90 +346,37 @@ class Slopes(Block):
         return np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
 
     @property
-    def _ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
         low, high = self.label_ends
         return float(low.min()), float(high.max())
-
-    def extents(self) -> tuple[Floats, Floats]:
-        least = np.concatenate([axis.numbers.min(axis=0) for axis in self.axes])
-        most = np.concatenate([axis.numbers.max(axis=0) for axis in self.axes])
-        corners = np.array([end * slope for end in (least, most) for slope in self._ends])
-        return corners.min(axis=0)[self.order], corners.max(axis=0)[self.order]
 
     def move(self, facts: Facts) -> Move:
         return move_of([self], facts)
 
-    def columns(self, codes: Sequence[Ints]) -> Floats:
-        slopes, cells = self._weighed(codes)
-        pairs = zip(self.axes, cells, strict=True)
-        parts = [axis.numbers[cell] * slopes[:, None] for axis, cell in pairs]
-        return np.asarray(np.concatenate(parts, axis=1).T[self.order])
-
-    def answer(self, table: Floats) -> Floats:
-        flat = table.reshape(-1)
-        there = np.flatnonzero(flat)
-        codes = np.unravel_index(there, self.shape)
-        return self.answer_records([code.astype(np.int64) for code in codes], flat[there])
-
-    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
-        slopes, cells = self._weighed(codes)
-        weights: Floats = slopes * counts
-        # Every partial sum is an integer below 2^53, so that the order does not matter.
-        sums = [
-            np.bincount(cell, weights=weights, minlength=len(axis.numbers)) @ axis.numbers
-            for axis, cell in zip(self.axes, cells, strict=True)
-        ]
-        return np.asarray(np.concatenate(sums)[self.order])
-
-    def evaluate(self, counts: InPieces) -> Floats:
-        """The functions summed over counted records, some at a time, so that they stay in caches.
-
-        All sums are integers, so that it does not matter which are together.
-        """
-        pieces = counts.pieces(self.names, _PIECE)
-        return sum([self.answer_records(*piece) for piece in pieces], np.zeros(self.rows))
-
     @cached_property
     def _margins(self) -> list[Ints]:
         """The margin of each cell of each axis."""
-        pairs = zip(_cut(self.theta, self.axes), self.axes, strict=True)
-        return [axis.margins(part) for part, axis in pairs]
+        return self.margins_of(self.theta)
 
-    def _weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
-        """The slope of each record, and its cell along each axis."""
-        labels = codes[-1]
-        rows = self._rows
-        inside = labels < len(rows)
+    def weighed(self, codes: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
+        labels, rows = codes[-1], self._rows
+        inside, cells = self.cells_of(codes, len(rows))
         margins = np.full(len(labels), -self.low, dtype=np.int64)
-        cells: list[Ints] = []
-        start = 0
-        for axis, table in zip(self.axes, self._margins, strict=True):
-            own = list(codes[start : start + len(axis.names)])
-            start += len(axis.names)
-            for place, (known, size) in enumerate(zip(axis.known, axis.shape, strict=True)):
-                if known < size:
-                    there = own[place] < known
-                    inside, own[place] = inside & there, np.where(there, own[place], 0)
-            cell = own[0] if len(own) == 1 else numbered(own, axis.known, len(labels))
-            cells.append(cell)
+        for cell, table in zip(cells, self._margins, strict=True):
             margins += table.take(cell)
         levels = np.clip(margins >> self.shift, 0, self.slopes.shape[1] - 1)
         slopes = self.slopes[rows[np.where(inside, labels, 0)], levels]
-        return np.where(inside, slopes, 0), cells
+        return np.where(inside, slopes, 0)[None, :], cells
 
     def rounded(self, bits: int) -> tuple[FormBlock, float]:
         return cast("FormBlock", evolve(self, slopes=self.slopes << bits)), 0.0
 
     def texts(self, axes: Sequence[int]) -> Iterator[bytes]:
-        whole = sha256(b"dpsdk slopes 1\0")
-        known = [(axis.names, axis.shape, axis.known, axis.features.shape) for axis in self.axes]
         ends = self.label, self.labels, self.slopes.shape, self.low, self.shift
-        whole.update(repr((list(axes), known, ends)).encode())
         kinds = [] if self.kinds is None else [self.kinds]
-        for array in (self.theta, self.slopes, *[axis.features for axis in self.axes], *kinds):
-            whole.update(array.astype("<i8").tobytes())
+        digest = self.digest(b"dpsdk slopes 1", axes, ends, [self.slopes, *kinds])
         for feature in self.order.tolist():
-            yield b"slopes 1;%b;%x" % (whole.digest(), feature)
+            yield b"slopes 1;%b;%x" % (digest, feature)
 
 
 def move_of(blocks: Sequence[Slopes], facts: Facts) -> Move:
@@ -353,7 +408,8 @@ def move_of(blocks: Sequence[Slopes], facts: Facts) -> Move:
     return Move(times * float(total.max()), float(squared.max()), times * largest, exact=False)
 
 
-def _cut(theta: Ints, axes: Sequence[FeatureAxis]) -> list[Ints]:
+def split(theta: Ints, axes: Sequence[FeatureAxis]) -> list[Ints]:
+    """The coefficients of one model, axis by axis."""
     ends = np.cumsum([axis.features.shape[1] for axis in axes])[:-1]
     return np.split(theta, ends)
 

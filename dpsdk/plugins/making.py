@@ -57,6 +57,7 @@ from dpsdk.queries import (
     Quantile,
     Query,
     Rectangles,
+    Softmax,
     StdDev,
     Sum,
     Threshold,
@@ -192,6 +193,8 @@ def query(name: Literal["one-vs-rest"], /, **given: object) -> OneVsRest: ...
 def query(name: Literal["quantile"], /, **given: object) -> Quantile: ...
 @overload
 def query(name: Literal["rectangles"], /, **given: object) -> Rectangles: ...
+@overload
+def query(name: Literal["softmax"], /, **given: object) -> Softmax: ...
 @overload
 def query(name: Literal["std-dev"], /, **given: object) -> StdDev[float | GroupTable]: ...
 @overload

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dpsdk.forms.sets import Ball, Box, Simplex
     from dpsdk.queries.above import Above, NumericAbove
     from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
-    from dpsdk.queries.classes import Classifier, OneVsRest
+    from dpsdk.queries.classes import Classifier, OneVsRest, Softmax
     from dpsdk.queries.conditions import Condition, Not
     from dpsdk.queries.conjunction import Conjunction, Where
     from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
@@ -34,7 +34,7 @@ else:
             "dpsdk.forms.sets": "Ball Box Simplex",
             "above": "Above NumericAbove",
             "base": "CountingQuery LinearQuery Query ScalarQuery",
-            "classes": "Classifier OneVsRest",
+            "classes": "Classifier OneVsRest Softmax",
             "conditions": "Condition Not",
             "conjunction": "Conjunction Where",
             "features": "Cross Feature OneHot Scaled",
@@ -92,6 +92,7 @@ __all__ = [
     "Scaled",
     "ScalarQuery",
     "Simplex",
+    "Softmax",
     "StdDev",
     "Sum",
     "Threshold",

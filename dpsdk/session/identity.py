@@ -158,7 +158,8 @@ def _numbers(form: Form, tell: _Tell) -> Plain:
         blocks = form.coordinates
         coordinates: list[Plain] = [[list(one.names), _array(one.values)] for one in blocks]
         target: list[Plain] = [form.label, as_plain(form.targets)]
-        return ["convex", coordinates, target, tell(form.loss), tell(form.over)]
+        kind = "softmax" if isinstance(form, forms.SoftmaxForm) else "convex"
+        return [kind, coordinates, target, tell(form.loss), tell(form.over)]
     if isinstance(form, forms.ConvexForms):
         return ["models", [_numbers(part, tell) for part in form.parts]]
     raise TypeError(type(form).__qualname__)

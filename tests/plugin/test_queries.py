@@ -23,6 +23,7 @@ from dpsdk.queries import (
     OneVsRest,
     Query,
     Rectangles,
+    Softmax,
     Sum,
     Threshold,
     Unmatched,
@@ -58,7 +59,7 @@ MORE = (
     Unmatched(),
     Variance("hours"),
 )
-UNTOLD = {CountPersons, OneVsRest}
+UNTOLD = {CountPersons, OneVsRest, Softmax}
 """Queries about persons, whom the tables of the kit do not tell apart, and what needs a delta."""
 
 

@@ -203,6 +203,7 @@ from dpsdk.queries import (
     Query,
     Rectangles,
     Simplex,
+    Softmax,
     StdDev,
     Sum,
     Threshold,
@@ -1111,6 +1112,10 @@ def several_classes_have_a_model_each(session: Session, query: ConvexMinimizatio
     assert_type(found.predict({"age": [39]}), list[Label | None])
     assert_type(found.predict_proba({"age": [39]}), Floats)
     assert_type(found.margins({"age": [39]}), Floats)
+    asked_at_once = Softmax(query)
+    assert_type(asked_at_once, Softmax)
+    assert_type(session.release(asked_at_once), Release[Classifier])
+    Softmax(LogisticLoss())  # type: ignore[arg-type]  # no query
     OneVsRest(LogisticLoss())  # type: ignore[arg-type]  # no query
 
 

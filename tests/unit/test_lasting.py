@@ -81,6 +81,7 @@ from dpsdk.queries import (
     MarginalTable,
     OneVsRest,
     Rectangles,
+    Softmax,
     Threshold,
     UnmatchedTable,
     Workload,
@@ -203,6 +204,8 @@ def of_releases():
         yield session.open(ConvexPMW(100, updates=1, start="uniform", threshold=0.5)).release(model)
         several = ConvexMinimization(LogisticLoss(), features=["sex"], label="age", over=Ball(1))
         yield session.open(NoisyHistogram(epsilon="0.1")).release(OneVsRest(several))
+        form = Softmax(several).lower(session.domain)
+        yield from (form, form.slopes(np.zeros(form.dimension))[0])
 
 
 def of_discoveries():

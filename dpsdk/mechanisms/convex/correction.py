@@ -441,25 +441,26 @@ def start_harm(
 
 def constant_model(form: ConvexForm, tables: Tables) -> Floats | None:
     """The best model that depends on no feature; None where the set has none, or none is found."""
-    theta, over = np.zeros(form.dimension), form.over
+    theta, over = np.zeros(form.width), form.over
     place, intercept = _intercept(form)
-    if intercept is None:
-        return theta if over.contains(theta) else None
-    if isinstance(over, Simplex):
+    if isinstance(over, Simplex) and intercept is not None:
         theta[place] = 1.0
-        return theta
-    if isinstance(over, Box):
-        low, high = over.sides(form.dimension)
+    elif isinstance(over, Box) and intercept is not None:
+        low, high = over.sides(form.width)
         theta[place] = min(max(0.0, float(low[place])), float(high[place]))
-        if not over.contains(theta):
-            return None
         over = Box(float(low[place]), float(high[place]))
+    if not form.over.contains(theta):
+        return None
+    thetas = np.tile(theta, (form.classes, 1))
+    if intercept is None or isinstance(over, Simplex):
+        return thetas.reshape(-1)
     try:
         alone = evolve(form, coordinates=(intercept,), over=over)
-        theta[place] = alone.minimise(tables, tolerance=1e-9)[0][0]
+        found = [one.minimise(tables, tolerance=1e-9)[0] for one in alone.by_class]
     except DpsdkError:
         return None
-    return theta
+    thetas[:, place] = np.concatenate(found)
+    return thetas.reshape(-1)
 
 
 def _intercept(form: ConvexForm) -> tuple[int, Coordinates | None]:

@@ -68,7 +68,7 @@ class _Plan:
             expected = "above 0, since Laplace noise of so many gradients hides all they tell"
             raise InvalidArgument("delta", expected, "0")
         most = (2 if facts.replaced else 1) * facts.unit_rows * self.clip
-        most *= math.sqrt(self.form.classes)
+        most *= self.form.spread
         deviation = most / (rows * math.sqrt(2.0 * float(noise.rho) * self.steps))
         constant = _TIME_OF_SQUARES if least_squares(self.form) else _TIME
         return constant / (4.0 * self.bend * deviation)
@@ -115,9 +115,8 @@ class HeavyBall(Oracle):
         theta = form.centre()
         if label is not None:
             tables = _Label(np.clip(label.values / divisor(paid.rows), 0.0, None))
-            found = [constant_model(one, tables) for one in form.by_class]
-            constants = [one for one in found if one is not None]
-            theta = np.concatenate(constants) if len(constants) == len(found) else theta
+            constant = constant_model(form, tables)
+            theta = theta if constant is None else constant
         return Measurement(np.append(theta, math.inf), _CONSTANT, "measured")
 
     def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:

@@ -81,7 +81,7 @@ def test_no_row_moves_a_gradient_further_than_is_priced():
 def test_the_bound_for_slopes_of_two_signs_alone_is_too_small():
     def shorter(form, facts):
         block = form.blocks[0]
-        low, high = block._ends
+        low, high = block.ends
         square = sum(np.square(axis.numbers).sum(axis=1).max() for axis in block.axes)
         full = block.move(facts)
         return Twin(full.l1, (high - low) ** 2 * square, full.maximum)
@@ -173,7 +173,7 @@ def test_kinds_are_rows_of_slopes():
     for kinds in ([0, 1], [-1, 0], []):
         with pytest.raises(InvalidArgument, match=r"kinds|slopes"):
             Slopes(
-                axes, np.array([1]), "y", 3, np.array([[5]]), 0, 3, np.arange(1),
+                axes, np.array([1]), "y", 3, np.arange(1), np.array([[5]]), 0, 3,
                 np.array(kinds, dtype=np.int64),
             )  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_a_record_that_lacks_a_feature_has_no_slope():
         FeatureAxis(("a",), (3,), (2,), np.array([[1], [2]])),
         FeatureAxis((), (), (), np.array([[4]])),
     ]
-    block = Slopes(axes, np.array([1, 1]), "y", 3, np.array([[5], [-5]]), 5, 3, np.arange(2))
+    block = Slopes(axes, np.array([1, 1]), "y", 3, np.arange(2), np.array([[5], [-5]]), 5, 3)
     codes = records_of(block)
     columns = block.columns(codes).T
     lacking = (codes[0] == 2) | (codes[1] == 2)

@@ -91,6 +91,37 @@ def test_true_moves_never_raise_the_potential():
     assert meter.used <= meter.cap
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_true_moves_lower_the_potential_of_what_is_near_on_the_records(known):
+    # What the table answers is within `away` of what g on the records does. A target that allows
+    # for that lowers the potential of g, as the proof note says; one that does not may raise it.
+    rng, radius, away, gap, raised = np.random.default_rng(5), 0.005, 0.02, 0.05, 0
+    least, moves = 2 * (gap - 2 * radius - away) ** 2, 0
+    for _ in range(20):
+        codes, near = CELLS[rng.integers(0, DOMAIN.size, 25)], rng.dirichlet(np.ones(25))
+        records, meant = Records(DOMAIN, codes, least=4), Records(DOMAIN, codes, near)
+        start = before = float(np.sum(near * np.log(near * 25)))
+        made = 0
+        for _ in range(200):
+            form = form_of(rng, "box")
+            now, true = records.answer(form), meant.answer(form) + rng.uniform(-away, away)
+            if abs(true - now) < gap:
+                continue
+            value = true + rng.uniform(-radius, radius)
+            records.move_to(form, near_side_target(now, value, radius + away * known), now)
+            after = float(np.sum(near * np.log(near / records.parts()[1]["weights"])))
+            raised += after > before + 1e-9
+            if known:
+                moved = abs(records.answer(form) - now)
+                assert after <= before - 2 * moved**2 + 1e-9
+                assert moved**2 * 2 >= least * (1 - 1e-9)
+            before, made = after, made + 1
+        assert not known or made <= start / least
+        moves += made
+    assert (raised == 0) is known
+    assert moves > 40
+
+
 def test_what_no_record_shows_is_not_moved():
     records = Records(DOMAIN, [[0, 0, 0], [1, 1, 2]])
     nobody = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 3, 5)})])

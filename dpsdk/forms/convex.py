@@ -29,6 +29,7 @@ from dpsdk.forms.factors import half_up, to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.moments import CoordinatePairs, distinct, moments_of, repeats
 from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, ask_loss
+from dpsdk.forms.of_records import design_of
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.forms.slope_table import SlopeTable
 from dpsdk.forms.slopes import (
@@ -43,7 +44,7 @@ from dpsdk.forms.slopes import (
 )
 from dpsdk.forms.solver import minimise
 from dpsdk.losses import Constants, Loss
-from dpsdk.typing import Array, Bools, Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["ConvexForm", "Tables"]
 
@@ -61,7 +62,10 @@ _FORM_BYTES = 2048
 
 
 class Tables(Protocol):
-    """Public weights of records, tabulated: every distribution is such, in shares of the rows."""
+    """Public weights of records, tabulated: every distribution is such, in shares of the rows.
+
+    For wide models it has `records`, too, as distributions have.
+    """
 
     def table(self, names: tuple[str, ...]) -> Floats:
         """Weights on the cells of the named attributes, one axis a name; the caller only reads."""
@@ -164,8 +168,9 @@ class ConvexForm(Form):
     def wide(self) -> bool:
         """True if its attributes have more than 10^6 cells together, so that none is written out.
 
-        Then it has no Hessian and is not minimised over tables: gradients are all that is asked.
-        So it is with several classes, of which `fit` minimises each by itself.
+        Then gradients are all that is asked of a table, and it is minimised over public records:
+        `tables` have `records`, such as those of a `Records` or a `SyntheticData`. So it is with
+        several classes, of which `fit` minimises each by itself.
         """
         return self.targets.ndim == 2 or self.cells > CELL_LIMIT
 
@@ -248,12 +253,12 @@ class ConvexForm(Form):
             certificate, which may be larger than the tolerance where that was not reached.
         """
         self._check_single()
-        places = self._places
+        places, (design, weights) = self._places, self._weighed(tables)
         least = minimise(
-            self._design,
+            design,
             self.loss,
             self.targets,
-            self._by_label(tables),
+            weights,
             self._set,
             linear=None if linear is None else self._vector("linear", linear)[places],
             ridge=ridge,
@@ -272,17 +277,18 @@ class ConvexForm(Form):
             thetas, gaps = zip(*[one.fit(tables) for one in self.by_class], strict=True)
             return np.concatenate(thetas), sum(gaps)
         theta, gap = self.minimise(tables)
-        seen = self._by_label(tables).sum(axis=0).reshape(self._design.shape) > 0.0
-        if seen.all():
+        design, weights = self._weighed(tables)
+        if self.cells <= CELL_LIMIT and (weights.sum(axis=0) > 0.0).all():
             return theta, gap
-        moved = np.concatenate([self._moved(one, seen) for one in np.split(theta, self.classes)])
+        low, high = self._spans(design, weights)
+        parts = np.split(theta, self.classes)
+        moved = np.concatenate([self._moved(one, low, high) for one in parts])
         if np.array_equal(moved, theta):
             return theta, gap
         return moved, gap + max(self.value(tables, moved) - self.value(tables, theta), 0.0)
 
-    def _moved(self, theta: Floats, seen: Bools) -> Floats:
+    def _moved(self, theta: Floats, low: Floats, high: Floats) -> Floats:
         """The θ of one model whose coordinates that never vary are 0, if the set has it."""
-        low, high = self._spans(seen)
         still = ~(low < high)
         values = np.where(still & np.isfinite(low), low, 0.0)
         starts = np.cumsum([0, *[one.width for one in self.coordinates]])
@@ -295,13 +301,12 @@ class ConvexForm(Form):
             moved = np.where(values == 0.0, moved, theta)
         return moved if self.over.contains(moved, tolerance=0.0) else theta
 
-    def _spans(self, seen: Bools) -> tuple[Floats, Floats]:
-        """The least and the largest of each coordinate over some cells of the design."""
+    def _spans(self, design: Design, weights: Floats) -> tuple[Floats, Floats]:
+        """The least and the largest of each coordinate over the cells of some weight."""
         low, high = np.empty(self.width), np.empty(self.width)
         place = 0
-        for axis, block in enumerate(self._blocks):
-            others = tuple([other for other in range(seen.ndim) if other != axis])
-            rows = block[seen.any(axis=others)]
+        for block, seen in zip(design.blocks, design.seen(weights), strict=True):
+            rows = block[seen]
             own = self._places[place : place + block.shape[1]]
             low[own], high[own] = (
                 rows.min(axis=0, initial=np.inf),
@@ -506,14 +511,21 @@ class ConvexForm(Form):
     def _point(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Objective, Point]:
         """The weighted loss over public tables, and what it is at θ."""
         self._check_single()
-        start = self._vector("theta", theta)[self._places]
-        joint = self._by_label(tables)
+        start, (design, joint) = self._vector("theta", theta)[self._places], self._weighed(tables)
         if not (joint >= 0.0).all():  # NaN is not either
             raise InvalidArgument("tables", "weights of at least 0", "others among them")
         objective = Objective(
-            self._design, self.loss, self.targets, joint, self._set, np.zeros_like(start), 0.0
+            design, self.loss, self.targets, joint, self._set, np.zeros_like(start), 0.0
         )
         return objective, objective.at(start)
+
+    def _weighed(self, tables: Tables) -> tuple[Design, Floats]:
+        """The design, and public weights by label and by its cells; of many cells, those of records."""
+        if self.cells <= CELL_LIMIT:
+            return self._design, self._by_label(tables)
+        names = [name for axis in self._grouped for name in axis.names]
+        known = [self.domain[name].known for name in (*names, self.label)]
+        return design_of(tables, self._grouped, self.label, known, self._blocks)
 
     def _by_label(self, tables: Tables) -> Floats:
         """Public weights by label, and by the cells of the design."""

@@ -15,7 +15,7 @@ from dpsdk._records import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.factors import to_weights
-from dpsdk.typing import Array, Floats
+from dpsdk.typing import Array, Floats, Ints
 
 if TYPE_CHECKING:
     from dpsdk.forms.sets import ConvexSet
@@ -191,6 +191,10 @@ class Design(Lasting):
             raise TooLarge("the features of a model", needed, WEIGHT_LIMIT, "numbers", advice)
         return needed
 
+    def check(self, labels: int) -> None:
+        """Refuse more labels than there is room for."""
+        Design.require([block.shape for block in self.blocks], labels=labels)
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The number of cells along each axis."""
@@ -221,6 +225,15 @@ class Design(Lasting):
         """The smallest and the largest margin of any cell and any coefficients of a set."""
         over.require(self.features)
         return over.reach(self.blocks)
+
+    def seen(self, weights: Floats) -> list[Ints]:
+        """The cells along each axis of some weight, of an array (labels, cells)."""
+        there = weights.sum(axis=0).reshape(self.shape) > 0.0
+        axes = range(there.ndim)
+        return [
+            np.flatnonzero(there.any(axis=tuple([other for other in axes if other != axis])))
+            for axis in axes
+        ]
 
     def rows(self) -> Floats:
         """All feature vectors, at most 2^25 numbers, written out: an array (cells, features)."""

@@ -20,6 +20,7 @@ from dpsdk._checks import shown
 from dpsdk._records import evolve, field, frozen
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.design import Design
 from dpsdk.forms.factors import half_up
 from dpsdk.forms.facts import Facts
 from dpsdk.forms.linear import LinearForm
@@ -216,8 +217,8 @@ class SoftmaxForm(ConvexForm):
         return np.asarray(self.targets.argmax(axis=0), dtype=np.int64)
 
     def value(self, tables: Tables, theta: Array | Sequence[float]) -> float:
-        weights, found = self._by_label(tables), self._vector("theta", theta)
-        return self._expanded(weights, self._stacked(found))[0]
+        found = self._vector("theta", theta)
+        return self._expanded(*self._weighed(tables), self._stacked(found))[0]
 
     def minimise(
         self,
@@ -227,11 +228,11 @@ class SoftmaxForm(ConvexForm):
         ridge: float = 0.0,
         tolerance: float = 1e-6,
     ) -> tuple[Floats, float]:
-        weights = self._by_label(tables)
+        design, weights = self._weighed(tables)
         added = np.zeros(self.dimension) if linear is None else self._vector("linear", linear)
 
         def at(theta: Floats) -> tuple[float, Floats]:
-            value, gradient = self._expanded(weights, self._stacked(theta))
+            value, gradient = self._expanded(design, weights, self._stacked(theta))
             value += float(added @ theta) + 0.5 * ridge * float(theta @ theta)
             return value, self._unstacked(gradient) + added + ridge * theta
 
@@ -283,9 +284,9 @@ class SoftmaxForm(ConvexForm):
             value, gradient = at(ahead)
         return best, gap
 
-    def _expanded(self, weights: Floats, stacked: Floats) -> tuple[float, Floats]:
+    def _expanded(self, design: Design, weights: Floats, stacked: Floats) -> tuple[float, Floats]:
         """The loss over weights by label and cell of the design, and its gradient by class."""
-        design, mass = self._design, weights.sum(axis=0)
+        mass = weights.sum(axis=0)
         margins = np.stack([design.margins(one) for one in stacked])
         own = np.zeros_like(margins)
         np.add.at(own, self._kinds, weights)

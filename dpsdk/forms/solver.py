@@ -108,7 +108,7 @@ def minimise(
     """
     require(isinstance(design, Design), "design", "a Design", design)
     numbers, size = _vector("labels", labels, None), design.features
-    design.require([block.shape for block in design.blocks], labels=len(numbers))
+    design.check(len(numbers))
     _check_loss(loss, numbers)
     require(isinstance(over, Ball | Box | Simplex), "over", "a Ball, a Box or a Simplex", over)
     over.require(size)

@@ -65,6 +65,8 @@ class Distribution(ABC):
     __slots__ = ()
     kind: ClassVar[str] = ""
     """The name of this kind of distribution in files; none is kept in files where it is empty."""
+    listed: ClassVar[bool] = False
+    """True if it is made of records, which are all that `records` gives for any attributes."""
     _kinds: ClassVar[dict[str, type[Distribution]]] = {}
 
     domain: Domain

@@ -78,6 +78,7 @@ class Records(Hypothesis):
     __slots__ = ("_beyond", "_codes", "_logs", "_shares", "_tables", "domain", "least", "outside")
 
     kind: ClassVar[str] = "records"
+    listed: ClassVar[bool] = True
     domain: Domain
     outside: bool
     least: float

@@ -97,6 +97,7 @@ class SyntheticData(Distribution):
     """
 
     kind: ClassVar[str] = "synthetic"
+    listed: ClassVar[bool] = True
     domain: Domain
     outside: bool = field(eq=False)
     outside_count: int | None

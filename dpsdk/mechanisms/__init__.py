@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Moments,
         NoisyDescent,
         Oracle,
+        PairTables,
         PerturbedObjective,
         PredictedExcess,
         PrivateMinimizer,
@@ -80,8 +81,9 @@ else:
             "certificate": "Certificate",
             "convex": (
                 "CertifiedExcess CoefficientSet ConvexPMW Corrected HeavyBall Moments "
-                "NoisyDescent Oracle PerturbedObjective PredictedExcess PrivateMinimizer Problem "
-                "Sketch SketchedProblem SufficientStatistics TextbookConvexPMW"
+                "NoisyDescent Oracle PairTables PerturbedObjective PredictedExcess "
+                "PrivateMinimizer Problem Sketch SketchedProblem SufficientStatistics "
+                "TextbookConvexPMW"
             ),
             "exponential_quantile": "ExponentialQuantile RankAccuracy",
             "fitted": "Fitted",
@@ -147,6 +149,7 @@ __all__ = [
     "OneShot",
     "OnlinePMW",
     "Oracle",
+    "PairTables",
     "PerturbedObjective",
     "Parts",
     "PredictedExcess",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal, TypeAlias, cast
@@ -32,6 +32,7 @@ __all__ = [
     "Sampled",
     "StartOrRecords",
     "check_records",
+    "draw_records",
     "notes_from",
     "start_beyond",
     "to_records",
@@ -138,10 +139,11 @@ class Sampled(Start):
         if allowance is not None:
             raise InvalidArgument("prepaid", "left out, since marginals pay in steps", "True")
         self.check(kernel.facts)
+        sets = tuple(_Marginals(self.width).sets(kernel.facts.domain))
         try:
-            return self._drawn(self._mechanism(noise).open(kernel))
+            return draw_records(self._mechanism(noise).open(kernel), sets, self.records)
         except Unfinished as early:
-            records = self._drawn(cast("LocalStrategy", early.strategy))
+            records = draw_records(cast("LocalStrategy", early.strategy), sets, self.records)
             raise Unfinished(Fitted(records), early.why) from None
 
     def _mechanism(self, noise: Noise) -> LocalMarginals:
@@ -150,22 +152,22 @@ class Sampled(Start):
             raise InvalidArgument("delta", expected, "0")
         return LocalMarginals(_Marginals(self.width), rho=noise.rho)
 
-    def _drawn(self, fitted: LocalStrategy) -> Records:
-        """Records of the mixture, raked to the tables; a function of what was released alone."""
-        mixture = fitted.distribution
-        domain = mixture.domain
-        # What was released tells the numbers of the draw as well, so that it may be repeated.
-        key = bytes.fromhex(digest_of(mixture, "records"))
-        codes = np.stack(mixture.draw(Streams(self.records, key)), axis=1)
-        mass: float | None = None
-        if mixture.outside:
-            # A record of its own, so that the cell can be learnt though none was seen in it.
-            mass = max(mixture.outside_mass, 1 / (self.records + 1))
-        records = Records(domain, codes, outside_mass=mass, least=self.records * _LEAST)
-        for _ in range(_SWEEPS):
-            for names in _Marginals(self.width).sets(domain):
-                records.rake(names, fitted.shares(names))
-        return records
+
+def draw_records(fitted: LocalStrategy, sets: Sequence[tuple[str, ...]], count: int) -> Records:
+    """Records of the mixture, raked to tables; a function of what was released alone."""
+    mixture = fitted.distribution
+    # What was released tells the numbers of the draw as well, so that it may be repeated.
+    key = bytes.fromhex(digest_of(mixture, "records"))
+    codes = np.stack(mixture.draw(Streams(count, key)), axis=1)
+    mass: float | None = None
+    if mixture.outside:
+        # A record of its own, so that the cell can be learnt though none was seen in it.
+        mass = max(mixture.outside_mass, 1 / (count + 1))
+    records = Records(mixture.domain, codes, outside_mass=mass, least=count * _LEAST)
+    for _ in range(_SWEEPS):
+        for names in sets:
+            records.rake(names, fitted.shares(names))
+    return records
 
 
 def check_records(start: Start | None, *, pure: bool, prepaid: bool = False) -> None:

@@ -9,6 +9,7 @@ from dpsdk.mechanisms.convex.heavy_ball import HeavyBall
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer, SufficientStatistics
 from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.pair_tables import PairTables
 from dpsdk.mechanisms.convex.perturbed import PerturbedObjective
 from dpsdk.mechanisms.convex.pmw import ConvexPMW, TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
@@ -22,6 +23,7 @@ __all__ = [
     "Moments",
     "NoisyDescent",
     "Oracle",
+    "PairTables",
     "PerturbedObjective",
     "PredictedExcess",
     "PrivateMinimizer",

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsdk._checks import shown, to_finite
-from dpsdk._records import field, frozen
+from dpsdk._records import evolve, field, frozen
 from dpsdk.codec import NUMBER, Member, OrNone, written
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import ConvexForm, Facts
@@ -119,28 +119,37 @@ class HeavyBall(Oracle):
             theta = theta if constant is None else constant
         return Measurement(np.append(theta, math.inf), _CONSTANT, "measured")
 
-    def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
-        smoothed, facts = smooth(form), terms.facts
+    def time(self, form: ConvexForm, terms: Terms, total: Total, /) -> float:
+        """How long a descent would run for a total, where the number of rows is public.
+
+        It is a length in steps of one over the steepest curvature, and tells by how much noise
+        exceeds one row's part of a gradient. Raises as `quote`.
+        """
+        # However many gradients share it; one is priced quickest.
+        plan = self._of(form, terms, total, 1)
+        return plan.time(terms.facts, max(terms.facts.rows or 1, 1.0))
+
+    def _of(self, form: ConvexForm, terms: Terms, total: Total, steps: int) -> _Plan:
+        smoothed = smooth(form)
         constants = smoothed.constants
         clip = _CLIP if self.clip is None and least_squares(form) else self.clip
         clip = min(constants.lipschitz, math.inf if clip is None else clip) or 1.0
         bend = min(constants.smoothness, _BEND) or _BEND
-        asked = smoothed.slopes(form.centre(), clip=clip)[0]
+        part = Part(Fraction(1), steps, smoothed.slopes(form.centre(), clip=clip)[0])
+        spending = Spending.within({"gradients": part}, total, terms)
+        return _Plan(smoothed, clip, bend, spending, steps)
 
-        def planned(steps: int) -> _Plan:
-            parts = {"gradients": Part(Fraction(1), steps, asked)}
-            spending = Spending.within(parts, total, terms)
-            return _Plan(smoothed, clip, bend, spending, steps)
-
-        plan = planned(_MOST)
+    def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+        plan, facts = self._of(form, terms, total, _MOST), terms.facts
+        time = plan.time(facts, 1.0 if facts.rows is None else max(facts.rows, 1.0))
         if facts.rows is None:
-            plan.time(facts, 1.0)  # refuses what has no δ
             return plan
-        time = plan.time(facts, max(facts.rows, 1.0))
         if time < _HOPELESS:
             alone = {"label": Part(Fraction(1), 1, label_form(form))}
-            return _Plan(smoothed, clip, bend, Spending.within(alone, total, terms), 0)
-        return planned(int(min(max(round(time * bend / 20.0), _FEWEST), _MOST)))
+            return evolve(plan, spending=Spending.within(alone, total, terms), steps=0)
+        steps = int(min(max(round(time * plan.bend / 20.0), _FEWEST), _MOST))
+        parts = {"gradients": evolve(plan.spending.parts["gradients"], runs=steps)}
+        return evolve(plan, spending=Spending.within(parts, total, terms), steps=steps)
 
     def _descend(self, plan: _Plan, paid: Paid) -> Floats:
         form, rows = plan.form, divisor(paid.rows)

@@ -32,6 +32,7 @@ from dpsdk.mechanisms.convex.oracle import (
     divisor,
     to_certify,
 )
+from dpsdk.mechanisms.convex.pair_tables import PairTables, suits_tables
 from dpsdk.mechanisms.convex.perturbed import PerturbedObjective, suits_perturbation
 from dpsdk.mechanisms.convex.several import join_measurements, share_total
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
@@ -55,6 +56,8 @@ class Minimizing:
         """The θ that was found, and after it the certified gap of the solver; of each model."""
         if not isinstance(form, ConvexForms):
             return self.mechanism.oracle_for(form, kernel.terms).minimise(form, kernel, self.total)
+        if (tables := self.mechanism.tables_for(form, kernel.terms)) is not None:
+            return tables.minimise(form, kernel, self.total)
         pairs = self.mechanism.oracles_for(form, kernel.terms)
         each, quote = share_total(pairs, kernel.terms, self.total)
         # All of them are paid before the first is found.
@@ -120,6 +123,8 @@ class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
 
     def quote(self, form: ConvexForm | ConvexForms, terms: Terms, /) -> Quote:
         if isinstance(form, ConvexForms):
+            if (tables := self.tables_for(form, terms)) is not None:
+                return tables.quote(form, terms, self._total)
             return share_total(self.oracles_for(form, terms), terms, self._total)[1]
         return self.oracle_for(form, terms).quote(form, terms, self._total)
 
@@ -142,10 +147,19 @@ class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
                 return HeavyBall()
             if terms and not self.delta and suits_perturbation(form, terms.facts, self.epsilon):
                 oracle = PerturbedObjective()
-        if form.targets.ndim == 2 and not isinstance(oracle, HeavyBall):
+        if form.targets.ndim == 2 and not isinstance(oracle, HeavyBall | PairTables):
             reason = "it finds one model, and several classes are found by HeavyBall()"
             raise QueryError(described(oracle), reason)
         return oracle
+
+    def tables_for(self, form: ConvexForms, terms: Terms, /) -> PairTables | None:
+        """Return what finds several models together, if anything does. Raises as `oracle_for`."""
+        for part in form.parts:
+            check_convex(part, "PrivateMinimizer")
+        if isinstance(self.oracle, PairTables):
+            return self.oracle
+        chosen = self.oracle == Corrected() and suits_tables(form, terms, self._total)
+        return PairTables() if chosen else None
 
     def oracles_for(self, form: ConvexForms, terms: Terms, /) -> list[tuple[ConvexForm, Oracle]]:
         """Return each of several models with what finds it. Raises as `oracle_for`."""

@@ -18,7 +18,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.forms.residuals import centred
-from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy, Terms
+from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Reference, ResidualAccuracy, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
 from dpsdk.mechanisms.arguments import (
@@ -168,12 +168,7 @@ class Learning(Learner[LocalStrategy]):
         """How far tables of two attributes or more are from products of single ones."""
         state = self._state
         tables = state.tables
-        sets = [
-            chosen
-            for stack in self._lattice.stacks
-            for chosen in stack.sets
-            if chosen in self._lattice.measurable
-        ]
+        sets = _seen(self._lattice)
         looked, _ = self._looked(kernel, sets, lambda one: tables.independent([one])[0], noise)
         seen = dict(zip(sets, looked.values.tolist(), strict=True))
         look = Look(seen, _scale(looked.accuracy), tables.single)
@@ -187,20 +182,9 @@ class Learning(Learner[LocalStrategy]):
         noise: GaussianNoise,
     ) -> tuple[Measurement[NoiseAccuracy], list[float]]:
         """Noisy distances from public tables, and what these have in sum once they are rounded."""
-        pieces: list[list[Attributes]] = []
-        room = 0
-        for chosen in sets:
-            cells = self._lattice.cells(chosen)
-            if cells > room or not pieces:
-                pieces.append([])
-                room = max(cells, _PIECE)
-            pieces[-1].append(chosen)
-            room -= cells
         found: list[Measurement[NoiseAccuracy]] = []
         masses: list[float] = []
-        for piece in pieces:
-            # In proportion to what it asks, so that all noise is the same.
-            share = GaussianNoise(noise.rho * Fraction(len(piece), len(sets)))
+        for piece, share in _pieces(sets, self._lattice, noise):
             named = [tuple([self._names[place] for place in chosen]) for chosen in piece]
             references = [
                 Reference(names, table(chosen)) for names, chosen in zip(named, piece, strict=True)
@@ -272,6 +256,30 @@ class Learning(Learner[LocalStrategy]):
         looked, masses = self._looked(kernel, sets, state.tables.table, noise)
         bounds = Certificate(looked, masses, state.rows).bounds(self._beta)
         return evolve(state, certified=Certified.of(sets, bounds, masses, self._beta, BITS))
+
+
+def _seen(lattice: Lattice) -> list[Attributes]:
+    """The sets that are looked at."""
+    found = [chosen for stack in lattice.stacks for chosen in stack.sets]
+    return [chosen for chosen in found if chosen in lattice.measurable]
+
+
+def _pieces(
+    sets: Sequence[Attributes], lattice: Lattice, noise: GaussianNoise
+) -> list[tuple[list[Attributes], GaussianNoise]]:
+    """The sets of each request to look, and its part of the noise."""
+    pieces: list[list[Attributes]] = []
+    room = 0
+    for chosen in sets:
+        cells = lattice.cells(chosen)
+        if cells > room or not pieces:
+            pieces.append([])
+            room = max(cells, _PIECE)
+        pieces[-1].append(chosen)
+        room -= cells
+    # In proportion to what it asks, so that all noise is the same.
+    parts = [Fraction(len(piece), len(sets)) for piece in pieces]
+    return [(p, GaussianNoise(noise.rho * part)) for p, part in zip(pieces, parts, strict=True)]
 
 
 def _scale(accuracy: NoiseAccuracy) -> float:
@@ -406,6 +414,14 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
     def cost(self, terms: Terms) -> Cost:
         """What opening costs under some terms. Public."""
         return self._spending(self.lattice(facts_of(terms)), terms).cost
+
+    def allowance(self, kernel: Kernel) -> Allowance:
+        """Pay all runs of an opening without a certificate at once, or none."""
+        lattice = self.lattice(facts_of(kernel.terms))
+        spending = self._spending(lattice, kernel.terms)
+        looks = () if spending.look is None else _pieces(_seen(lattice), lattice, spending.look)
+        runs = [spending.first, *[share for _, share in looks], spending.rest]
+        return kernel.allowance([noise.cover for noise in runs if noise is not None])
 
     def open(self, kernel: Kernel, /) -> LocalStrategy:
         learning = self.learning(kernel.terms)

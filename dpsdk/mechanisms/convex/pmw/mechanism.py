@@ -36,7 +36,7 @@ from dpsdk.mechanisms.arguments import (
 from dpsdk.mechanisms.base import Answerable, ModelsMechanism, built_in
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.descent_bounds import Problem
-from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
+from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy, check_cells
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import SketchedProblem
 from dpsdk.mechanisms.pmw.schedule import Rounds, Schedule, practical
@@ -224,10 +224,12 @@ class ConvexPMW(ModelsMechanism):
         if not isinstance(form, ConvexForm | ConvexForms):
             check_linear(form, "ConvexPMW")
             return Quote(opened, opened, _EITHER_LINEAR)
+        parts = form.parts if isinstance(form, ConvexForms) else (form,)
+        for part in parts:
+            check_cells(part)
         # For each model a watch, and what covers the gradient of any.
         round_ = rounds.schedule.watching.guarantee, rounds.schedule.noise.cover
-        count = len(form.parts) if isinstance(form, ConvexForms) else 1
-        at_most = opened if self.prepaid else Cost((*opening, *round_ * count))
+        at_most = opened if self.prepaid else Cost((*opening, *round_ * len(parts)))
         return Quote(opened, at_most, _EITHER)
 
     def open(self, kernel: Kernel, /) -> GuardedStrategy:

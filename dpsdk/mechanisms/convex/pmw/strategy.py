@@ -18,8 +18,9 @@ from dpsdk._arrays import ByNumbers, frozen_copy, frozen_integers
 from dpsdk._checks import shown
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy, NoiseAccuracy, ScalarAccuracy, Standing
-from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
+from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, ConvexForms, Dense, Facts, GapForm, Kronecker, LinearForm
+from dpsdk.forms.design import CELL_LIMIT
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
@@ -40,6 +41,7 @@ __all__ = [
     "GuardedStrategy",
     "Tilt",
     "WatchedExcess",
+    "check_cells",
     "check_model",
     "linear_answer",
     "measured_gradient",
@@ -214,8 +216,16 @@ def tilt_along(gradient: LinearForm, way: Floats) -> Tilt | None:
     return Tilt(LinearForm(gradient.domain, [row]), scale)
 
 
+def check_cells(form: ConvexForm) -> None:
+    """Refuse a model whose gradient no guard can compare, cell by cell."""
+    if form.cells > CELL_LIMIT:
+        advice = "fit it on the records of the channel's distribution, free and unguarded"
+        raise TooLarge("a guarded model", form.cells, CELL_LIMIT, "cells", advice)
+
+
 def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
     """Refuse a model whose gradient could not be measured, before anything is paid."""
+    check_cells(form)
     domain = kernel.facts.domain
     if form.domain != domain:
         raise InvalidArgument("form", "over the domain of the table", "one over another domain")

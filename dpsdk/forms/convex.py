@@ -520,7 +520,7 @@ class ConvexForm(Form):
         return objective, objective.at(start)
 
     def _weighed(self, tables: Tables) -> tuple[Design, Floats]:
-        """The design, and public weights by label and by its cells; of many cells, those of records."""
+        """The design, and public weights by label and by its cells, or by records if wide."""
         if self.cells <= CELL_LIMIT:
             return self._design, self._by_label(tables)
         names = [name for axis in self._grouped for name in axis.names]

@@ -115,7 +115,8 @@ class ConvexMinimization(Query[Model, ConvexForm]):
         are the same, or one has no finite numbers; if the label does not go with the loss; if the
         loss is not convex, gives NaN, or is not what it declares to be; or if one feature depends
         on too many cells. Where features and label depend on more than 10^6 cells together,
-        `PrivateMinimizer` still finds a model, and distributions do not.
+        `PrivateMinimizer` still finds a model, and so do distributions that are records, `Records`
+        and `SyntheticData`; others do not.
 
     >>> from dpsdk.losses import LogisticLoss
     >>> from dpsdk.queries import Ball, ConvexMinimization, Cross

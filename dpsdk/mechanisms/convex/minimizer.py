@@ -71,7 +71,10 @@ class Minimizing:
 )
 @frozen(repr=False, kw_only=True)
 class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
-    """One private model for a total (ε, δ), or those of a `Workload`, which share it equally.
+    """One private model for a total (ε, δ), or those of a `Workload` together.
+
+    Models of a workload share it equally, but for wide ones that are forecast to be found better
+    from one opening of `PairTables`: what the quote says of its error tells which way they go.
 
     The privacy loss is that of the runs of the oracle together, (ε, δ) at the most by the
     composition of the session; all of them are paid before the first, so that a budget that has no
@@ -92,7 +95,9 @@ class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
         `Corrected`; `HeavyBall` for models whose attributes have more than 10^6 cells together or
         that have several classes; and with δ = 0 `PerturbedObjective` for 4 to 24 features and
         other losses than the squared one, where rows times ε, over the rows of a person, are from
-        300 to 40,000, or the number of rows is private.
+        300 to 40,000, or the number of rows is private. Of a `Workload`, `PairTables` for wide
+        models with one-hot features, where so many of them would share the total that each by
+        itself is forecast to be worse, by a public rule that was calibrated on public tables.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss

@@ -86,6 +86,9 @@ class ConvexPMW(ModelsMechanism):
     session. Linear queries are answered from the hypothesis, free. The number of rows must be
     public. After Ullman (2015, Figure 3), which watches the excess risk itself.
 
+    Models whose attributes have more than 10^6 cells together are not guarded: `TooLarge`, with
+    nothing spent. `query.fit(channel.distribution)` finds them where that is of records.
+
     A guard sees a coordinate only where that is off by more than the noise of a sparse vector,
     and it takes its part of the budget from the start. For most tables a hypothesis that is fitted
     once, such as that of `OnlinePMW` with `Pairs()`, answers better without one; see

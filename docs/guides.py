@@ -64,6 +64,7 @@ PAGES: Final[dict[str, str]] = {
         losses.GLMLoss losses.LogisticLoss losses.SquaredLoss losses.HuberLoss
         losses.QuantileLoss losses.SVMLoss losses.Link losses.Constants losses.Predicts""",
     "guarded-models": """mechanisms.ConvexPMW mechanisms.TextbookConvexPMW mechanisms.Problem
+        mechanisms.OfflineConvexPMW
         mechanisms.SketchedProblem mechanisms.Oracle queries.ConvexMinimization""",
     "composition": """accounting.Composition accounting.AdditiveComposition accounting.AnyOf
         accounting.BasicComposition accounting.AdvancedComposition accounting.ZCDPComposition

@@ -7,7 +7,9 @@ from typing import Any
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm, Lowers
-from dpsdk.mechanisms import BUILT_IN, Laplace, Mechanism, Problem
+from dpsdk.losses import SquaredLoss
+from dpsdk.mechanisms import BUILT_IN, Laplace, Mechanism, OfflineConvexPMW, Problem
+from dpsdk.queries import Ball, ConvexMinimization
 
 __all__ = ["sample", "samples"]
 
@@ -42,6 +44,10 @@ def sample(
         **GIVEN, "epsilon": epsilon, "workload": workload, "attribute": attribute,
         "problem": MODELS, "parts": [(workload, Laplace(1))],
     }  # fmt: skip
+    if kind.__name__ == OfflineConvexPMW.__name__:
+        known["workload"] = ConvexMinimization(
+            SquaredLoss(), features=["member"], label=attribute, over=Ball(2), intercept=False
+        )
     needed = {name: known[name] for name, one in parameters.items() if one.default is one.empty}
     # A total is given in one of several ways, and a stream says how long it is.
     refused: InvalidArgument | None = None

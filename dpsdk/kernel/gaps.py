@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 
 from dpsdk._arrays import Lasting, frozen_integers
-from dpsdk._records import frozen
+from dpsdk._records import evolve, frozen
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
@@ -38,6 +39,7 @@ __all__ = [
     "FARTHEST",
     "LatticeGaps",
     "LinearGaps",
+    "ProximalBatch",
     "ProximalGaps",
     "RoundedForm",
     "bits_of_row",
@@ -45,6 +47,7 @@ __all__ = [
     "prepare_gaps",
     "prepare_linear",
     "prepare_proximal",
+    "prepare_proximals",
 ]
 
 RoundedForm: TypeAlias = LinearForm | GapForm | ProximalGapForm
@@ -232,6 +235,37 @@ def _whole_shift(shift: Floats | None, unit: int) -> tuple[Floats | None, tuple[
     if not np.isfinite(whole).all():
         raise InvalidArgument("shift", "no larger than a gradient by far", "larger numbers")
     return whole, tuple([int(one) for one in whole.tolist()])
+
+
+@frozen(eq=False)
+class ProximalBatch:
+    """Several proximal gaps, all in steps of one size, of which a record moves each by 2**bits."""
+
+    gaps: tuple[ProximalGaps, ...]
+    moved: float
+    """How far one record moves any of them at the most."""
+
+    def rounding(self, row_limit: int, step: float) -> float:
+        """How far rounding may move a gap, in its unit, where a step is so much of `moved`."""
+        return max([gap.rounding(row_limit, step) * gap.moved for gap in self.gaps])
+
+    def read(self, histogram: Counts) -> Ints:
+        """The numbers of each gap, one after the other; private."""
+        return np.concatenate([gap.read(histogram) for gap in self.gaps])
+
+    def scores(self, numbers: Ints) -> Ints:
+        """The gaps in their order."""
+        ends = np.cumsum([gap.source.rows + 1 for gap in self.gaps])
+        pairs = zip(self.gaps, np.split(numbers, ends[:-1]), strict=True)
+        return np.concatenate([gap.scores(own) for gap, own in pairs])
+
+
+def prepare_proximals(gaps: Sequence[ProximalGapForm], facts: Facts, bits: int) -> ProximalBatch:
+    """Put proximal gaps onto one lattice, that of the one that a record moves the farthest."""
+    each = [prepare_proximal(gap, facts, bits) for gap in gaps]
+    moved = max([gap.moved for gap in each])
+    scale = 2**bits / Fraction(moved)
+    return ProximalBatch(tuple([evolve(gap, moved=moved, scale=scale) for gap in each]), moved)
 
 
 LatticeGaps: TypeAlias = LinearGaps | ProximalGaps

@@ -23,7 +23,7 @@ from dpsdk.release import Measurement
 from dpsdk.typing import Real
 
 if TYPE_CHECKING:
-    from dpsdk.forms import Crossing, GapForm
+    from dpsdk.forms import Crossing, GapForm, ProximalGapForm
     from dpsdk.kernel.draw_database.choose import Limits
     from dpsdk.kernel.draw_database.request import SmallDatabase
     from dpsdk.kernel.look import Reference
@@ -242,7 +242,7 @@ class Kernel:
 
     def select(
         self,
-        gaps: GapForm | Crossing,
+        gaps: GapForm | Crossing | Sequence[ProximalGapForm],
         epsilon: Real,
         /,
         *,

@@ -1,5 +1,7 @@
 """The primitive `select`: which gap or group of gaps is the largest, or which value a quantile.
 
+Gaps are those of linear functions from public answers, or of models from what is best for them.
+
 Theorem (docs/explanation/proofs/select.md). The exponential mechanism over exact integer scores
 (McSherry and Talwar 2007), with weights exp(ε · score / (2 Δ)), where one person moves no score by
 more than Δ. Privacy losses of any two outcomes then differ by ε at the most, which costs ε of pure
@@ -14,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,9 +27,23 @@ from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Crossing, Facts, FormBlock, GapForm, LinearForm, sensitivity
+from dpsdk.forms import (
+    Crossing,
+    Facts,
+    FormBlock,
+    GapForm,
+    LinearForm,
+    ProximalGapForm,
+    sensitivity,
+)
 from dpsdk.forms.gap import weight_range
-from dpsdk.kernel.gaps import FARTHEST, LinearGaps, prepare_linear
+from dpsdk.kernel.gaps import (
+    FARTHEST,
+    LinearGaps,
+    ProximalBatch,
+    prepare_linear,
+    prepare_proximals,
+)
 from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.kernel.points import PointPricing, price_points
 from dpsdk.kernel.primitive import Request
@@ -39,7 +56,16 @@ __all__ = ["Select", "SelectPricing", "ShortfallAccuracy"]
 _FARTHEST_SCORE = 2.0**60
 """Scores and penalties stay within so many steps, so that levels are at most 2^62 apart."""
 
+_OF_ONE_ROW = 10
+"""No row has a proximal gap of more than 2^10 times what a row moves one by; see `Steps.moved`."""
+
 Span = tuple[int, int]
+
+Gaps: TypeAlias = GapForm | Crossing | tuple[ProximalGapForm, ...]
+
+
+def _gaps(value: GapForm | Crossing | Sequence[ProximalGapForm]) -> Gaps:
+    return tuple(value) if isinstance(value, Sequence) else value
 
 
 def _epsilon(value: Real) -> Fraction:
@@ -103,7 +129,7 @@ class Select(Request[int]):
         of gap i. Only for gaps that are not absolute, and without groups.
     """
 
-    gaps: GapForm | Crossing
+    gaps: Gaps = field(converter=_gaps)
     epsilon: Fraction = field(converter=_epsilon)
     groups: tuple[Span, ...] | None = field(default=None, converter=_spans, kw_only=True)
     penalties: tuple[int, ...] | None = field(default=None, converter=_penalties, kw_only=True)
@@ -122,13 +148,16 @@ class Select(Request[int]):
         """
         gaps, epsilon, spans = self.gaps, self.epsilon, self.groups
         facts = facts_of(terms)
+        plain = spans is None and self.penalties is None and not self.opposites
+        if not plain and type(gaps) in (tuple, Crossing):
+            expected = "left out for such gaps, with penalties and opposites"
+            raise InvalidArgument("groups", expected, "some of them")
         if type(gaps) is Crossing:
-            if spans is not None or self.penalties is not None or self.opposites:
-                expected = "left out for a Crossing, with penalties and opposites"
-                raise InvalidArgument("groups", expected, "some of them")
             return price_points(gaps, epsilon, facts, ShortfallAccuracy)
+        if isinstance(gaps, tuple):
+            return _price_proximals(gaps, epsilon, facts)
         if type(gaps) is not GapForm:
-            expected = "a GapForm or a Crossing, of that very class"
+            expected = "a GapForm, a Crossing or proximal gaps, of that very class"
             raise InvalidArgument("gaps", expected, type(gaps).__name__)
         largest = 1 if spans is None else max(stop - start for start, stop in spans)
         bits = _bits(epsilon, largest, facts)
@@ -182,7 +211,7 @@ class SelectPricing(Lasting):
 
     guarantee: Guarantee
     accuracy: ShortfallAccuracy
-    _gaps: LinearGaps = field(repr=False)
+    _gaps: LinearGaps | ProximalBatch = field(repr=False)
     _spans: tuple[Span, ...] | None = field(repr=False)
     _penalties: Ints | None = field(repr=False)
     """In lattice steps."""
@@ -201,6 +230,33 @@ class SelectPricing(Lasting):
             scores = np.add.reduceat(np.append(scores, 0), ends)[::2]
         levels = -scores if self._penalties is None else self._penalties - scores
         return noise.pick(levels, self._rate)
+
+
+def _price_proximals(
+    gaps: tuple[ProximalGapForm, ...], epsilon: Fraction, facts: Facts
+) -> SelectPricing:
+    """Price the choice of a model. A score is rounded down once, after all rows are summed."""
+    if not gaps or any(type(gap) is not ProximalGapForm for gap in gaps):
+        expected = "at least one ProximalGapForm, and others of that very class"
+        raise InvalidArgument("gaps", expected, shown(gaps))
+    rows = max(facts.row_limit, 1)
+    most = math.floor(math.log2(_FARTHEST_SCORE / rows)) - _OF_ONE_ROW
+    bits = max(0, min(_bits(epsilon, 1, facts), most))
+    batch = prepare_proximals(gaps, facts, bits)
+    move = facts.unit_rows << bits
+    return SelectPricing(
+        BoundedRangeGuarantee(epsilon),
+        ShortfallAccuracy(
+            2 * float(Fraction(move, 1 << bits) / epsilon) * batch.moved,
+            len(gaps),
+            2 * batch.rounding(facts.row_limit, 2.0**-bits),
+        ),
+        batch,
+        None,
+        None,
+        False,
+        epsilon / (2 * move),
+    )
 
 
 def _bits(epsilon: Fraction, largest: int, setting: Facts) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         HeavyBall,
         Moments,
         NoisyDescent,
+        OfflineConvexPMW,
         Oracle,
         PairTables,
         PerturbedObjective,
@@ -81,9 +82,9 @@ else:
             "certificate": "Certificate",
             "convex": (
                 "CertifiedExcess CoefficientSet ConvexPMW Corrected HeavyBall Moments "
-                "NoisyDescent Oracle PairTables PerturbedObjective PredictedExcess "
-                "PrivateMinimizer Problem Sketch SketchedProblem SufficientStatistics "
-                "TextbookConvexPMW"
+                "NoisyDescent OfflineConvexPMW Oracle PairTables PerturbedObjective "
+                "PredictedExcess PrivateMinimizer Problem Sketch SketchedProblem "
+                "SufficientStatistics TextbookConvexPMW"
             ),
             "exponential_quantile": "ExponentialQuantile RankAccuracy",
             "fitted": "Fitted",
@@ -144,6 +145,7 @@ __all__ = [
     "NoisyDescent",
     "NoisyHistogram",
     "NumericSparse",
+    "OfflineConvexPMW",
     "OfflinePMW",
     "OneRun",
     "OneShot",

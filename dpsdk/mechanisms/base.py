@@ -332,6 +332,7 @@ class HypothesisMechanism(DistributionMechanism):
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 
+@runtime_checkable
 class ModelsStrategy(_Moves, Strategy[Answerable], Protocol):
     """A strategy whose distribution moves, and that answers convex minimisations itself.
 

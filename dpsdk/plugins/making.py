@@ -23,6 +23,7 @@ from dpsdk.mechanisms import (
     Mechanism,
     NoisyHistogram,
     NumericSparse,
+    OfflineConvexPMW,
     OfflinePMW,
     OnlinePMW,
     Parts,
@@ -126,6 +127,8 @@ def mechanism(name: Literal["online-pmw"], /, **given: object) -> OnlinePMW: ...
 def mechanism(name: Literal["convex-pmw"], /, **given: object) -> ConvexPMW: ...
 @overload
 def mechanism(name: Literal["textbook-convex-pmw"], /, **given: object) -> TextbookConvexPMW: ...
+@overload
+def mechanism(name: Literal["offline-convex-pmw"], /, **given: object) -> OfflineConvexPMW: ...
 @overload
 def mechanism(name: Literal["private-minimizer"], /, **given: object) -> PrivateMinimizer: ...
 @overload

@@ -17,6 +17,7 @@ from dpsdk.mechanisms.base import (
     HypothesisMechanism,
     Mechanism,
     ModelsMechanism,
+    ModelsStrategy,
     OneShot,
     Strategy,
     TablesMechanism,
@@ -86,6 +87,8 @@ def channel_to(
     except Unfinished as early:
         # Of what would have moved there is what was learnt so far, which does not.
         strategy, ended = early.strategy, early.why
+    if isinstance(mechanism, ModelsMechanism) and isinstance(strategy, ModelsStrategy):
+        return HypothesisChannel(strategy, using, access, context, models=True), ended
     if isinstance(mechanism, TablesMechanism):
         # What such a mechanism opens to, early or not.
         tables = cast("TablesStrategy", strategy)

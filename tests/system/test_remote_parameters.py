@@ -27,6 +27,7 @@ from dpsdk.mechanisms import (
     NoisyDescent,
     NoisyHistogram,
     NumericSparse,
+    OfflineConvexPMW,
     OfflinePMW,
     OnlinePMW,
     Parts,
@@ -147,6 +148,12 @@ MECHANISMS = {
     "models, beta": lambda b: figure_3(beta=b),
     "models, asked": lambda c: figure_3(queries=c),
     "models threshold": lambda t: ConvexPMW(1, "1e-9", updates=3, threshold=t),
+    "known models": lambda e: OfflineConvexPMW(KNOWN, epsilon=e),
+    "known models rho": lambda e: OfflineConvexPMW(KNOWN, rho=e),
+    "known models delta": lambda e: OfflineConvexPMW(KNOWN, epsilon=1, delta=e),
+    "known models, rounds": lambda c: OfflineConvexPMW(KNOWN, epsilon=1, rounds=c),
+    "known models, alpha": lambda a: OfflineConvexPMW.textbook(KNOWN, 1, "1e-6", alpha=a),
+    "known models, beta": lambda b: OfflineConvexPMW.textbook(KNOWN, rho=1, alpha=1, beta=b),
     "tops": lambda c: NumericSparse(1, tops=c),
     "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),
     "small database": lambda e: SmallDB(AGES, epsilon=e),
@@ -315,6 +322,8 @@ def test_a_query_of_another_author_is_on_record_with_a_short_description():
 
 
 LINE = {"features": ["age"], "label": "sex", "over": Ball(1)}
+KNOWN = ConvexMinimization(LogisticLoss(), **LINE | {"over": Ball(1)})
+
 MODELS = {
     "radius": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Ball(v)}),
     "low": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Box(v, 1)}),

@@ -153,6 +153,7 @@ from dpsdk.mechanisms import (
     NoisyDescent,
     NoisyHistogram,
     NumericSparse,
+    OfflineConvexPMW,
     OfflinePMW,
     OneShot,
     OnlinePMW,
@@ -1043,6 +1044,18 @@ def models_come_from_distributions_alone(
     assert_type(wide, SketchedProblem)
     assert_type(wide.problem(wide.distortion(0.1)), Problem)
     ConvexPMW.textbook(1, 1e-6, alpha=0.1, beta=0.1, queries=9, problem=wide)
+    known = OfflineConvexPMW(Workload([query]), epsilon=1)
+    with session.open(known) as learnt:
+        assert_type(learnt, HypothesisChannel)
+        assert_type(learnt.answer(query), Model)
+        assert_type(learnt.release(Workload([query])), Release[Answers[Model]])
+        assert_type(learnt.answer(Count()), float)
+    assert_type(session.release(query, using=OfflineConvexPMW(query, rho=1)), Release[Model])
+    assert_type(session.answer(Workload([query]), using=known), Answers[Model])
+    session.answer(Above(Count(), 0.5), using=known)  # type: ignore[misc]  # another form
+    assert_type(OfflineConvexPMW.textbook(query, 1, 1e-6, alpha=0.5), OfflineConvexPMW)
+    assert_type(known.rows_for(Terms(session.facts), alpha=0.1), int | None)
+    OfflineConvexPMW(Count(), epsilon=1)  # type: ignore[arg-type]  # no model
     assert_type(session.quote(query, using=guard), Quote)
     assert_type(session.quote(Count(), using=guard), Quote)
     session.answer(query, using=guard)  # type: ignore[arg-type]  # must be opened

@@ -11,7 +11,7 @@ from dpsdk.mechanisms.convex.moments import CoefficientSet
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.pair_tables import PairTables
 from dpsdk.mechanisms.convex.perturbed import PerturbedObjective
-from dpsdk.mechanisms.convex.pmw import ConvexPMW, TextbookConvexPMW
+from dpsdk.mechanisms.convex.pmw import ConvexPMW, OfflineConvexPMW, TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "HeavyBall",
     "Moments",
     "NoisyDescent",
+    "OfflineConvexPMW",
     "Oracle",
     "PairTables",
     "PerturbedObjective",

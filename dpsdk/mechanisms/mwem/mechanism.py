@@ -52,6 +52,7 @@ from dpsdk.mechanisms.mwem.plan import (
     Rule,
     after_count,
     by_function,
+    choice_share,
     concentrated,
     concentrated_choice,
     planned,
@@ -615,7 +616,7 @@ def _rough(
     options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
     if concentrated(total):
         choice, number = _errors(concentrated(total) / rounds, options, numbers)
-        share = _choice_share(choice, number)
+        share = choice_share(choice, number)
         noisy = choice / math.sqrt(share) + number / math.sqrt(1 - share)
     else:
         noisy = 4 * rounds / float(total.epsilon or 1) * (options + numbers)
@@ -627,18 +628,13 @@ def _errors(rho: float, options: float, numbers: float) -> tuple[float, float]:
     return options / math.sqrt(2 * rho), 2 * math.sqrt(numbers / rho)
 
 
-def _choice_share(choice: float, number: float) -> float:
-    """The part of a round's ρ for its choice that makes the sum of both errors the least."""
-    return 1 / (1 + math.pow(number / choice, 2 / 3))
-
-
 def _spent(
     total: HasTotal, rounds: int, form: LinearForm, beta: float, terms: Terms
 ) -> tuple[Plan, Cost]:
     """How a round is paid, and what all of them cost at the most."""
     parts = Parts(None, _alike(form, terms.facts), terms)
     options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
-    share = Fraction(round(256 * _choice_share(*_errors(1.0, options, numbers))), 256)
+    share = Fraction(round(256 * choice_share(*_errors(1.0, options, numbers))), 256)
     share = min(max(share, Fraction(1, 256)), Fraction(255, 256))
 
     def split(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as of the others

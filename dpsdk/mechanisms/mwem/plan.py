@@ -30,6 +30,7 @@ __all__ = [
     "Rule",
     "after_count",
     "by_function",
+    "choice_share",
     "concentrated",
     "concentrated_choice",
     "fitted",
@@ -37,6 +38,7 @@ __all__ = [
     "share_of",
     "short",
     "spent",
+    "split_rounds",
     "suited_rounds",
 ]
 
@@ -287,14 +289,26 @@ def _tuned(
     before: Fraction = _START_SHARE,
     chosen: Fraction = _CHOICE_SHARE,
 ) -> Plan:
-    each = share_of(amount * (1 - before), rounds)
+    return split_rounds(amount, rounds, pure, before, _PURE_CHOICE_SHARE if pure else chosen)
+
+
+def split_rounds(
+    amount: Fraction,
+    rounds: int,
+    pure: bool,  # noqa: FBT001  # the kind of amount
+    before: Fraction,
+    chosen: Fraction,
+) -> Plan:
+    """An amount of which a start has one share, and of each round the choice another."""
+    each, start = share_of(amount * (1 - before), rounds), amount * before
+    first: Noise | None = None
     if pure:
-        choice = share_of(each * _PURE_CHOICE_SHARE)
-        start = LaplaceNoise(share_of(amount * before))
-        return Plan("tuned", rounds, choice, LaplaceNoise(each - choice), start)
+        choice = share_of(each * chosen)
+        first = LaplaceNoise(share_of(start)) if before else None
+        return Plan("tuned", rounds, choice, LaplaceNoise(each - choice), first)
     choice = concentrated_choice(each * chosen)
-    noise = GaussianNoise(short(each * (1 - chosen)))
-    return Plan("tuned", rounds, choice, noise, GaussianNoise(short(amount * before)))
+    first = GaussianNoise(short(start)) if before else None
+    return Plan("tuned", rounds, choice, GaussianNoise(short(each * (1 - chosen))), first)
 
 
 def _textbook(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above
@@ -339,6 +353,14 @@ def suited_rounds(total: HasTotal, parts: int, facts: Facts) -> int:
     each = math.sqrt(concentrated(total)) or float(total.epsilon or 0) / 30
     wanted = _ROUNDS if facts.rows is None else round(0.64 * math.pow(_strength(facts) * each, 0.4))
     return max(1, min(_MOST_ROUNDS, 4 * parts, wanted))
+
+
+def choice_share(choice: float, number: float) -> float:
+    """The part of a round's ρ for its choice that makes the sum of both errors the least.
+
+    They are what each would be if it had all of it, and go with the root of that.
+    """
+    return 1 / (1 + math.pow(number / choice, 2 / 3))
 
 
 def _rounds(rule: Rule, total: HasTotal, form: LinearForm, beta: float, facts: Facts) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
     ConvexPMW,
@@ -17,6 +18,7 @@ from dpsdk.mechanisms import (
     NoisyDescent,
     NoisyHistogram,
     NumericSparse,
+    OfflineConvexPMW,
     OnlinePMW,
     Parts,
     PrivateMinimizer,
@@ -26,7 +28,7 @@ from dpsdk.mechanisms import (
     SufficientStatistics,
     TextbookConvexPMW,
 )
-from dpsdk.queries import Marginal, Workload
+from dpsdk.queries import Ball, ConvexMinimization, Marginal, Workload
 from dpsdk.testing import check_mechanism
 from dpsdk.testing.conformance import mechanisms
 from samples import samples
@@ -39,6 +41,11 @@ from acme_dp.repeated import Repeated
 pytestmark = pytest.mark.thorough
 
 FEW = Workload([Marginal("level", normalized=False), Marginal("member", normalized=False)])
+
+MODEL = ConvexMinimization(
+    SquaredLoss(), features=["member"], label="level", over=Ball(2), intercept=False
+)
+"""That of which a mechanism is asked."""
 
 PARTS = Parts([(FEW.queries[0], Laplace(1)), (FEW.queries[1], Gaussian(rho=1))])
 
@@ -61,6 +68,8 @@ SETTINGS = (
         epsilon=10**5, delta="1e-6", alpha=0.9, beta=0.1, queries=10,
         problem=Problem(dimension=3, lipschitz=1, smoothness=2.5, radius=1, summed=2.0),
     ),
+    OfflineConvexPMW(MODEL, epsilon=1, delta="1e-6", rounds=2),
+    OfflineConvexPMW.textbook(MODEL, epsilon=10**5, alpha=2.5),
     PrivateMinimizer(epsilon=1),
     PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=9)),
     PrivateMinimizer(epsilon=1, oracle=SufficientStatistics()),

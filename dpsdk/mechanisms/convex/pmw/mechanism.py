@@ -44,7 +44,7 @@ from dpsdk.mechanisms.sampled import check_records, notes_from, start_beyond, to
 from dpsdk.release import Cost, Note, Quote
 from dpsdk.typing import Real
 
-__all__ = ["ConvexPMW"]
+__all__ = ["ConvexPMW", "first_start"]
 
 _GRADIENT_SHARE = Fraction(1, 2)
 
@@ -251,15 +251,28 @@ class ConvexPMW(ModelsMechanism):
 
     def _begins(self, facts: Facts) -> Start:
         """The start, which is chosen by public facts where none was given."""
-        if self.start is not None:
-            return self.start
-        wide = start_beyond(facts, FIT_LIMIT, pure=not self.delta, prepaid=self.prepaid)
-        if wide is not None:
-            return wide
-        return Pairs() if kind_for(facts.domain) is DenseHypothesis else Uniform()
+        return first_start(self.start, facts, pure=not self.delta, prepaid=self.prepaid)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
         given = {name: getattr(self, name) for name in ("updates", "queries", "threshold")}
         others = [f", {name}={value}" for name, value in given.items() if value is not None]
         return f"ConvexPMW({amounts}{''.join(others)})"
+
+
+def first_start(
+    given: Start | None,
+    facts: Facts,
+    *,
+    pure: bool,
+    prepaid: bool = False,
+    pairs: Pairs | None = None,
+) -> Start:
+    """The start that was given, or one that suits such a table: `pairs` where these are fitted."""
+    if given is not None:
+        return given
+    wide = start_beyond(facts, FIT_LIMIT, pure=pure, prepaid=prepaid)
+    if wide is not None:
+        return wide
+    dense = kind_for(facts.domain) is DenseHypothesis
+    return (pairs or Pairs()) if dense else Uniform()

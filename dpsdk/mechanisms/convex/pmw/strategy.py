@@ -46,6 +46,7 @@ __all__ = [
     "linear_answer",
     "measured_gradient",
     "release_radius",
+    "remember_gradient",
     "tilt_along",
     "watch_gradient",
 ]
@@ -172,17 +173,30 @@ class GuardedStrategy(ModelStream):
         """Tilt the hypothesis along u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, and along each coordinate."""
         rows = float(max(self._facts.rows or 1, 1))
         replay = Replay(_SWEEPS)
-        each = float(accuracy.radii(_DOUBT / 2, joint=True).max())
-        ways = [(way, release_radius(way, seen.hessian, accuracy, _DOUBT / 2))]
-        ways += [(unit, each) for unit in np.eye(len(way))]
-        for one, radius in ways:
-            tilt = tilt_along(seen.measures, one)
-            if tilt is None:
-                continue
-            value, near = float(gradient @ one) / tilt.scale, radius / rows / tilt.scale
-            if near < 2.0:  # else whatever the hypothesis says is near enough
-                replay.remember(tilt.form, value, near)
+        remember_gradient(replay, seen.measures, way, seen.hessian, gradient, accuracy, rows)
         replay.run(self._hypothesis)
+
+
+def remember_gradient(
+    replay: Replay,
+    measures: LinearForm,
+    way: Floats,
+    hessian: Floats,
+    gradient: Floats,
+    accuracy: NoiseAccuracy,
+    rows: float,
+) -> None:
+    """Keep what a measured average gradient says along a way, and of each coordinate."""
+    each = float(accuracy.radii(_DOUBT / 2, joint=True).max())
+    ways = [(way, release_radius(way, hessian, accuracy, _DOUBT / 2))]
+    ways += [(unit, each) for unit in np.eye(len(way))]
+    for one, radius in ways:
+        tilt = tilt_along(measures, one)
+        if tilt is None:
+            continue
+        value, near = float(gradient @ one) / tilt.scale, radius / rows / tilt.scale
+        if near < 2.0:  # else whatever the hypothesis says is near enough
+            replay.remember(tilt.form, value, near)
 
 
 def _from_hypothesis(theta: Floats, gap: float, accuracy: Accuracy) -> Measurement:

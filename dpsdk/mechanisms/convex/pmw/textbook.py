@@ -56,7 +56,7 @@ from dpsdk.mechanisms.theorems import to_target
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["PromisedExcess", "TextbookConvexPMW"]
+__all__ = ["PromisedExcess", "TextbookConvexPMW", "to_alpha"]
 
 _SLACK = 1 + 2.0**-20
 """The excess of the kernel's sensitivity of rounded gradients over that of the constants."""
@@ -79,7 +79,8 @@ def _start(value: StartLike | None) -> Start:
     return Uniform() if start is None else start
 
 
-def _alpha(value: float) -> float:
+def to_alpha(value: float) -> float:
+    """Read an `alpha=` in the unit of a loss."""
     number = float(to_amount("alpha", value))
     require(0.0 < number < math.inf, "alpha", "a positive number", value)
     return number
@@ -136,7 +137,7 @@ class TextbookConvexPMW(ModelsMechanism):
 
     epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(converter=to_delta)
-    alpha: float = field(converter=_alpha)
+    alpha: float = field(converter=to_alpha)
     beta: float = field(converter=to_beta)
     queries: int = field(converter=_queries)
     problem: Problem | SketchedProblem

@@ -1,20 +1,31 @@
 """Many three-way questions on a universe that nobody can write down, from weighted records.
 
-python tests/bench/bench_wide_queries.py --adult CSV --domain JSON [--queries 100000] [--seeds 1]
-    [--kind rectangles conjunctions] [--online] [--known] [--epsilon 1]
+python tests/bench/bench_wide_queries.py --adult CSV --domain JSON [--queries 100000] [--seeds 5]
+    [--table adult binary seven] [--kind rectangles conjunctions] [--method stream known ...]
+    [--rounds 10] [--epsilon 1]
 
-CSV has the 14 coded columns of Adult (48,842 rows), JSON the size of each. A question is on three
-random attributes: the cells between two random ones of each; a conjunction has instead the label of
-a random row where an attribute's labels have no order. `OnlinePMW` answers them as a stream, beside
-Gaussian noise for as many answers and the fit alone; `MWEM` learns them beforehand. δ is 1e-9, and
-neighbours replace a row. Errors are shares of the rows. Noise is seeded, so that they repeat; CPU
-seconds and the most memory so far do not.
+CSV has the 14 coded columns of Adult (48,842 rows), JSON the size of each; `seven` are those of its
+columns that have few labels, and `binary` is a made table of 100 correlated ones, from a fixed seed
+and without a file. A question is on three random attributes: the cells between two random ones of
+each; a conjunction has instead the label of a random row where an attribute's labels have no order.
+
+`start` is the fit of marginals alone, whose records are raked to its tables. `stream` asks an
+`OnlinePMW` in random order, and `known` learns all questions beforehand by `MWEM`; of seven columns
+`dense` and `dense-known` are the same on one number a cell, from pairs and by the mechanism's own
+rule. Beside them is Gaussian noise for as many answers. δ is 1e-9, and neighbours replace a row.
+
+Errors are shares of the rows, as means over the seeds, with the smallest and the largest of the
+largest ones. Noise is seeded, so that they repeat. Each run is a process of its own, whose CPU
+seconds count from when the questions are there, and whose memory is all that it ever took.
 """
 
 import json
 import math
 import time
-from itertools import combinations
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +35,7 @@ from measuring import arguments, coded, integers, peak
 from dpsdk import Budget, PrivateData, Session
 from dpsdk.accounting import gdp_start
 from dpsdk.forms import Boxes, LinearForm
+from dpsdk.hypothesis import SyntheticData
 from dpsdk.mechanisms import MWEM, OnlinePMW
 from dpsdk.queries import Query
 from dpsdk.testing import seeded
@@ -33,6 +45,9 @@ PART = 2048
 ORDERED = {
     "age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week",
 }  # fmt: skip
+SEVEN = (
+    "workclass", "education-num", "marital-status", "relationship", "race", "sex", "income>50K",
+)  # fmt: skip
 
 
 @frozen(eq=False, repr=False)
@@ -67,65 +82,70 @@ def questions(kind, count, domain, rows, seed=1):
 
 def asked(domain, rows, chosen, starts, stops):
     """One block of boxes for each set of attributes, and the true shares, in its order."""
-    blocks, truths = [], []
-    for places in combinations(range(len(domain.shape)), 3):
-        mine = np.flatnonzero((chosen == places).all(axis=1))
-        if len(mine):
-            names = tuple(domain.names[place] for place in places)
-            shape = tuple(domain.shape[place] for place in places)
-            ends = starts[mine].T, stops[mine].T
-            block = Boxes(names, shape, *ends, np.ones(len(mine)))
-            cells = np.ravel_multi_index(rows[:, places].T, shape)
-            counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-            blocks.append(block)
-            truths.append(block.answer(counts.astype(np.float64)) / len(rows))
-    return LinearForm(domain, blocks), np.concatenate(truths)
+    order = np.lexsort(chosen.T[::-1])
+    new = np.flatnonzero((chosen[order][1:] != chosen[order][:-1]).any(axis=1)) + 1
+    blocks = []
+    for mine in np.split(order, new):
+        places = chosen[mine[0]]
+        names = tuple(domain.names[place] for place in places)
+        shape = tuple(domain.shape[place] for place in places)
+        blocks.append(Boxes(names, shape, starts[mine].T, stops[mine].T, np.ones(len(mine))))
+    form = LinearForm(domain, blocks)
+    return form, SyntheticData(domain, rows).answers(form)
 
 
-def show(name, answers, truths, seconds=0.0):
-    errors = np.abs(answers - truths)
-    told = f"{errors.max():8.4f} {np.quantile(errors, 0.95):8.4f} {errors.mean():9.5f}"
-    print(f"{name:34} {told} {seconds:7.0f} {peak():7.0f}", flush=True)
+def binary(rows=48_842, width=100, kinds=8, seed=7):
+    """A made table: kinds of rows, and attributes that two earlier ones decide together."""
+    rng = np.random.default_rng(seed)
+    kind, chances = rng.integers(0, kinds, rows), rng.beta(0.6, 0.6, (kinds, width))
+    bits = rng.random((rows, width)) < chances[kind]
+    for place in range(2, width, 5):
+        one, other = rng.integers(0, place, 2)
+        both = bits[:, one] & bits[:, other] if place % 2 else bits[:, one] ^ bits[:, other]
+        bits[:, place] = np.where(rng.random(rows) < 0.8, both, bits[:, place])
+    return integers(dict.fromkeys([f"b{place}" for place in range(width)], 2)), bits.astype(
+        np.int64
+    )
 
 
-def main():
-    options = arguments(
-        __doc__, adult=str, domain=str, queries=100_000, seeds=1, kind=["rectangles"],
-        online=False, known=False, epsilon="1", updates=10,
-    )  # fmt: skip
+def table(options, name):
+    """The domain of a table, and the codes of its rows."""
+    if name == "binary":
+        return binary()
     sizes = json.loads(Path(options.domain).read_text())
+    if name == "seven":
+        sizes = {key: sizes[key] for key in SEVEN}
     columns = coded(Path(options.adult))
-    domain = integers(sizes)
-    rows = np.stack([np.clip(columns[name], 0, sizes[name] - 1) for name in sizes], axis=1)
-    data = PrivateData.from_columns(dict(zip(sizes, rows.T, strict=True)), domain, name="adult")
-    print(f"{'':34} {'largest':>8} {'95 %':>8} {'mean':>9} {'CPU s':>7} {'MB':>7}")
-    for kind in options.kind:
-        form, truths = asked(domain, rows, *questions(kind, options.queries, domain, rows))
-        print(f"{form.rows:,} {kind}, ε = {options.epsilon}, {len(rows):,} rows")
-        mu = math.sqrt(gdp_start(options.epsilon, DELTA))
-        noise = np.random.default_rng(11).normal(size=form.rows)
-        noisy = truths + noise * math.sqrt(form.rows) / mu / len(rows)
-        show("Gaussian noise", np.clip(noisy, 0, 1), truths)
-        for seed in range(3, 3 + options.seeds):
-            if options.online or not options.known:
-                stream(options, data, form, truths, seed)
-            if options.known or not options.online:
-                known(options, data, form, truths, seed)
+    rows = np.stack([np.clip(columns[key], 0, sizes[key] - 1) for key in sizes], axis=1)
+    return integers(sizes), rows
 
 
 def opened(options, data, mechanism, seed):
-    session = Session(data, Budget(options.epsilon, DELTA), noise=seeded(seed))
-    return session.open(mechanism)
+    return Session(data, Budget(options.epsilon, DELTA), noise=seeded(seed)).open(mechanism)
 
 
-def stream(options, data, form, truths, seed):
-    start = time.process_time()
-    mechanism = OnlinePMW(
-        options.epsilon, DELTA, updates=options.updates, queries=form.rows, start="marginals"
+def noise(options, data, form, truths, seed):
+    """What Gaussian noise for so many answers leaves, brought between 0 and 1."""
+    mu = math.sqrt(gdp_start(options.epsilon, DELTA))
+    normal = np.random.default_rng(seed).normal(size=form.rows)
+    return np.clip(truths + normal * math.sqrt(form.rows) / mu / data.facts.rows, 0, 1)
+
+
+def online(options, form, start):
+    return OnlinePMW(
+        options.epsilon, DELTA, updates=options.updates, queries=form.rows, start=start
     )
-    channel = opened(options, data, mechanism, seed)
-    show(f"the start alone, seed {seed}", channel.distribution.answers(form), truths,
-         time.process_time() - start)  # fmt: skip
+
+
+def fit(options, data, form, truths, seed):
+    """The start alone, before any question."""
+    return opened(options, data, online(options, form, "marginals"), seed).distribution.answers(
+        form
+    )
+
+
+def stream(options, data, form, truths, seed, start="marginals"):
+    channel = opened(options, data, online(options, form, start), seed)
     # In random order, as nobody asks attribute by attribute.
     order = np.random.default_rng(seed).permutation(form.rows)
     answers = np.empty(form.rows)
@@ -133,17 +153,60 @@ def stream(options, data, form, truths, seed):
     for first in range(0, form.rows, PART):
         part = LinearForm.stack(stacked[first : first + PART])
         answers[order[first : first + PART]] = channel.answer(Asked(part))
-    show(f"OnlinePMW, seed {seed}", answers, truths, time.process_time() - start)
+    return answers
 
 
-def known(options, data, form, truths, seed):
+def known(options, data, form, truths, seed, start="marginals"):
+    rounds = options.rounds or None
+    mechanism = MWEM(Asked(form), epsilon=options.epsilon, delta=DELTA, start=start, rounds=rounds)
+    return np.asarray(opened(options, data, mechanism, seed).answer(Asked(form)))
+
+
+METHODS = {
+    "noise": noise,
+    "start": fit,
+    "stream": stream,
+    "known": known,
+    "dense": partial(stream, start="pairs"),
+    "dense-known": partial(known, start=None),
+}
+
+
+def run(options, name, kind, method, seed):
+    """The largest error, the 95 % one and the mean, CPU seconds, and MB, in this process."""
+    domain, rows = table(options, name)
+    columns = dict(zip(domain.names, rows.T, strict=True))
+    data = PrivateData.from_columns(columns, domain, name="wide")
+    form, truths = asked(domain, rows, *questions(kind, options.queries, domain, rows))
     start = time.process_time()
-    mechanism = MWEM(
-        Asked(form), epsilon=options.epsilon, delta=DELTA, start="marginals", rounds=10
-    )
-    channel = opened(options, data, mechanism, seed)
-    answers = np.asarray(channel.answer(Asked(form)))
-    show(f"MWEM, seed {seed}", answers, truths, time.process_time() - start)
+    errors = np.abs(METHODS[method](options, data, form, truths, seed) - truths)
+    told = errors.max(), np.quantile(errors, 0.95), errors.mean()
+    return [*map(float, told), time.process_time() - start, peak()]
+
+
+def main():
+    options = arguments(
+        __doc__, adult=str, domain=str, queries=100_000, seeds=1,
+        table=("adult", "binary", "seven"), kind=("rectangles", "conjunctions"),
+        method=tuple(METHODS), epsilon="1", updates=10, rounds=10,
+    )  # fmt: skip
+    heads = "largest", "least", "most", "95 %", "mean", "CPU s", "MB"
+    print(f"{'':34} " + " ".join(f"{head:>8}" for head in heads))
+    workers = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
+    for name, kind in product(options.table, options.kind):
+        print(f"{options.queries:,} {kind} of {name}, ε = {options.epsilon}, {options.seeds} seeds")
+        for method in options.method:
+            if method.startswith("dense") and name != "seven":
+                continue
+            told = [
+                workers.submit(run, options, name, kind, method, seed).result()
+                for seed in range(3, 3 + options.seeds)
+            ]
+            largest, high, mean, seconds, memory = np.array(told).T
+            errors = largest.mean(), largest.min(), largest.max(), high.mean()
+            shown = " ".join(f"{error:8.4f}" for error in errors)
+            costs = f"{mean.mean():8.5f} {seconds.mean():8.0f} {memory.max():8.0f}"
+            print(f"{method:34} {shown} {costs}", flush=True)
 
 
 if __name__ == "__main__":

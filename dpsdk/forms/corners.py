@@ -14,7 +14,7 @@ from dpsdk.forms.blocks import tally
 from dpsdk.forms.ranges import running
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["CORNER_LIMIT", "Corners", "counted_within"]
+__all__ = ["CORNER_LIMIT", "RECORDS", "Corners", "added", "counted_within"]
 
 CORNER_LIMIT = 2**8
 """A box of more corners is better answered in another way."""
@@ -24,7 +24,7 @@ _WIDE_LIMIT = 2**26
 
 _CHUNK = 2**16
 
-_RECORDS = 2**13
+RECORDS = 2**13
 _BOXES = 2**12
 _ADDED = 2**6
 """So many records and boxes are looked at together, and so many boxes added up: a few MiB each."""
@@ -162,8 +162,8 @@ def counted_within(starts: Ints, stops: Ints, codes: Sequence[Array], counts: Fl
         boxes = slice(first, first + _BOXES)
         lows = [np.unique(start[boxes], return_inverse=True) for start in starts]
         highs = [np.unique(stop[boxes], return_inverse=True) for stop in stops]
-        for place in range(0, len(counts), _RECORDS):
-            own = [code[place : place + _RECORDS] for code in codes]
+        for place in range(0, len(counts), RECORDS):
+            own = [code[place : place + RECORDS] for code in codes]
             sides = [
                 (np.packbits(code >= ends[:, None], axis=1), chosen.reshape(-1))
                 for code, (ends, chosen) in zip(own, lows, strict=True)
@@ -171,11 +171,11 @@ def counted_within(starts: Ints, stops: Ints, codes: Sequence[Array], counts: Fl
                 (np.packbits(code < ends[:, None], axis=1), chosen.reshape(-1))
                 for code, (ends, chosen) in zip(own, highs, strict=True)
             ]
-            answers[boxes] += _added(sides, counts[place : place + _RECORDS])
+            answers[boxes] += added(sides, counts[place : place + RECORDS])
     return answers
 
 
-def _added(sides: Sequence[tuple[Bits, Ints]], counts: Floats) -> Floats:
+def added(sides: Sequence[tuple[Bits, Ints]], counts: Floats) -> Floats:
     """The counts of those records that are on the sides that each box chooses."""
     padded = np.zeros((-(-len(counts) // 8), 8))
     padded.reshape(-1)[: len(counts)] = counts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpsdk.forms.blocks import Block, Dense, Kronecker, owned_block
 from dpsdk.forms.boxes import Boxes, FormBlock, Products, worth_boxing
 from dpsdk.forms.canonical import FORM, of_functions
 from dpsdk.forms.factors import is_own
+from dpsdk.forms.scattered import Group, Scattered
 from dpsdk.forms.slopes import Gradient, InPieces
 from dpsdk.typing import Floats, Ints
 
@@ -43,8 +44,6 @@ _WRITTEN_LIMIT = 2**22
 
 _FORM_BYTES = 512
 """The bytes of a form beside its blocks, roughly."""
-
-Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
 
 _ROWS = attrgetter("rows")
@@ -298,10 +297,18 @@ class LinearForm(Form):
             if math.prod(only.shape) <= TABLE_LIMIT:  # as below, a call less
                 return only.answer(counts.table(only.names))
             return _answer(only, counts)
-        answers = np.empty(self.rows)
-        for block, places in self.groups:
+        answers, groups = np.empty(self.rows), self.groups
+        if isinstance(counts, InPieces):
+            scattered, groups = self._scattered
+            if scattered is not None:
+                answers[scattered.places] = scattered.evaluate(counts)
+        for block, places in groups:
             answers[places] = _answer(block, counts)
         return answers
+
+    @cached_property
+    def _scattered(self) -> tuple[Scattered | None, tuple[Group, ...]]:
+        return Scattered.of(self.groups)
 
 
 def _answer(block: Block, counts: Counts) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -75,7 +75,17 @@ class Records(Hypothesis):
     0.5
     """
 
-    __slots__ = ("_beyond", "_codes", "_logs", "_shares", "_tables", "domain", "least", "outside")
+    __slots__ = (
+        "_beyond",
+        "_codes",
+        "_kept",
+        "_logs",
+        "_shares",
+        "_tables",
+        "domain",
+        "least",
+        "outside",
+    )
 
     kind: ClassVar[str] = "records"
     listed: ClassVar[bool] = True
@@ -136,8 +146,12 @@ class Records(Hypothesis):
         if self._beyond is not None:
             self._beyond -= grown
         self._shares: Floats = shares / total
-        self._tables: dict[tuple[str, ...], Floats] = {}
+        self._forget()
         return grown
+
+    def _forget(self) -> None:
+        self._tables: dict[tuple[str, ...], Floats] = {}
+        self._kept = 0
 
     @property
     def size(self) -> int:
@@ -159,14 +173,19 @@ class Records(Hypothesis):
         self._check(form)
         return form.evaluate(self)
 
+    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[tuple[Sequence[Ints], Floats]]:
+        """The codes along each named attribute and the weights of so many records at a time."""
+        return self._counted.pieces(names, rows)
+
     @override
     def table(self, names: tuple[str, ...]) -> Floats:
         known = self._tables.get(names)
         if known is None:
             known = self._counted.table(names)
             known.flags.writeable = False
-            if known.size + sum(table.size for table in self._tables.values()) <= _KEPT:
+            if self._kept + known.size <= _KEPT:
                 self._tables[names] = known
+                self._kept += known.size
         return known
 
     @override
@@ -257,7 +276,8 @@ class Records(Hypothesis):
             grown = shares * np.exp(steps)[cells]
         scale = mass / float(grown.sum())
         self._logs = self._logs + (steps + math.log(scale))[cells]
-        self._shares, self._tables = grown * scale, {}
+        self._shares = grown * scale
+        self._forget()
 
     @override
     def kl_cap(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -60,6 +60,13 @@ class Counted:
         codes = [self.codes[self.domain.position(name)] for name in names]
         wide = [code.astype(np.int64, copy=False) for code in codes]
         return wide, self.counts.astype(np.float64, copy=False)
+
+    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[tuple[Sequence[Ints], Floats]]:
+        """The same, so many records at a time."""
+        for start in range(0, len(self.counts), rows):
+            own = slice(start, start + rows)
+            some = [code[own] for code in self.codes]
+            yield Counted(self.domain, some, self.counts[own]).records(names)
 
 
 @frozen(init=False, repr=False)

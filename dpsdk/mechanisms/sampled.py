@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import Literal, TypeAlias, cast
 
@@ -57,15 +58,21 @@ class _Marginals:
     width: int
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        blocks = [
-            Kronecker.of(domain, {name: Identity(domain[name].size) for name in names})
-            for names in self.sets(domain)
-        ]
-        return LinearForm(domain, blocks)
+        return _lowered(self, domain)
 
     def sets(self, domain: Domain) -> Iterator[tuple[str, ...]]:
         """The attributes of each, in the order of the domain."""
         return combinations(domain.names, min(self.width, len(domain.names)))
+
+
+@lru_cache(maxsize=1)
+def _lowered(marginals: _Marginals, domain: Domain) -> LinearForm:
+    """The form of marginals: while a plan is fitted, it is priced again and again."""
+    blocks = [
+        Kronecker.of(domain, {name: Identity(domain[name].size) for name in names})
+        for names in marginals.sets(domain)
+    ]
+    return LinearForm(domain, blocks)
 
 
 def _records(value: int) -> int:

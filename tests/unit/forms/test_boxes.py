@@ -375,7 +375,7 @@ def test_an_attribute_too_large_for_shadows_is_bounded_by_rows(monkeypatch):
 @pytest.mark.parametrize("records", [0, 1, 7, 8, 100])
 def test_records_are_counted_in_whatever_portions(records, small, monkeypatch):
     if small:
-        for name in ("_RECORDS", "_BOXES", "_ADDED"):
+        for name in ("RECORDS", "_BOXES", "_ADDED"):
             monkeypatch.setattr(module, name, 3)
     rng = np.random.default_rng(records)
     sizes = (5, 2**40, 3)

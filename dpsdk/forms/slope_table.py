@@ -123,6 +123,11 @@ class SlopeTable(Lasting):
         return int(np.abs(self.slopes).max())
 
     @property
+    def longest(self) -> float:
+        """The length of the longest gradient of a record, up to rounding."""
+        return self.steepest * math.sqrt(self.square) * 2.0 ** -(SLOPE_BITS + FEATURE_BITS)
+
+    @property
     def curvature(self) -> Fraction:
         """At least the curvature of the loss of any record, in any direction."""
         rise = int(np.diff(self.slopes, axis=1).max())

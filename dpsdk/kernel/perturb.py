@@ -42,7 +42,8 @@ _STIFF = 2**40
 """How many times the ridge the curvature of all rows may be, so that floats find Newton's steps."""
 
 _WALL = 2**10
-"""How many times the curvature of all rows and the ridge a wall around a set bends, if it may."""
+"""How many times the curvature of all rows and the ridge a wall around a set bends, if it may; and
+what holds the gradients of all rows at such a part of the size of the set."""
 
 _SHORTEST = 2**64
 """A step is halved no further."""
@@ -116,8 +117,12 @@ class Perturb(Request[Floats]):
         if stiff > _STIFF * self.ridge:
             expected = f"at least {float(stiff / _STIFF):.3g}, for so many rows"
             raise InvalidArgument("ridge", expected, shown(self.ridge))
-        walls = 0 if table.over is None else min(_WALL * stiff, _STIFF * self.ridge - stiff)
-        wall = int(walls / self.ridge)
+        wall = 0
+        if table.over is not None:
+            far = table.over.farthest(np.zeros(table.dimension))
+            steep = Fraction(facts.row_limit * table.longest / (far or 1.0))
+            walls = min(_WALL * max(stiff, steep), _STIFF * self.ridge - stiff)
+            wall = int(walls / self.ridge)
         stiff += wall * self.ridge
         bits = _LEAST_BITS + math.ceil(stiff).bit_length()
         # What rounding of coefficients alone may leave of a gradient, 64 times, in its steps. The

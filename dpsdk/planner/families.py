@@ -229,7 +229,10 @@ def _models(models: Sequence[ConvexForm], task: Task[Any, Any]) -> Iterator[Fami
         return Family(code, "pair", make, slow=True, passes=300, delta=task.delta)
 
     yield found("private-minimizer", mechanisms.PrivateMinimizer)
-    # The one with a bound beforehand takes a great many rows.
+    # These have bounds beforehand, the second of any number of features with a great many rows.
+    if facts.rows is not None and all(mechanisms.PerturbedObjective.takes(one) for one in models):
+        perturbed = partial(mechanisms.PrivateMinimizer, oracle=mechanisms.PerturbedObjective())
+        yield found("private-minimizer+perturbed", perturbed)
     if facts.rows is not None and budget.epsilon * facts.rows >= 2**12 * facts.unit_rows:
         yield found(
             "private-minimizer+descent", partial(mechanisms.PrivateMinimizer, oracle=descent)

@@ -42,6 +42,7 @@ __all__ = [
     "Rule",
     "Runs",
     "best_rule",
+    "largest_sum",
     "read_numbers",
     "runs_within",
     "to_ridge",
@@ -158,7 +159,7 @@ class Problem:
             smoothness=constants.smoothness * norm**2 if norm else 0.0,
             radius=radius,
             ridge=ridge,
-            summed=None if form.wide else constants.lipschitz * _summed(form),
+            summed=None if form.wide else constants.lipschitz * largest_sum(form),
             largest=over.farthest(np.zeros(dimension)),
             range=constants.range,
             rounding=rounding,
@@ -191,7 +192,7 @@ class Problem:
         return plain if self.summed is None else min(plain, self.summed)
 
 
-def _summed(form: ConvexForm) -> float:
+def largest_sum(form: ConvexForm) -> float:
     """The largest sum of absolute features of any record."""
     total = 0.0
     for axis in axes_of(form.coordinates):

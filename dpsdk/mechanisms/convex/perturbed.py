@@ -15,11 +15,12 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.codec import written
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm, ConvexSet, Facts
-from dpsdk.forms.slope_table import FEATURE_BITS, SLOPE_BITS
+from dpsdk.forms.slope_table import FEATURE_BITS, SLOPE_BITS, SlopeTable
 from dpsdk.kernel import Kernel, Perturb, PerturbPricing, Terms
 from dpsdk.kernel.perturb import FARTHEST, GRADIENT_BITS
 from dpsdk.mechanisms.arguments import in_words
 from dpsdk.mechanisms.convex.correction import smooth
+from dpsdk.mechanisms.convex.descent_bounds import largest_sum
 from dpsdk.mechanisms.convex.moments import least_squares
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.noise import EuclideanLaplace
@@ -29,15 +30,20 @@ from dpsdk.typing import Floats, Ints
 
 __all__ = ["PerturbedObjective", "suits_perturbation"]
 
-_RIDGE_SHARE = 0.25
-"""Of ε, what the ridge is chosen to cost: a smaller one draws less to 0, and leaves less for noise.
-Of Adult, transfusion, titanic and wine at .1, 1 and 8 none is better by more than a third."""
+_SHARES = np.geomspace(1e-4, 0.97, 200)
+"""Of ε, what a ridge is tried at: a smaller one draws less to 0, and leaves less for noise."""
+
+_PART, _MARGIN = 1 / 3, 7.0
+"""The best model is guessed to be such a part of the farthest in length, and to reach no farther
+in margins. Measured on tables listed in docs/explanation/models.md."""
 
 _SUITED = 2**18
 """So many numbers do the feature vectors have at most of models that are found so by default."""
 
-_FEWEST = 4
-"""Below so many features there are so few pairs that a start is cheap."""
+_DENSE = 2.5
+"""Noise by length has no more than 1.25 times the variance of noise by the sum of entries where
+d + 1, for d features, is at most so many times the squared ratio of the sizes of a vector.
+Where it has more, as for one-hot features of few attributes, a start and gradients are better."""
 
 _WEAK, _FIRM = 300, 40_000
 """Rows times ε, over the rows of a person, from which and up to which it is the best."""
@@ -55,12 +61,17 @@ _ROUND = 1.0 + 1e-9
 
 
 def suits_perturbation(form: ConvexForm, facts: Facts, epsilon: Fraction) -> bool:
-    """True of a model of few features, whose loss has slopes that do not grow with the set.
+    """True of a model of few features, few zeros, and slopes that do not grow with the set.
 
     With fewer rows the constant model is better, and with more a measured start and two gradients.
     """
-    few = _FEWEST <= form.dimension <= MOST_ENTRIES and not form.wide
-    if not few or form.cells * form.dimension > _SUITED or least_squares(form):
+    if not PerturbedObjective.takes(form) or form.cells * form.dimension > _SUITED:
+        return False
+    length = form.longest / (form.constants.lipschitz or 1.0)
+    if (
+        least_squares(form)
+        or not (form.dimension + 1) * length**2 <= _DENSE * largest_sum(form) ** 2
+    ):
         return False
     return facts.rows is None or _WEAK <= facts.rows * epsilon / facts.unit_rows < _FIRM
 
@@ -113,7 +124,7 @@ class PerturbedExcess(ScalarAccuracy):
             pricing.bits,
             ridge,
             pricing.wall * ridge,
-            steepest * math.sqrt(table.square) * 2.0**-FEATURE_BITS,
+            table.longest,
             float(table.curvature),
             missed + 2.0 * steepest * features * far,
             form.constants.range,
@@ -168,6 +179,11 @@ class PerturbedObjective(Oracle):
     def __repr__(self) -> str:
         return "PerturbedObjective()"
 
+    @staticmethod
+    def takes(form: ConvexForm, /) -> bool:
+        """True if a form has so few features, and its attributes so few cells."""
+        return not form.wide and form.dimension <= MOST_ENTRIES
+
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         request, _ = _request(form, terms, total)
         pricing = request.price(terms)
@@ -192,21 +208,41 @@ def _accuracy(form: ConvexForm, pricing: PerturbPricing, facts: Facts) -> Accura
 
 def _request(form: ConvexForm, terms: Terms, total: Total) -> tuple[Perturb, Ints]:
     """What is asked of the kernel, and the places of its numbers in θ."""
-    if form.wide or form.dimension > MOST_ENTRIES:
+    if not PerturbedObjective.takes(form):
         advice = "use Corrected(), or HeavyBall() with a delta"
         raise TooLarge("a perturbed model", form.dimension, MOST_ENTRIES, "features", advice)
     epsilon = _epsilon(terms, total)
     table, places = smooth(form).slope_table()
-    cost = float(epsilon) * _RIDGE_SHARE / terms.facts.unit_rows
-    # Large curvatures of few rows cost no more than the ridge that Newton's steps need.
-    ridge = max(float(table.curvature) / math.expm1(min(cost, 30.0)), 1e-9)
-    ridge = max(ridge, 2.0**-39 * terms.facts.row_limit * float(table.curvature))
-    request = Perturb(table, Fraction(ridge), epsilon)
+    # Few digits are the same on every platform, and make small integers.
+    ridge = Fraction(f"{_ridge(table, form.over, epsilon, terms.facts):.4g}")
+    request = Perturb(table, ridge, epsilon)
     try:
         request.price(terms)
     except InvalidArgument as error:
         raise in_words(error, epsilon=epsilon) from None
     return request, places
+
+
+def _ridge(table: SlopeTable, over: ConvexSet, epsilon: Fraction, facts: Facts) -> float:
+    """The ridge with the least bound of an excess, but for constants, of a model as it is guessed.
+
+    What the noise does falls with it, as it is paid less, and what it draws to 0 grows: so it
+    follows from the curvature of the loss beside its slope.
+    """
+    dimension, budget = table.dimension, float(epsilon)
+    far = over.farthest(np.zeros(dimension)) or 1.0
+    size = math.sqrt(table.square) * 2.0**-FEATURE_BITS or 1.0
+    guess = min(_PART * far, _MARGIN / size)
+    # Hardly bent losses are taken to be bent a little, so that something holds a model.
+    bend = max(float(table.curvature), table.longest / (16.0 * far), 1e-9)
+    costs = budget * _SHARES
+    ridges = bend / np.expm1(np.minimum(costs / facts.unit_rows, 500.0))
+    ridges = np.maximum(ridges, 2.0**-38 * facts.row_limit * bend)
+    moved = (2 if facts.replaced else 1) * facts.unit_rows * table.longest
+    noise = dimension * moved / (0.99 * budget - costs)
+    hidden = 2.0**-19 * dimension**1.5 / (budget * ridges)
+    harm = (noise + ridges * guess / 2.0) * guess + facts.row_limit * bend * hidden**2 / 2.0
+    return float(ridges[np.argmin(harm)])
 
 
 def _epsilon(terms: Terms, total: Total) -> Fraction:

@@ -123,6 +123,38 @@ def test_it_is_chosen_by_public_facts(loss, rows, epsilon, delta, chosen):
     assert planned.oracle_for(form, Terms(facts(DOMAIN, rows=rows))) == Corrected(gradients=1)
 
 
+def test_one_hot_features_of_few_attributes_are_left_to_sums():
+    terms, using = Terms(facts(DOMAIN, rows=1_000)), PrivateMinimizer(epsilon=1)
+    for features, chosen in (
+        (["age"], True),
+        (["age", "hours"], True),
+        ([OneHot("age")], False),
+        ([OneHot("age"), OneHot("hours")], False),
+        ([OneHot("age"), "hours", "rooms", "sons"], False),
+        ([OneHot("rooms"), "age", "hours", "sons"], True),
+    ):
+        asked = ConvexMinimization(
+            LogisticLoss(), features=features, label="rich", over=Ball(12)
+        ).lower(DOMAIN)
+        assert (using.oracle_for(asked, terms) == PerturbedObjective()) is chosen
+
+
+@pytest.mark.parametrize(
+    ("loss", "over"),
+    [(LogisticLoss(), Ball(12)), (SVMLoss(), Ball(12)), (SVMLoss(0.5), Ball(0.5))],
+)
+def test_more_budget_is_better_however_large_it_is_and_however_bent_the_loss(loss, over):
+    def median(epsilon):
+        using = PrivateMinimizer(epsilon=epsilon, oracle=PerturbedObjective())
+        budget, asked = Budget(10_000), query(loss, over)
+        found = [session(seed=seed, budget=budget).answer(asked, using=using) for seed in range(5)]
+        return float(np.median([excess(model, asked) for model in found]))
+
+    medians = [median(epsilon) for epsilon in (1, 30, 1000)]
+    assert medians[1] < 0.3 * medians[0]
+    assert medians[2] < 1e-4
+
+
 @pytest.mark.parametrize("total", [{"delta": "1e-9"}, {"delta": 0}])
 def test_a_delta_pays_for_one_run_of_pure_privacy(total):
     own = session(budget=Budget(1, "1e-9"))

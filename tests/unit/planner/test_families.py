@@ -171,6 +171,7 @@ def ask(session, query, mechanism):
         ("rectangles", {"local-marginals", "mwem", "online-pmw", "gaussian"}),
         ("functions", {"noisy-histogram", "projection"}),
         ("logistic", {"private-minimizer", "local-marginals", "mwem", "online-pmw"}),
+        ("logistic", {"private-minimizer+perturbed"}),
         ("above", {"numeric-sparse"}),
     ],
 )

@@ -26,6 +26,7 @@ from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Noise, Terms
 from dpsdk.mechanisms.base import Unfinished
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.local_marginals import LocalMarginals
+from dpsdk.mechanisms.local_marginals.sets import Lattice
 from dpsdk.mechanisms.local_marginals.tables import LocalStrategy
 from dpsdk.release import FromRecords, Note
 
@@ -58,21 +59,22 @@ class _Marginals:
     width: int
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        return _lowered(self, domain)
+        blocks = [
+            Kronecker.of(domain, {name: Identity(domain[name].size) for name in names})
+            for names in self.sets(domain)
+        ]
+        return LinearForm(domain, blocks)
 
     def sets(self, domain: Domain) -> Iterator[tuple[str, ...]]:
         """The attributes of each, in the order of the domain."""
         return combinations(domain.names, min(self.width, len(domain.names)))
 
 
-@lru_cache(maxsize=1)
-def _lowered(marginals: _Marginals, domain: Domain) -> LinearForm:
-    """The form of marginals: while a plan is fitted, it is priced again and again."""
-    blocks = [
-        Kronecker.of(domain, {name: Identity(domain[name].size) for name in names})
-        for names in marginals.sets(domain)
-    ]
-    return LinearForm(domain, blocks)
+@lru_cache(maxsize=4)
+def _lattice(width: int, domain: Domain, rows: int) -> Lattice:
+    """What the marginals are, worked out once for all prices that a calibration tries."""
+    sets = [tuple(map(domain.position, names)) for names in _Marginals(width).sets(domain)]
+    return Lattice.of(domain.shape, sets, rows)
 
 
 def _records(value: int) -> int:
@@ -130,12 +132,14 @@ class Sampled(Start):
     def check(self, facts: Facts) -> None:
         if facts.rows is None:
             raise PublicSizeRequired("a fit of marginals", "it needs a public number of rows")
-        self._mechanism(GaussianNoise(1)).lattice(facts)
+        _lattice(self.width, facts.domain, facts.row_limit)
 
     @override
     def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
         self.check(terms.facts)
-        return self._mechanism(noise).cost(terms).guarantees
+        facts = terms.facts
+        lattice = _lattice(self.width, facts.domain, facts.row_limit)
+        return self._mechanism(noise).cost(terms, lattice).guarantees
 
     @override
     def open(

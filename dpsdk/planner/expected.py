@@ -70,6 +70,12 @@ MEASURED_BY_NOISE: MappingProxyType[str, tuple[Band, ...]] = MappingProxyType({
 """Largest errors as shares of the rows, by family, where plain noise at the same cost would be off
 by 10⁻⁴, 10⁻³, ..., 1 of the rows."""
 
+ON_RECORDS = MappingProxyType({"mwem+records": "mwem", "online-pmw+records": "local-marginals"})
+"""On weighted records errors are expected to be those of what they were fitted like, by family."""
+
+_FINE_NOISE = 0.01
+"""Where plain noise is off by fewer of the rows, records are too coarse for that."""
+
 _QUANTILES = (0.05, 0.5, 0.95)
 _MOST_SCALES = 64
 _SECONDS = 4e-9
@@ -103,7 +109,7 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
     # Of an answer about values in bins nobody knows how far off it is, beside the noise.
     if scales is None or task.bound(quote).bins:
         return None
-    noise = quote.accuracy
+    noise, known = quote.accuracy, ON_RECORDS.get(family.code, family.code)
     basis: Basis = "calibrated"
     if isinstance(noise, NoiseAccuracy):
         counts = _count(scales)
@@ -116,16 +122,16 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
         radii = base.radii(0.5, joint=True)[: task.form.rows]
         largest = float((radii * scales).max())
         errors = [ratio * largest for ratio in MEASURED_BY_BOUND[family.code]]
-    elif family.code in MEASURED_BY_NOISE and task.rows:
+    elif known in MEASURED_BY_NOISE and task.rows:
         share = _noise_share(task, quote)
-        if share is None:
+        if share is None or (known != family.code and share < _FINE_NOISE):
             return None
         place = math.log10(share)
         inside = NOISE_DECADES[0] <= place <= NOISE_DECADES[-1]
-        basis = "calibrated" if inside else "extrapolated"
+        basis = "calibrated" if inside and known == family.code else "extrapolated"
         # Less noise than was measured lessens the error as much.
         largest = float(scales.max()) * task.rows * 10 ** min(place - NOISE_DECADES[0], 0.0)
-        bands: list[Floats] = list(np.log10(np.array(MEASURED_BY_NOISE[family.code])).T)
+        bands: list[Floats] = list(np.log10(np.array(MEASURED_BY_NOISE[known])).T)
         shares = [10 ** float(np.interp(place, NOISE_DECADES, band)) for band in bands]
         # What is read off a distribution is a possible answer.
         errors = [min(one * largest, task.span) for one in shares]

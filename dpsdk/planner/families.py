@@ -187,6 +187,16 @@ def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
         # Of many parts MWEM learns the tables they lie in, which are chosen from more quickly.
         wanted = query if shape.parts <= 2**10 else tables_of(shape.sets, width, domain)
         yield _mwem(wanted, frees, task)
+    elif shape.shares:
+        make = partial(mechanisms.MWEM, query)  # so many cells are learnt on records
+        yield _on_records(Family("mwem+records", "rho", make, frees, slow=True), task)
+
+
+def _on_records(family: Family, task: Task[Any, Any]) -> Family:
+    """What starts from weighted records, for a universe that is not written out."""
+    if not task.delta:
+        return family.without("needs-delta")
+    return family if task.facts.rows is not None else family.without("needs-public-rows")
 
 
 def _mwem(wanted: Lowers[LinearForm], frees: str, task: Task[Any, Any]) -> Family:
@@ -201,12 +211,14 @@ def _stream(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     # Fewer answers are measured better each by itself.
     if not task.delta or rows < 100 or len(shape.names) < 2 or not shape.shares:
         return
-    if shape.universe > _DENSE_CELLS:
-        return
     frees = "every linear query and every model, as far as pairs and a few corrections tell"
-    make = partial(
-        mechanisms.OnlinePMW, updates=10, queries=rows, start=hypothesis.Pairs(), prepaid=True
-    )
+    stream = partial(mechanisms.OnlinePMW, updates=10, queries=rows)
+    if shape.universe > _DENSE_CELLS:
+        make = partial(stream, start="marginals")
+        wide = Family("online-pmw+records", "pair", make, frees, slow=True, delta=task.delta)
+        yield _on_records(wide, task)
+        return
+    make = partial(stream, start=hypothesis.Pairs(), prepaid=True)
     family = Family("online-pmw", "pair", make, frees, slow=True, passes=100, delta=task.delta)
     yield family if task.facts.rows is not None else family.without("needs-public-rows")
 

@@ -35,12 +35,13 @@ _TOLD_APART: Final = 400
 
 
 class _Counts(NamedTuple):
-    """Steps of one trial: for each number, block, part of a table, and cell of a line."""
+    """Steps of one trial: for each number, block, part of a table, cell, and pair of attributes."""
 
     number: int = 4
     block: int = 1500
     part: int = 0
     cell: int = 0
+    pair: int = 0
 
 
 _PLAIN: Final = _Counts()
@@ -52,9 +53,11 @@ _COUNTS: Final = {
     "residual-planner": _Counts(10, 1500, 3000),
     "local-marginals": _Counts(4, 5000),
     "mwem": _Counts(4, 60_000),
+    "mwem+records": _Counts(4, 60_000, pair=10_000),
     "online-pmw": _Counts(22, 12_000),
+    "online-pmw+records": _Counts(22, 12_000, pair=10_000),
 }
-"""By the code of the family up to a plus sign; measured, and rounded up."""
+"""By the code of the family, or that up to a plus sign; measured, and rounded up."""
 
 
 def _steps(counts: _Counts, shape: Shape) -> int:
@@ -62,6 +65,7 @@ def _steps(counts: _Counts, shape: Shape) -> int:
     steps = counts.number * form.rows + counts.block * len(form.blocks)
     if counts.part:
         steps += counts.part * sum([2 ** len(block.names) for block in form.blocks])
+    steps += counts.pair * math.comb(len(shape.sizes), 2)
     return steps + counts.cell * shape.cells if counts.cell else steps
 
 
@@ -97,7 +101,8 @@ def affordable(
     """
     left = most = _allowed(limits)[0] // parts
     for family in families:
-        steps = _steps(_COUNTS.get(family.code.partition("+")[0], _PLAIN), shape)
+        alike = _COUNTS.get(family.code.partition("+")[0], _PLAIN)
+        steps = _steps(_COUNTS.get(family.code, alike), shape)
         needed = steps * (_FEW_AMOUNTS if family.slow else _AMOUNTS)
         if family.barred is None and needed > left:
             needed = steps * _FEW_AMOUNTS

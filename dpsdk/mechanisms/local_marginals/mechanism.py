@@ -411,9 +411,9 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
         cost = self.cost(terms)
         return Quote(cost, cost, NoAccuracy("fitted to noisy numbers, and known once they are"))
 
-    def cost(self, terms: Terms) -> Cost:
-        """What opening costs under some terms. Public."""
-        return self._spending(self.lattice(facts_of(terms)), terms).cost
+    def cost(self, terms: Terms, lattice: Lattice | None = None) -> Cost:
+        """What opening costs under some terms, by its `lattice` where that is known. Public."""
+        return self._spending(lattice or self.lattice(facts_of(terms)), terms).cost
 
     def allowance(self, kernel: Kernel) -> Allowance:
         """Pay all runs of an opening without a certificate at once, or none."""

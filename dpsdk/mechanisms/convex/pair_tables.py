@@ -15,7 +15,7 @@ from dpsdk.errors import InvalidArgument, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, ConvexForms, Identity, Kronecker, LinearForm
 from dpsdk.forms.design import CELL_LIMIT
 from dpsdk.hypothesis import Records
-from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms.convex.heavy_ball import HeavyBall
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.local_marginals import LocalMarginals
@@ -105,7 +105,8 @@ class PairTables(Oracle):
     def _mechanism(self, form: ConvexForm | ConvexForms, total: Total) -> LocalMarginals:
         pairs = _Pairs.of(_models(form))
         if not isinstance(total, Budget):
-            return LocalMarginals(pairs, rho=total)
+            # The covers of its steps cost no more than that.
+            return LocalMarginals(pairs, rho=GaussianNoise.covered(total).rho)
         return LocalMarginals(pairs, epsilon=total.epsilon, delta=total.delta)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, wire
 from dpsdk._records import evolve
-from dpsdk.accounting import BasicComposition, EnvelopeComposition, ZCDPComposition
+from dpsdk.accounting import BasicComposition, EnvelopeComposition, ZCDPComposition, zcdp_rho
 from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForms, Coordinates, Facts
 from dpsdk.hypothesis import Mixture, Records, SyntheticData
@@ -18,6 +18,7 @@ from dpsdk.mechanisms import (
     ConvexPMW,
     Gaussian,
     HeavyBall,
+    OneShot,
     OnlinePMW,
     PairTables,
     PrivateMinimizer,
@@ -194,6 +195,26 @@ def covered(oracle, composition, total):
 @pytest.mark.parametrize("total", [Budget(1, DELTA), Budget("0.3", "1e-9")])
 def test_no_more_is_charged_than_was_quoted(composition, total):
     assert covered(PairTables(), composition, total)
+
+
+@pytest.mark.parametrize("rho", ["0.02", "0.5", "40"])
+def test_a_total_in_rho_is_kept(rho):
+    class AtRho(OneShot):
+        def quote(self, form, terms, /):
+            return PairTables().quote(form, terms, Fraction(rho))
+
+        def open(self, kernel, /):
+            return self
+
+        def answer(self, form, kernel, /):
+            return PairTables().minimise(form, kernel, Fraction(rho))
+
+    session = opened(Budget(200, DELTA), composition=ZCDPComposition())
+    release = session.release(OTHERS[0], using=AtRho())
+    quote = opened(composition=ZCDPComposition()).quote(OTHERS[0], using=AtRho())
+    for cost in (release.cost, quote.at_most):
+        paid = sum([zcdp_rho(one) for one in cost.guarantees])
+        assert 0.9 * Fraction(rho) < paid <= Fraction(rho)
 
 
 def test_a_quote_without_the_opening_is_noticed():

@@ -103,6 +103,8 @@ BENCHMARKS = (
               peer="--peer {diffprivlib}"),
     Benchmark("predictions", "--seeds 1 --epsilon 1 --only titanic rare", data="{data}"),
     Benchmark("many_models", "--models 1 10 100 --each 100", data="--adult {adult}"),
+    Benchmark("wide_models", "--only titanic --epsilon 1 --seeds 1 --each 3 --models 1 5",
+              data="{data}"),
     Benchmark("wide_queries", "--queries 20000 --table adult --kind rectangles", "--seeds 5",
               data="--adult {adult} --domain {adult-domain}"),
     Benchmark("crossovers", "--seeds 1 --only few"),

@@ -158,6 +158,7 @@ from dpsdk.mechanisms import (
     OneShot,
     OnlinePMW,
     Oracle,
+    PairTables,
     Parts,
     PrivateMinimizer,
     Problem,
@@ -1085,6 +1086,9 @@ def models_come_from_distributions_alone(
     several = Workload([query, query])
     assert_type(several, Workload[Model, ConvexForm | ConvexForms])
     assert_type(session.answer(several, using=PrivateMinimizer(epsilon=1)), Answers[Model])
+    together = PrivateMinimizer(epsilon=1, delta=1e-6, oracle=PairTables())
+    assert_type(session.release(several, using=together), Release[Answers[Model]])
+    PairTables(records=5)  # type: ignore[call-arg]
     session.answer(several, using=Laplace(1))  # type: ignore[misc]  # another form
     Workload([query, Count()])  # type: ignore[list-item]  # other forms
     query.fit([1.0])  # type: ignore[arg-type]  # no distribution

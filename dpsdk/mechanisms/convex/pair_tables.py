@@ -25,7 +25,9 @@ from dpsdk.typing import Floats
 
 __all__ = ["PairTables", "suits_tables"]
 
-_RECORDS = 2**16
+_RECORDS, _FEWEST = 2**16, 2**12
+"""How many records are drawn, and how few where a label has many values."""
+
 _RIDGE = 1e-5
 """Keeps coefficients of labels that hardly any record has from running away."""
 
@@ -79,6 +81,7 @@ class PairTables(Oracle):
         return "PairTables()"
 
     def quote(self, form: ConvexForm | ConvexForms, terms: Terms, total: Total, /) -> Quote:
+        _count(_models(form))
         return Quote(Cost(), self._mechanism(form, total).cost(terms), _COMPARED)
 
     def minimise(
@@ -89,9 +92,7 @@ class PairTables(Oracle):
         The gap is infinite: what is minimised has a ridge.
         """
         models = _models(form)
-        wide = [one for one in models if one.cells > CELL_LIMIT]
-        count = min([_RECORDS, *[CELL_LIMIT // one.targets.shape[-1] for one in wide]])
-        sets = _Pairs.of(models).sets
+        count, sets = _count(models), _Pairs.of(models).sets
         opening = self._mechanism(form, total)
         learning = opening.learning(kernel.terms)
         paid = kernel.prepaid(opening.allowance(kernel))
@@ -114,6 +115,15 @@ def _models(form: ConvexForm | ConvexForms) -> tuple[ConvexForm, ...]:
     return form.parts if isinstance(form, ConvexForms) else (form,)
 
 
+def _count(models: tuple[ConvexForm, ...]) -> int:
+    """How many records all models may be found on. Raises `TooLarge` where they are too few."""
+    labels = max([one.targets.shape[-1] for one in models if one.cells > CELL_LIMIT], default=1)
+    if labels > CELL_LIMIT // _FEWEST:
+        advice = "use a coarser label, or HeavyBall()"
+        raise TooLarge("the label of a model", labels, CELL_LIMIT // _FEWEST, "labels", advice)
+    return min(_RECORDS, CELL_LIMIT // labels)
+
+
 def _thetas(form: ConvexForm, records: Records) -> list[Floats]:
     return [one.minimise(records, ridge=_RIDGE)[0] for one in form.by_class]
 
@@ -132,9 +142,10 @@ def suits_tables(form: ConvexForms, terms: Terms, total: Budget) -> bool:
     cells = sum([math.prod(axis.values.shape[1:]) for axis in axes])
     coarse = cells <= _COARSE * sum([axis.width for axis in axes])
     single = all(len(axis.names) < 2 for axis in axes)
-    if not (coarse and single and all(one.cells > CELL_LIMIT for one in form.parts)):
+    wide = all(one.cells > CELL_LIMIT and one.targets.ndim == 1 for one in form.parts)
+    if not (coarse and single and wide):
         return False
-    kinds = {(type(one.loss), one.classes): one for one in form.parts}
+    kinds = {type(one.loss): one for one in form.parts}
     try:
         times = [HeavyBall().time(one, terms, total) for one in kinds.values()]
         PairTables().quote(form, terms, total)

@@ -33,6 +33,7 @@ from dpsdk.queries import (
     OneHot,
     OneVsRest,
     Scaled,
+    Softmax,
     Workload,
 )
 from dpsdk.release import Cost, Quote
@@ -69,6 +70,7 @@ def model(leave=None, loss=None, label="y", feature=OneHot):
 
 FIRST, *OTHERS = [model(name) for name in NAMES[5:]]
 MODELS = Workload([FIRST, *OTHERS])
+ONE = Budget(1, DELTA)
 TOGETHER = PrivateMinimizer(epsilon=1, delta=DELTA, oracle=PairTables())
 
 
@@ -226,9 +228,6 @@ def terms(rows=20_000):
     return Terms(Facts(WIDE, kind, rows, False, rows or 20_000, 1))
 
 
-ONE = Budget(1, DELTA)
-
-
 def chosen(models, total=ONE, **given):
     parts = [query.lower(WIDE) for query in models]
     return suits_tables(ConvexForms(WIDE, parts), terms(**given), total)
@@ -250,6 +249,8 @@ def test_what_is_forecast_better_is_chosen_by_public_facts():
     assert not chosen([*four, narrow])
     crossed = [OneHot(name) for name in NAMES[2:]] + [Cross(OneHot("a0"), OneHot("a1"))]
     assert not chosen([*four, ConvexMinimization(LogisticLoss(), features=crossed, label="y")])
+    each = OneVsRest(ConvexMinimization(LogisticLoss(), features=NAMES[1:], label="a0"))
+    assert not chosen([*four, each])
     fine = [model(name, feature=Scaled) for name in NAMES[:4]]
     assert not chosen(fine * 3)
 
@@ -270,13 +271,16 @@ def test_other_models_are_found_when_they_are_asked_for():
     narrow = ConvexMinimization(LogisticLoss(), features=["a0", OneHot("a1")], label="y")
     classes = OneVsRest(ConvexMinimization(LogisticLoss(), features=["y"], label="a0"))
     number = model(loss=SquaredLoss(), label="a0")
-    models = Workload([narrow, classes, number, FIRST])
+    softmax = Softmax(ConvexMinimization(LogisticLoss(), features=NAMES[1:], label="a0"))
+    models = Workload([narrow, classes, number, FIRST, softmax])
     for given in ({}, {"neighbors": Neighbors.ADD_REMOVE}):
         found = opened(**given).answer(models, using=TOGETHER)
         assert excess(narrow, found[0].theta) < 0.02
         assert found[1].theta.shape == (6, 2)
         assert excess(number, found[2].theta) < 0.05
         assert excess(FIRST, found[3].theta) < 0.05
+        guessed = found[4].predict({name: COLUMNS[name][:500] for name in NAMES[1:]})
+        assert np.mean(np.array(guessed) == COLUMNS["a0"][:500]) > 0.3
 
 
 def test_missing_values_and_nothing_but_an_intercept():
@@ -293,6 +297,15 @@ def test_missing_values_and_nothing_but_an_intercept():
 
 def test_refusals_cost_nothing():
     session = opened()
+    fine = Domain(*[WIDE[name] for name in NAMES], Integer("y", 0, 999))
+    many = PrivateData.from_columns(COLUMNS, fine)
+    with Session(many, ONE, noise=seeded(1)) as other:
+        query = model(loss=SquaredLoss())
+        with pytest.raises(TooLarge, match="coarser label"):
+            other.answer(query, using=TOGETHER)
+        with pytest.raises(TooLarge, match="coarser label"):
+            other.quote(query, using=TOGETHER)
+        assert other.spent.charges == 0
     with pytest.raises(UnsupportedGuarantee):
         opened(composition=BasicComposition()).answer(MODELS, using=TOGETHER)
     # There is no Gaussian noise there, nor gradients with any other.

@@ -10,8 +10,17 @@ from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, wire
 from dpsdk.errors import BudgetExceeded, InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.hypothesis import Distribution, Given, Records
 from dpsdk.kernel import Terms
-from dpsdk.mechanisms import MWEM, ConvexPMW, Gaussian, OfflinePMW, OnlinePMW, Sampled
-from dpsdk.queries import Count, Marginal, Workload
+from dpsdk.losses import SquaredLoss
+from dpsdk.mechanisms import (
+    MWEM,
+    ConvexPMW,
+    Gaussian,
+    OfflineConvexPMW,
+    OfflinePMW,
+    OnlinePMW,
+    Sampled,
+)
+from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal, Workload
 from dpsdk.release import FromRecords
 from dpsdk.testing import seeded
 from dpsdk.wire import ReleaseRecord
@@ -216,15 +225,17 @@ def test_what_cannot_be_paid_on_records_is_refused_before_anything_is():
     assert not private.spent.charges
 
 
-FOUR = {
+MODEL = ConvexMinimization(SquaredLoss(), features=["a1"], label="a0", over=Ball(2))
+MAKERS = {
     "online": lambda **given: OnlinePMW(1, "1e-9", updates=1, **given),
     "convex": lambda **given: ConvexPMW(1, "1e-9", updates=1, **given),
     "known": lambda **given: MWEM(Marginal("a0"), epsilon=1, delta="1e-9", **given),
     "offline": lambda **given: OfflinePMW(Marginal("a0"), epsilon=1, delta="1e-9", **given),
+    "models": lambda **given: OfflineConvexPMW(MODEL, epsilon=1, delta="1e-9", rounds=1, **given),
 }
 
 
-@pytest.mark.parametrize("make", FOUR.values(), ids=FOUR)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_quotes_and_releases_say_that_records_answer(make):
     wide, asked = session(), Marginal("a0", "a1")
     note = FromRecords(2000, Fraction(9, 10))
@@ -257,3 +268,16 @@ def test_what_was_measured_or_learnt_on_cells_has_no_such_note():
     given = OnlinePMW(1, "1e-9", updates=1, start=Records(few, [[0, 1], [3, 3]], outside_mass=0))
     assert small.quote(Marginal("a"), using=given).notes == (FromRecords(2, Fraction(0)),)
     assert "budget" not in str(FromRecords(2, Fraction(0)))
+
+
+@pytest.mark.parametrize("make", [MWEM, OfflinePMW])
+def test_what_a_known_workload_ended_with_is_kept_in_a_file(make, tmp_path):
+    wide, boxes = session(), Workload([Count(where={"a2": range(3), "a6": range(9)})])
+    channel = wide.open(make(boxes, epsilon="0.5", delta="1e-9", rounds=2, start=SMALL))
+    channel.distribution.save(tmp_path / "records")
+    kept = Distribution.load(tmp_path / "records")
+    assert isinstance(kept, Records)
+    assert kept.least == channel.distribution.least == 2000 / 16
+    assert kept.answers(boxes.lower(WIDE)) == channel.distribution.answers(boxes.lower(WIDE))
+    later = wide.open(OnlinePMW("0.1", "1e-10", updates=1, start=kept))
+    assert later.release(boxes).notes[-1] == FromRecords(2000, Fraction(0))

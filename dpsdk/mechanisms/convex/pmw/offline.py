@@ -34,10 +34,10 @@ from dpsdk.mechanisms.convex.pmw.mechanism import first_start
 from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess, to_alpha
 from dpsdk.mechanisms.fitted import learn
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, choice_share, spent, split_rounds
-from dpsdk.mechanisms.sampled import check_records, to_start
+from dpsdk.mechanisms.sampled import check_records, notes_from, to_start
 from dpsdk.mechanisms.theorems import fewest_rows, least_share, to_target
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
-from dpsdk.release import Quote
+from dpsdk.release import Note, Quote
 from dpsdk.typing import Real
 
 __all__ = ["OfflineConvexPMW"]
@@ -202,6 +202,10 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
         if self._alpha is not None and self.start is None:
             return Uniform()
         return first_start(self.start, facts, pure=self._pure, pairs=Pairs(_START))
+
+    @override
+    def notes(self, facts: Facts, /) -> tuple[Note, ...]:
+        return notes_from(self._begins(facts))
 
     @override
     def alpha_for(

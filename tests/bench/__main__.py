@@ -59,7 +59,8 @@ class Benchmark:
 
     def words(self, places, full):
         """The command line; None where what it needs is not there."""
-        told = [self.full if full else self.quick, self.data]
+        # Data first, since an option that takes several words would take these as well.
+        told = [self.data, self.full if full else self.quick]
         if self.peer and any(key in self.peer and key in places for key in PEERS):
             told.append(self.peer)
         try:
@@ -81,14 +82,14 @@ BENCHMARKS = (
     Benchmark("loading", "--rows 200000"),
     Benchmark("running_sums", "--days 60 --nights 60 --seeds 1"),
     Benchmark("hypothesis", "--bits 16 20"),
-    Benchmark("rectangles", "--quick --objects 5000"),
+    Benchmark("rectangles", "--quick --objects 200"),
     Benchmark("dashboard", "--questions 3000"),
     Benchmark("pmw", "--quick"),
     Benchmark("mwem", "--epsilon 1 --seeds 1", data="--adult {adult}",
               peer="--peer smartnoise-mst={smartnoise-synth}"),
     Benchmark("marginals", "--epsilon 1 --methods LocalMarginals",
               data="--adult {adult} --domain {adult-domain}"),
-    Benchmark("matrix", "--runs 2"),
+    Benchmark("matrix", "--runs 2 --cells 1024"),
     Benchmark("smalldb", "--quick --errors"),
     Benchmark("thresholds", "--runs 3", data="{dpbench-1d}"),
     Benchmark("hlm", "--epsilon 1 --seeds 5", data="{hlm12-tables}"),
@@ -108,7 +109,7 @@ BENCHMARKS = (
     Benchmark("wide_queries", "--queries 20000 --table adult --kind rectangles", "--seeds 5",
               data="--adult {adult} --domain {adult-domain}"),
     Benchmark("crossovers", "--seeds 1 --only few"),
-    Benchmark("planner", "--held-out --settings 1", data="{data}"),
+    Benchmark("planner", "--held-out --settings 1 --tables 6", data="{data}"),
 )  # fmt: skip
 
 TABLES = {

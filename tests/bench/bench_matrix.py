@@ -1,8 +1,8 @@
 """Errors of optimised strategies beside what is not optimised: expected, measured, and time.
 
-python tests/bench/bench_matrix.py [--histogram FILE] [--runs 20]
+python tests/bench/bench_matrix.py [--histogram FILE] [--runs 20] [--cells 4096]
 
-All intervals of 256 cells; all thresholds of 4,096, of a histogram such as one of dpbench-1d if
+All intervals of 256 cells; all thresholds of 4,096, or of a histogram such as one of dpbench-1d if
 FILE is given; all two-way marginals of seven attributes of 120,960 cells; and projected marginals
 of a small table. Root mean square errors are in rows.
 """
@@ -85,7 +85,7 @@ def domain_of(counts):
 
 
 def main():
-    given = arguments(__doc__, histogram=Path, runs=20)
+    given = arguments(__doc__, histogram=Path, runs=20, cells=4096)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {given.runs} runs")
     print("root mean square error: expected, measured; seconds to design and quote")
     rng = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def main():
     first, last = np.triu_indices(256)
     intervals = Rectangles("x0", first, last, normalized=False)
     compare("all intervals of 256 cells", intervals, counts, given.runs, "x0")
-    counts = rng.poisson(10, 4096)
+    counts = rng.poisson(10, given.cells)
     if given.histogram is not None:
         counts = np.load(given.histogram, allow_pickle=False).astype(np.int64)
     thresholds = Workload(Threshold("x0", t, normalized=False) for t in range(len(counts)))

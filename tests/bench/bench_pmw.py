@@ -467,7 +467,7 @@ def main():
         for name, counts in histograms(given.dpbench):
             histogram = Table(name, integers({"cell": len(counts)}), counts)
             compare(histogram, ["thresholds", "rectangles"], sizes, ("0.1", "1"))
-    steps = [round(10 ** (2 + place / 2)) for place in range(5 if given.quick else 7)]
+    steps = [round(10 ** (2 + place / 2)) for place in range(4 if given.quick else 7)]
     curves = regime(table, [("0.1", 1, steps), ("1", 1, steps)])
     if given.plot is not None:
         panels = {
@@ -477,7 +477,7 @@ def main():
         draw(panels, "random rectangles asked, k", given.plot, STYLES)
     if not given.quick:
         regime(table, [("1", 10, (10_000, 100_000))])
-    textbook(table, 500 if given.quick else 2_000)
+    textbook(table, 200 if given.quick else 2_000)
     print(f"\n{time.perf_counter() - start:.0f} s in all")
 
 

@@ -187,8 +187,9 @@ def _tables(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
         # Of many parts MWEM learns the tables they lie in, which are chosen from more quickly.
         wanted = query if shape.parts <= 2**10 else tables_of(shape.sets, width, domain)
         yield _mwem(wanted, frees, task)
-    elif shape.shares:
-        make = partial(mechanisms.MWEM, query)  # so many cells are learnt on records
+    elif shape.shares and not shape.tables:
+        # Tables are best fitted as they are; of others so many cells are learnt on records.
+        make = partial(mechanisms.MWEM, query)
         yield _on_records(Family("mwem+records", "rho", make, frees, slow=True), task)
 
 
@@ -214,6 +215,8 @@ def _stream(shape: Shape, task: Task[Any, LinearForm]) -> Iterator[Family]:
     frees = "every linear query and every model, as far as pairs and a few corrections tell"
     stream = partial(mechanisms.OnlinePMW, updates=10, queries=rows)
     if shape.universe > _DENSE_CELLS:
+        if shape.tables:
+            return
         make = partial(stream, start="marginals")
         wide = Family("online-pmw+records", "pair", make, frees, slow=True, delta=task.delta)
         yield _on_records(wide, task)

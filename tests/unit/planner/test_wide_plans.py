@@ -9,7 +9,7 @@ from dpsdk.hypothesis import Records
 from dpsdk.mechanisms import MWEM, Gaussian, LocalMarginals, OnlinePMW, Sampled
 from dpsdk.planner.families import families
 from dpsdk.planner.task import Task
-from dpsdk.queries import Rectangles
+from dpsdk.queries import Marginal, Rectangles, Workload
 from dpsdk.release import FromRecords
 from dpsdk.testing import seeded
 
@@ -47,6 +47,12 @@ def test_records_are_too_coarse_for_what_noise_answers_well():
     assert list(ways).index(Gaussian) < list(ways).index(MWEM)
     assert ways[MWEM].expected is None
     assert "no-bound" in {reason.code for reason in ways[MWEM].because}
+
+
+def test_tables_are_fitted_as_they_are():
+    pairs = Workload([Marginal("x0", "x3"), Marginal("x3", "x7")])
+    plans = Planner(WIDE, BUDGET, rows=200).plan(pairs, budget=BUDGET)
+    assert not {MWEM, OnlinePMW} & {type(plan.mechanism) for plan in plans}
 
 
 @pytest.mark.parametrize(

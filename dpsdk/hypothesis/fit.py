@@ -25,10 +25,16 @@ from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.marginals import Axes, Chain
 from dpsdk.typing import Floats
 
-__all__ = ["FIT_LIMIT", "EntropicFit"]
+__all__ = ["FEWER_CELLS", "FIT_LIMIT", "EntropicFit"]
 
 FIT_LIMIT = 2**24
 """No universe with more cells is fitted, since each step makes several arrays of its size."""
+
+FEWER_CELLS = (
+    'declare fewer attributes, or coarser ones; start="marginals" takes any number of cells, where '
+    "there is a delta and the number of rows is public"
+)
+"""What to do about a universe of too many."""
 
 _WRITTEN_LIMIT = 2**24
 """The most weights that a block of other than plain marginals is written out in."""
@@ -125,8 +131,7 @@ class EntropicFit:
         hold: float = _ENTROPY,
     ) -> None:
         if domain.size > FIT_LIMIT:
-            advice = "declare fewer attributes, or coarser ones"
-            raise TooLarge("a fit", domain.size, FIT_LIMIT, "cells", advice)
+            raise TooLarge("a fit", domain.size, FIT_LIMIT, "cells", FEWER_CELLS)
         self._prior = float(to_finite("prior", prior))
         if self._prior < 0:
             raise InvalidArgument("prior", "at least 0", shown(prior))

@@ -24,7 +24,7 @@ from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis.dense import CELL_LIMIT, DenseHypothesis
 from dpsdk.hypothesis.digests import DISTRIBUTION
 from dpsdk.hypothesis.distribution import Distribution, Hypothesis
-from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
+from dpsdk.hypothesis.fit import FEWER_CELLS, FIT_LIMIT, EntropicFit
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.release import Measurement
@@ -200,8 +200,8 @@ class Product(_Blended):
         if facts.rows is None:
             raise PublicSizeRequired("a product of marginals", "it needs a public number of rows")
         if facts.domain.size > CELL_LIMIT:
-            advice = "declare fewer attributes, or coarser ones"
-            raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
+            size = facts.domain.size
+            raise TooLarge("a hypothesis", size, CELL_LIMIT, "cells", FEWER_CELLS)
 
     @property
     @override
@@ -262,11 +262,10 @@ class Pairs(_Blended):
     def check(self, facts: Facts) -> None:
         if facts.rows is None:
             raise PublicSizeRequired("a fit of marginals", "it needs a public number of rows")
-        advice = "declare fewer attributes, or coarser ones"
         if facts.domain.size > FIT_LIMIT:
-            raise TooLarge("a fit", facts.domain.size, FIT_LIMIT, "cells", advice)
+            raise TooLarge("a fit", facts.domain.size, FIT_LIMIT, "cells", FEWER_CELLS)
         if (size := _marginal_cells(facts.domain, self.width)) > FIT_LIMIT:
-            raise TooLarge("a fit", size, FIT_LIMIT, "cells of marginals", advice)
+            raise TooLarge("a fit", size, FIT_LIMIT, "cells of marginals", FEWER_CELLS)
 
     @property
     @override

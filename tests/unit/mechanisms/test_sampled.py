@@ -158,8 +158,10 @@ def test_known_workloads_refuse_what_records_cannot_have():
     poor = session()
     with pytest.raises(BudgetExceeded):
         poor.open(MWEM(asked, epsilon=9, delta="1e-9", rounds=2))
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLarge, match='start="marginals"'):
         poor.open(MWEM(asked, epsilon="0.5"))
+    with pytest.raises(TooLarge, match='start="marginals"'):
+        poor.open(OnlinePMW("0.5", updates=3))
     assert "start=" in repr(MWEM(asked, rho=1, start=SMALL))
 
 

@@ -150,7 +150,8 @@ class Select(Request[int]):
         facts = facts_of(terms)
         plain = spans is None and self.penalties is None and not self.opposites
         if not plain and type(gaps) in (tuple, Crossing):
-            expected = "left out for such gaps, with penalties and opposites"
+            named = "a Crossing" if type(gaps) is Crossing else "the gaps of models"
+            expected = f"left out for {named}, with penalties and opposites"
             raise InvalidArgument("groups", expected, "some of them")
         if type(gaps) is Crossing:
             return price_points(gaps, epsilon, facts, ShortfallAccuracy)

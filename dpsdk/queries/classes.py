@@ -12,7 +12,7 @@ from scipy.special import softmax
 from dpsdk._arrays import ByNumbers, Lasting
 from dpsdk._checks import described, require, shown
 from dpsdk._frames import Column, Rows, rows_of
-from dpsdk._records import field, frozen
+from dpsdk._records import field, frozen, shows_half_made
 from dpsdk.codec import Nested, written
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -174,6 +174,7 @@ def _model(_: object, __: object, value: ConvexMinimization) -> None:
         raise InvalidArgument("minimization", expected, shown(value.loss))
 
 
+@shows_half_made
 class _SeveralClasses(Query[Classifier, ConvexForm]):
     """Linear models of all labels of an attribute, over the same features."""
 

@@ -57,7 +57,8 @@ PAGES: Final[dict[str, str]] = {
         hypothesis.Hypothesis hypothesis.Mixture hypothesis.Start
         hypothesis.DenseHypothesis hypothesis.Given learning.fit_mixture""",
     "models": """queries.ConvexMinimization queries.Model queries.OneVsRest queries.Classifier
-        queries.OneHot queries.Scaled queries.Cross queries.Feature queries.Ball queries.Box
+        queries.Softmax queries.OneHot queries.Scaled queries.Cross queries.Feature queries.Ball
+        queries.Box
         queries.Simplex mechanisms.PrivateMinimizer mechanisms.Corrected mechanisms.Moments
         mechanisms.SufficientStatistics mechanisms.PredictedExcess mechanisms.CertifiedExcess
         mechanisms.CoefficientSet mechanisms.NoisyDescent mechanisms.Sketch losses.Loss

@@ -467,7 +467,7 @@ def main():
         for name, counts in histograms(given.dpbench):
             histogram = Table(name, integers({"cell": len(counts)}), counts)
             compare(histogram, ["thresholds", "rectangles"], sizes, ("0.1", "1"))
-    steps = [round(10 ** (2 + place / 2)) for place in range(4 if given.quick else 7)]
+    steps = [round(10 ** (2 + place / 2)) for place in range(3 if given.quick else 7)]
     curves = regime(table, [("0.1", 1, steps), ("1", 1, steps)])
     if given.plot is not None:
         panels = {

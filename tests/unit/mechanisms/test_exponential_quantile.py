@@ -218,7 +218,7 @@ def test_a_choice_takes_a_condition_and_nothing_else():
     for given in ({"groups": [slice(0, 1)]}, {"penalties": [0]}, {"opposites": True}):
         with pytest.raises(InvalidArgument, match="Crossing"):
             Select(crossing, 1, **given).price(terms)
-    with pytest.raises(InvalidArgument, match="GapForm or a Crossing"):
+    with pytest.raises(InvalidArgument, match="a GapForm, a Crossing"):
         Select(LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {})]), 1).price(terms)
     with pytest.raises(InvalidArgument, match="another domain"):
         Select(crossing, 1).price(Terms(facts(CENTS, rows=10)))

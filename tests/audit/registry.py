@@ -385,7 +385,7 @@ def gaps_of(domain: Domain, *rates: float, offset: float = 0.0, absolute: bool =
     return GapForm(form, np.array(rates), np.full(form.rows, offset), absolute=absolute)
 
 
-def chosen(gaps: GapForm, **given: Any) -> Build:
+def chosen(gaps: GapForm | list[ProximalGapForm], **given: Any) -> Build:
     """Which gap is the largest."""
 
     def build(epsilon: Fraction) -> Program:
@@ -671,6 +671,7 @@ CASES = (
     Case("look, tables", looked(LaplaceNoise, GUESS, OTHER), pure, BIT, 1, (Fraction(16),)),
     Case("look, a total", looked(LaplaceNoise, GUESS, TOTAL), pure, BIT, 1, (Fraction(16),)),
     Case("look, Gaussian", looked(GaussianNoise, GUESS, OTHER), concentrated, BIT, 1, (2 * MANY,)),
+    Case("select, models", chosen([OF_FALSE, OF_TRUE]), ranged, BIT, 2),
     Case("select, a row", chosen(LINES), ranged, THREE, 2),
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
     Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),

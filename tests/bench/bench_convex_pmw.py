@@ -1,6 +1,8 @@
-"""Many models: a fit of pairs alone beside guarded streams. The figures of many-models.md.
+"""Many models: a fit of pairs alone beside guarded streams, and models that are known beforehand.
 
-python tests/bench/bench_convex_pmw.py [--seeds 3] [--queries 60]
+python tests/bench/bench_convex_pmw.py [--seeds 3] [--queries 60] [--epsilon 0.3 1]
+
+The figures of many-models.md.
 """
 
 import numpy as np
@@ -10,8 +12,8 @@ from model_cases import Table
 from dpsdk import Budget, Categorical, Domain, PrivateData, Session
 from dpsdk.hypothesis import Pairs
 from dpsdk.losses import LogisticLoss
-from dpsdk.mechanisms import ConvexPMW, OnlinePMW
-from dpsdk.queries import Ball, ConvexMinimization, Cross, OneHot
+from dpsdk.mechanisms import ConvexPMW, OfflineConvexPMW, OnlinePMW
+from dpsdk.queries import Ball, ConvexMinimization, Cross, OneHot, Workload
 from dpsdk.testing import seeded
 
 SIZES = {"a": 6, "b": 2, "c": 5, "d": 3, "e": 4, "f": 2}
@@ -44,7 +46,7 @@ def queries(count, *, cross):
 
 
 def main():
-    given = arguments(__doc__, seeds=3, queries=60)
+    given = arguments(__doc__, seeds=3, queries=60, epsilon=["0.3", "1"])
     for rows in (5 * 10**4, 5 * 10**6):
         counts = np.random.default_rng(2).multinomial(rows, shares().reshape(-1))
         data = PrivateData.from_counts(counts, DOMAIN)
@@ -53,7 +55,7 @@ def main():
             asked = list(queries(given.queries, cross=cross))
             forms = [query.lower(DOMAIN) for query in asked]
             best = [form.value(table, form.minimise(table, tolerance=1e-9)[0]) for form in forms]
-            for epsilon in ("0.3", "1"):
+            for epsilon in given.epsilon:
                 methods = {
                     "fit of pairs alone": OnlinePMW(
                         epsilon, DELTA, updates=1, start=Pairs("0.999")
@@ -65,6 +67,7 @@ def main():
                     "guard, uniform": ConvexPMW(
                         epsilon, DELTA, updates=10, queries=given.queries, start="uniform"
                     ),
+                    "offline": OfflineConvexPMW(Workload(asked), epsilon=epsilon, delta=DELTA),
                 }
                 for name, mechanism in methods.items():
                     found = []

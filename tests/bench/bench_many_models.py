@@ -1,16 +1,18 @@
 """Many private models of one table: where to fit a distribution once, and where one model each.
 
-python tests/bench/bench_many_models.py --adult CSV [--models 1 3 10 30 100 300 1000]
+python tests/bench/bench_many_models.py [--adult CSV] [--crossed] [--models 1 3 10 30 100 300 1000]
     [--epsilon 1] [--seeds 1] [--only METHOD ...] [--each 1000] [--copies 1]
     [--save JSON] [--plot SVG]
 python tests/bench/bench_many_models.py --draw JSON ... --plot SVG
 
-CSV holds coded columns, as in bench_mwem.py: Adult in nine grouped attributes, 96,000 cells. A
-query is logistic, over a ball of radius 8: a random label of which a random part of the values
-counts as +1 and the others as -1, and 2 to 4 other attributes as factors. Queries are the same for
-each method, a stream whose first ones are asked where there are fewer. Excess is over the least
-loss of the ball on the table's own counts. δ is 1e-9, neighbours exchange one row, the number of
-rows is public. `--copies` repeats every row. Medians are over the seeds.
+CSV holds coded columns, as in bench_mwem.py: Adult in nine grouped attributes, 96,000 cells;
+without it, the table is the Adult that comes with the package, in eight, 19,200 cells. A query is
+logistic, over a ball of radius 8: a random label of which a random part of the values counts as +1
+and the others as -1, and 2 to 4 other attributes as factors, with `--crossed` the joint values of
+up to three of them as well. Queries are the same for each method, a stream whose first ones are
+asked where there are fewer. Excess is over the least loss of the ball on the table's own counts. δ
+is 1e-9, neighbours exchange one row, the number of rows is public. `--copies` repeats every row.
+Medians are over the seeds.
 
 Methods spend the same (ε, δ):
 
@@ -19,6 +21,7 @@ Methods spend the same (ε, δ):
 - mwem: the same by `MWEM` on the workload of all pairs;
 - guard: `ConvexPMW` with 10 updates, from pairs for three quarters of its budget, from a product of
   noisy marginals, or from the uniform distribution, told how many models will come;
+- offline: `OfflineConvexPMW` on the first models, which it knows beforehand;
 - independent: one `Corrected()` each at ρ/k, of which `--each` are run at the most;
 - constant: the best constant model, of the table itself.
 
@@ -35,23 +38,31 @@ from pathlib import Path
 
 import numpy as np
 from attrs import frozen
-from measuring import arguments, pyplot, save
-from model_cases import NINE, NINE_SIZES, Dropped, Table, adult_nine
+from measuring import arguments, integers, pyplot, save
+from model_cases import (
+    EIGHT,
+    EIGHT_SIZES,
+    NINE,
+    NINE_SIZES,
+    Dropped,
+    Table,
+    adult_example,
+    adult_nine,
+)
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, zcdp_start
 from dpsdk.forms import ConvexForm
 from dpsdk.hypothesis import Pairs
 from dpsdk.losses import Loss
-from dpsdk.mechanisms import MWEM, ConvexPMW, Corrected, OnlinePMW, Oracle
+from dpsdk.mechanisms import MWEM, ConvexPMW, Corrected, OfflineConvexPMW, OnlinePMW, Oracle
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.queries import Ball, ConvexMinimization, marginals
+from dpsdk.queries import Ball, ConvexMinimization, Cross, OneHot, Workload, marginals
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
 
 DELTA = Fraction(1, 10**9)
 RADIUS = 8.0
-DOMAIN = Domain(*[Integer(n, 0, size - 1) for n, size in zip(NINE, NINE_SIZES, strict=True)])
 
 
 @frozen
@@ -102,29 +113,39 @@ class Asked:
     constant: float
 
     @classmethod
-    def random(cls, rng, table):
-        label = int(rng.integers(len(NINE)))
-        others = [place for place in range(len(NINE)) if place != label]
+    def random(cls, rng, table, *, crossed=False):
+        names, sizes = table.names, table.sizes
+        label = int(rng.integers(len(names)))
+        others = [place for place in range(len(names)) if place != label]
         chosen = sorted(rng.choice(others, int(rng.integers(2, 5)), replace=False).tolist())
         while True:
-            upper = rng.random(NINE_SIZES[label]) < 0.5
+            upper = rng.random(sizes[label]) < 0.5
             if 0 < upper.sum() < len(upper):
                 break
         query = ConvexMinimization(
             CutLogistic(tuple(upper.tolist())),
-            features=[Dropped(NINE[place]) for place in chosen],
-            label=NINE[label],
+            features=[
+                *[Dropped(names[place]) for place in chosen],
+                *([Cross(*[OneHot(names[place]) for place in chosen[:3]])] if crossed else []),
+            ],
+            label=names[label],
             over=Ball(RADIUS),
         )
         places = [*chosen, label]
-        cells = np.indices([NINE_SIZES[place] for place in places]).reshape(len(places), -1)
+        cells = np.indices([sizes[place] for place in places]).reshape(len(places), -1)
         blocks = [
-            np.eye(NINE_SIZES[place])[code][:, 1:]
-            for place, code in zip(chosen, cells, strict=False)
+            np.eye(sizes[place])[code][:, 1:] for place, code in zip(chosen, cells, strict=False)
         ]
-        vectors = np.hstack([*blocks, np.ones((cells.shape[1], 1))]) / math.sqrt(len(chosen) + 1)
-        shares = table.table(tuple([NINE[place] for place in places])).ravel()
-        theta, gap = query.lower(DOMAIN).minimise(table, tolerance=1e-9)
+        if crossed:
+            joint = tuple([sizes[place] for place in chosen[:3]])
+            blocks.append(
+                np.eye(math.prod(joint))[np.ravel_multi_index(cells[: len(joint)], joint)]
+            )
+        whole = np.hstack([*blocks, np.ones((cells.shape[1], 1))])
+        vectors = whole / math.sqrt(len(chosen) + 1 + crossed)
+        shares = table.table(tuple([names[place] for place in places])).ravel()
+        domain = integers(dict(zip(names, sizes, strict=True)))
+        theta, gap = query.lower(domain).minimise(table, tolerance=1e-9)
         asked = cls(query, shares, vectors, np.where(upper[cells[-1]], 1.0, -1.0), 0.0, 0.0)
         slopes = asked.gradient(theta)
         if not slopes @ theta + RADIUS * np.linalg.norm(slopes) <= gap + 1e-8:
@@ -173,11 +194,12 @@ class World:
     """The table and the stream."""
 
     codes: Ints
+    domain: Domain
     stream: tuple[Asked, ...]
 
     def session(self, epsilon, seed):
-        columns = {name: self.codes[:, place] for place, name in enumerate(NINE)}
-        data = PrivateData.from_columns(columns, DOMAIN)
+        columns = {name: self.codes[:, place] for place, name in enumerate(self.domain.names)}
+        data = PrivateData.from_columns(columns, self.domain)
         budget = Budget(Fraction(str(epsilon)), DELTA)
         return Session(data, budget, composition=ZCDPComposition(), noise=seeded(seed))
 
@@ -186,7 +208,7 @@ def by_channel(world, epsilon, models, seed, make):
     """Excesses of models, CPU seconds of the opening and of all models, and a word on it."""
     session = world.session(epsilon, seed)
     start = time.process_time()
-    with session.open(make(session.budget.epsilon, models)) as channel:
+    with session.open(make(world, session.budget.epsilon, models)) as channel:
         opened = time.process_time() - start
         start = time.process_time()
         releases = [channel.release(one.query) for one in world.stream[:models]]
@@ -197,23 +219,31 @@ def by_channel(world, epsilon, models, seed, make):
 
 
 def pairs(width):
-    return lambda epsilon, _: OnlinePMW(epsilon, DELTA, updates=1, start=Pairs("0.99", width=width))
+    return lambda world, epsilon, _: OnlinePMW(
+        epsilon, DELTA, updates=1, start=Pairs("0.99", width=width)
+    )
 
 
-def mwem(epsilon, _):
-    workload = marginals(DOMAIN, 2, normalized=False)
+def mwem(world, epsilon, _):
+    workload = marginals(world.domain, 2, normalized=False)
     return MWEM(workload, epsilon=epsilon, delta=DELTA)
 
 
 def guard(start):
-    return lambda epsilon, models: ConvexPMW(
+    return lambda world, epsilon, models: ConvexPMW(
         epsilon, DELTA, updates=10, queries=models, start=start
     )
+
+
+def offline(world, epsilon, models):
+    known = Workload([one.query for one in world.stream[:models]])
+    return OfflineConvexPMW(known, epsilon=epsilon, delta=DELTA)
 
 
 CHANNELS = {
     "fit": pairs(2), "triples": pairs(3), "mwem": mwem, "guard": guard("pairs"),
     "guard, product": guard("product"), "guard, uniform": guard("uniform"),
+    "offline": offline,
 }  # fmt: skip
 
 
@@ -276,21 +306,25 @@ def drawn(lines, path):
 
 def main():
     given = arguments(
-        __doc__, adult=Path, models=[1, 3, 10, 30, 100, 300, 1_000], epsilon=1.0, seeds=1, only=[],
-        each=1_000, copies=1, save=Path, draw=[], plot=Path,
+        __doc__, adult=Path, crossed=False, models=[1, 3, 10, 30, 100, 300, 1_000], epsilon=1.0,
+        seeds=1, only=[], each=1_000, copies=1, save=Path, draw=[], plot=Path,
     )  # fmt: skip
     if given.draw:
         saved = [line for file in given.draw for line in json.loads(Path(file).read_text("utf-8"))]
         drawn([one for one in saved if not given.only or one["method"] in given.only], given.plot)
         return
-    codes = np.repeat(adult_nine(given.adult), given.copies, axis=0)
-    table = Table.of(NINE, NINE_SIZES, codes)
+    names, sizes, once = EIGHT, EIGHT_SIZES, adult_example
+    if given.adult:
+        names, sizes, once = NINE, NINE_SIZES, partial(adult_nine, given.adult)
+    codes = np.repeat(once(), given.copies, axis=0)
+    table = Table.of(names, sizes, codes)
     start = time.process_time()
     stream = [
-        Asked.random(np.random.default_rng(5_000 + k), table) for k in range(max(given.models))
+        Asked.random(np.random.default_rng(5_000 + k), table, crossed=given.crossed)
+        for k in range(max(given.models))
     ]
     print(f"least losses: {1e3 * (time.process_time() - start) / len(stream):.1f} ms each")
-    world = World(codes, tuple(stream))
+    world = World(codes, integers(dict(zip(names, sizes, strict=True))), tuple(stream))
     methods = {
         "constant": constant,
         **{name: partial(by_channel, make=make) for name, make in CHANNELS.items()},

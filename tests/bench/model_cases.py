@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 from attrs import field, frozen
-from measuring import coded
+from measuring import coded, example
 
 from dpsdk import Boolean, Domain, Integer, PrivateData, Session
 from dpsdk.domain import Attribute
@@ -206,6 +206,37 @@ def adult_nine(path):
         ],
         axis=1,
     )
+
+
+EIGHT = ("age", "work", "education", "married", "race", "sex", "hours", "income")
+EIGHT_SIZES = (5, 4, 5, 3, 2, 2, 4, 2)
+_SCHOOL = (
+    "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad",
+    "Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate",
+)  # fmt: skip
+_WORK = {"?": 0, "Never-worked": 0, "Without-pay": 0, "Private": 1}
+_SELF = {"Self-emp-not-inc", "Self-emp-inc"}
+_MARRIED = {"Married-civ-spouse": 0, "Married-AF-spouse": 0, "Never-married": 1}
+
+
+def adult_example():
+    """Adult as it comes with the package, in eight grouped attributes: 19,200 cells."""
+    column = {name: np.array(values) for name, values in example().items()}
+    work = [_WORK.get(one, 2 if one in _SELF else 3) for one in column["workclass"]]
+    school = np.array([_SCHOOL.index(one) for one in column["education"]])
+    return np.stack(
+        [
+            grouped(column["age"].astype(np.int64), [25, 35, 45, 60]),
+            np.array(work),
+            grouped(school, [7, 8, 11, 12]),
+            np.array([_MARRIED.get(one, 2) for one in column["marital-status"]]),
+            column["race"] != "White",
+            column["sex"] == "Male",
+            grouped(column["hours"].astype(np.int64), [34, 40, 50]),
+            column["income"] == ">50K",
+        ],
+        axis=1,
+    ).astype(np.int64)
 
 
 def adult_eight(path):

@@ -15,7 +15,7 @@ from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData, Session, Stop
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee, PureGuarantee
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
-from dpsdk.errors import InvalidArgument, NoBound, PublicSizeRequired, QueryError
+from dpsdk.errors import InvalidArgument, NoBound, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, Coordinates, ProximalGapForm
 from dpsdk.forms.steps import Steps
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Uniform
@@ -379,6 +379,15 @@ def test_models_that_cannot_be_learnt_are_refused_before_anything_is_paid(worklo
         with pytest.raises(error, match=words):
             mechanism.plan(terms())
     assert asking.spent.charges == 0
+
+
+def test_models_of_too_many_weights_together_are_refused(monkeypatch):
+    monkeypatch.setattr("dpsdk.mechanisms.convex.pmw.offline._MOST_WEIGHTS", 100)
+    asking = session()
+    with pytest.raises(TooLarge, match="ask fewer"):
+        asking.open(OfflineConvexPMW(MODELS, rho=1))
+    assert asking.spent.charges == 0
+    asking.open(OfflineConvexPMW(MODELS.queries[1], rho=1, rounds=1)).close()
 
 
 def test_kinks_are_for_rounds_without_a_promise():

@@ -13,7 +13,7 @@ from dpsdk._records import evolve, field, frozen
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import NUMBER, Member
-from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, ConvexForms, Facts, Form, LinearForm, Lowers
 from dpsdk.hypothesis import Pairs, Start, Uniform
 from dpsdk.hypothesis.start import START, share_of
@@ -46,6 +46,9 @@ Models: TypeAlias = ConvexForm | ConvexForms
 
 _MOST_ROUNDS = 1_000
 _MOST_PROMISED = 10_000
+
+_MOST_WEIGHTS = 2**27
+"""The gradients of all models are compared at once, and fill a gigabyte at the most."""
 
 _START, _ROUNDS, _CHOICE = Fraction(1, 2), 10, Fraction(1, 10)
 """The part of pairs, the rounds, and the part of each for its choice, where nothing is promised.
@@ -241,8 +244,8 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
 
         Raises
         ------
-        QueryError, DomainError
-            If the models cannot be put to such a table.
+        QueryError, DomainError, TooLarge
+            If the models cannot be put to such a table, or not all at once.
         PublicSizeRequired
             If the number of rows is private.
         InvalidArgument
@@ -331,6 +334,10 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
             if self._alpha is not None and part.loss.kinked:
                 reason = "its loss has a kink, where a subgradient may say nothing of the table"
                 raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
+        weights = sum([part.dimension * part.cells for part in forms])
+        if weights > _MOST_WEIGHTS:
+            advice = "ask fewer of them, or models of fewer features"
+            raise TooLarge("models at once", weights, _MOST_WEIGHTS, "weights of gradients", advice)
         return forms
 
     def quote(self, form: Answerable, terms: Terms, /) -> Quote:

@@ -3,7 +3,8 @@
 python tests/bench/bench_wide_models.py DATA [--only TABLE ...] [--hot] [--squared]
     [--models 1 2 5 20 100] [--epsilon 0.1 1 8] [--seeds 2] [--each 6]
 
-DATA is a folder of public data as public_tables.py reads it; tables are those of bench_heldout.py.
+DATA is a folder of public data as public_tables.py reads it; tables are those of bench_heldout.py,
+and `adult-raw`, whose six numbers are in no groups, and are numbers where `--hot` is not given.
 The first model is of the table's own label by all else. Others are of a random attribute whose
 values were split in two, in the middle or, of factors, at random, by all others; on Adult by 9 to
 13. `--hot` makes all columns one-hot, `--squared` takes squared losses. δ is 1e-6, neighbours
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import frozen
-from bench_heldout import losses, newton, tables
+from bench_heldout import EDGES, Table, losses, newton, tables
 from bench_many_models import AtRho
 from measuring import arguments
 from public_tables import Data
@@ -125,6 +126,16 @@ class World:
         return Asked(form, vectors, upper[column])
 
 
+def raw(data):
+    """Adult as it is, in the form of bench_heldout.py."""
+    adult = data.adult()
+    sizes, names = adult.domain.shape, adult.domain.names
+    numbers = {*EDGES, "sex", names[-1]}
+    hot = tuple([place for place, name in enumerate(names) if name not in numbers])
+    codes = np.repeat(adult.records.codes, adult.records.multiplicities, axis=0)
+    return Table("adult-raw", codes, sizes, hot)
+
+
 def from_how_many(world, models, epsilon):
     """The number of models from which on tables are the default."""
     session = world.session(epsilon, 1)
@@ -165,7 +176,8 @@ def main():
         epsilon=[0.1, 1.0, 8.0], seeds=2, each=6,
     )  # fmt: skip
     loss = SquaredLoss() if given.squared else LogisticLoss()
-    for table in tables(Data(Path(given.data))):
+    data = Data(Path(given.data))
+    for table in (*tables(data), raw(data)):
         if given.only and table.name not in given.only:
             continue
         hot = range(len(table.sizes)) if given.hot else table.hot

@@ -96,9 +96,9 @@ class PrivateMinimizer(OneShot["ConvexForm | ConvexForms"]):
         that have several classes; and with δ = 0 `PerturbedObjective` for at most 24 features and
         other losses than the squared one, where rows times ε, over the rows of a person, are from
         300 to 40,000, or the number of rows is private, and features are no one-hot ones of few
-        attributes. Of a `Workload`, `PairTables` for wide models with one-hot features, where so
-        many of them would share the total that each by itself is forecast to be worse, by a public
-        rule that was calibrated on public tables.
+        attributes. Of a `Workload`, `PairTables` for wide models with at most eight labels a
+        coefficient, where so many of them would share the total that each by itself is forecast to
+        be worse, by a public rule that was calibrated on public tables.
 
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.losses import LogisticLoss

@@ -32,7 +32,7 @@ _RIDGE = 1e-5
 """Keeps coefficients of labels that hardly any record has from running away."""
 
 _MORE, _LONG, _SHORT = 1.7, 25_000.0, 250.0
-_COARSE = 2
+_COARSE = 8
 """What decides where models are found together: see `suits_tables`."""
 
 _COMPARED = NoAccuracy(

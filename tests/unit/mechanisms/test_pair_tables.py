@@ -228,9 +228,9 @@ def terms(rows=20_000):
     return Terms(Facts(WIDE, kind, rows, False, rows or 20_000, 1))
 
 
-def chosen(models, total=ONE, **given):
-    parts = [query.lower(WIDE) for query in models]
-    return suits_tables(ConvexForms(WIDE, parts), terms(**given), total)
+def chosen(models, total=ONE, domain=WIDE, **given):
+    parts = [query.lower(domain) for query in models]
+    return suits_tables(ConvexForms(domain, parts), terms(**given), total)
 
 
 def test_what_is_forecast_better_is_chosen_by_public_facts():
@@ -251,8 +251,10 @@ def test_what_is_forecast_better_is_chosen_by_public_facts():
     assert not chosen([*four, ConvexMinimization(LogisticLoss(), features=crossed, label="y")])
     each = OneVsRest(ConvexMinimization(LogisticLoss(), features=NAMES[1:], label="a0"))
     assert not chosen([*four, each])
-    fine = [model(name, feature=Scaled) for name in NAMES[:4]]
-    assert not chosen(fine * 3)
+    steps = [model(name, feature=Scaled) for name in NAMES[:4]]
+    assert chosen(steps)
+    fine = Domain(*[Integer(name, 0, 8) for name in NAMES], WIDE["y"])
+    assert not chosen(steps, domain=fine)
 
 
 def test_a_workload_takes_them_and_one_model_does_not():

@@ -161,3 +161,15 @@ def test_a_point_that_nothing_hides_is_caught(more_to_hide_with):
         return attrs.evolve(pricing, hiding=hiding)
 
     assert worst(Neighbors.ADD_REMOVE, asked(FEW), bare) > 1.05 * float(EPSILON)
+
+
+@pytest.mark.thorough
+def test_a_wall_that_stands_where_the_rows_say_is_caught(monkeypatch):
+    built = Minimum.__init__
+
+    def built_by_rows(self, table, counts, *given):
+        nearer = attrs.evolve(table, over=Box(-2, 2)) if counts.any() else table
+        built(self, nearer, counts, *given)
+
+    monkeypatch.setattr(Minimum, "__init__", built_by_rows)
+    assert worst(Neighbors.ADD_REMOVE, asked(WALLED)) > 1.05 * float(EPSILON)

@@ -76,7 +76,7 @@ TOGETHER = PrivateMinimizer(epsilon=1, delta=DELTA, oracle=PairTables())
 
 @pytest.fixture(autouse=True)
 def few_records(monkeypatch):
-    monkeypatch.setattr("dpsdk.mechanisms.convex.pair_tables._RECORDS", 2**13)
+    monkeypatch.setattr("dpsdk.mechanisms.convex.pair_tables._RECORDS", 2**12)
 
 
 def excess(query, theta):

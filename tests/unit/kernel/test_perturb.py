@@ -185,6 +185,12 @@ def test_tables_of_other_shapes_are_refused(features, slopes, match):
         SlopeTable(DOMAIN, ["a", "b", "rich"], np.array(features), np.array(slopes), 0, 0)
 
 
+@pytest.mark.parametrize("over", ["ball", 3, Box((0, 0), (1, 1))])
+def test_sets_that_are_none_or_of_other_features_are_refused(over):
+    with pytest.raises(InvalidArgument, match="over"):
+        SlopeTable(DOMAIN, TABLE.names, TABLE.features, TABLE.slopes, 0, 0, over)
+
+
 def test_a_budget_without_room_is_not_touched():
     own = kernel(budget=1)
     with pytest.raises(BudgetExceeded):

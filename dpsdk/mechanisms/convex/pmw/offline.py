@@ -116,8 +116,8 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
     hypothesis, without one. After Ullman (2015, §1.2), where all queries are known.
 
     The number of rows must be public, and each model be of few enough attributes to be written
-    out. It is ahead of a fit of pairs and of `ConvexPMW` where models reach beyond pairs of
-    attributes; else a fit alone has the smaller excess, and no bound. See
+    out. It is ahead of a fit of pairs and of `ConvexPMW` where much of the models is beyond pairs
+    of attributes; else a fit alone has the smaller excess, and no bound. See
     docs/explanation/many-models.md.
 
     Parameters

@@ -11,7 +11,14 @@ from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, P
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.forms import Ball
 from dpsdk.losses import LogisticLoss
-from dpsdk.mechanisms import Laplace, NoisyHistogram, NumericSparse, PrivateMinimizer, Tree
+from dpsdk.mechanisms import (
+    HeavyBall,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    PrivateMinimizer,
+    Tree,
+)
 from dpsdk.planner import Plans
 from dpsdk.queries import (
     Above,
@@ -148,7 +155,9 @@ def test_an_answer_that_is_no_number_keeps_its_kind(library):
 
 def test_where_there_is_no_bound_there_are_no_columns_of_one(library):
     query = ConvexMinimization(LogisticLoss(), features=["age"], label="member", over=Ball(3))
-    release = session().release(query, using=PrivateMinimizer(epsilon=10))
+    release = session().release(
+        query, using=PrivateMinimizer(epsilon=10, delta="1e-9", oracle=HeavyBall())
+    )
     assert not release.bound().proven
     got = columns(release.to_frame(library))
     names = [*release.value.coefficients, "intercept"]

@@ -193,12 +193,14 @@ def covered(oracle, composition, total):
     return len(quote.guarantees) >= session.spent.charges and session.spent.fraction <= 1
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("composition", [ZCDPComposition(), EnvelopeComposition()])
 @pytest.mark.parametrize("total", [Budget(1, DELTA), Budget("0.3", "1e-9")])
 def test_no_more_is_charged_than_was_quoted(composition, total):
     assert covered(PairTables(), composition, total)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("rho", ["0.02", "0.5", "40"])
 def test_a_total_in_rho_is_kept(rho):
     class AtRho(OneShot):
@@ -269,6 +271,7 @@ def test_a_workload_takes_them_and_one_model_does_not():
     assert len(opened().quote(two, using=using).at_most.guarantees) > 50
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [{}, {"neighbors": Neighbors.ADD_REMOVE}])
 def test_other_models_are_found_when_they_are_asked_for(given):
     narrow = ConvexMinimization(LogisticLoss(), features=["a0", OneHot("a1")], label="y")
@@ -328,6 +331,7 @@ def test_refusals_cost_nothing():
     assert session.affords(MODELS, using=TOGETHER)
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("piece", [2**20, 100])
 def test_all_is_paid_before_the_first_number_is_read(piece, monkeypatch):
     monkeypatch.setattr("dpsdk.mechanisms.local_marginals.mechanism._PIECE", piece)
@@ -372,6 +376,7 @@ def test_a_guard_on_records_answers_models_of_few_attributes():
         assert excess(FIRST, FIRST.fit(channel.distribution).theta) < 0.03
 
 
+@pytest.mark.thorough
 def test_a_guard_on_records_learns_what_pairs_do_not_tell():
     rng = np.random.default_rng(2)
     known = {name: rng.integers(0, 6, 20_000) for name in NAMES}

@@ -134,6 +134,7 @@ def unpaid(kernel, noise, allowance=None):
     return max(open_histogram(kernel._access.data).rows, 1)
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("make", ["textbook", "averaged", "offline"])
 def test_the_count_and_the_rounds_keep_the_claim_over_all_tiny_neighbours(

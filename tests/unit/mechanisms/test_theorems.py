@@ -52,6 +52,7 @@ MECHANISMS = [
 ]
 
 
+@pytest.mark.thorough(quick=5)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_so_many_rows_buy_the_error_that_they_are_for(mechanism):
     rows = [mechanism.rows_for(terms(), LINE, alpha=alpha) for alpha in (0.2, 0.1)]
@@ -111,6 +112,7 @@ def test_the_excess_of_a_model_is_in_the_unit_of_its_loss():
     assert mechanism.alpha_for(at_rows(public, rows), query) <= 2 * least
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("mechanism", MECHANISMS[4:7] + MECHANISMS[8:9], ids=repr)
 def test_the_error_is_kept_by_a_table_of_so_many_rows(mechanism):
     rows = mechanism.rows_for(terms(), alpha=0.15)

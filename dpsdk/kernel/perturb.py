@@ -21,6 +21,7 @@ from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
+from dpsdk.forms.sets import ConvexSet
 from dpsdk.forms.slope_table import FEATURE_BITS, SLOPE_BITS, SlopeTable
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
@@ -209,7 +210,8 @@ class Minimum:
         self.tilt: Array = np.array(tilt, dtype=object)
         # Gradients are counted in steps over `unit`, so that the ridge has integers as well.
         self.ridge: Fraction = ridge
-        self.wall, self.over = wall, table.over
+        self.wall: int = wall
+        self.over: ConvexSet | None = table.over
         self.bits: int = bits
         self.unit: int = (ridge.denominator << self.width) << max(0, bits - GRADIENT_BITS)
         self.pull: int = int(ridge * self.unit * Fraction(2) ** (GRADIENT_BITS - bits))

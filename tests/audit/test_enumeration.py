@@ -206,7 +206,7 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
     assert report.figure > report.allowed * 1.1
 
 
-@pytest.mark.thorough(quick=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sparse vector, signed", "select, signed weights"])
 def test_signed_gaps_that_are_priced_as_shares_are_caught(name, monkeypatch):
     (case,) = [case for case in CASES if case.name == name]

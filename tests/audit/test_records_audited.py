@@ -175,6 +175,7 @@ def paid_by_the_table(data, released=None):
 TWINS = {None: started, "records": weighed_by_the_table, "requests": paid_by_the_table}
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("name", TWINS)
 def test_the_records_of_a_start_are_made_of_what_was_released(name):
     open_start, kept, spread = TWINS[name], [], set()

@@ -198,6 +198,7 @@ def test_books_and_charges_without_periods_are_written_as_before():
     assert "since" not in texts
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_merged_steps_refuse_at_least_as_much(monkeypatch, seed):
     monkeypatch.setattr(timeline, "DISTINCT_LIMIT", 16)

@@ -75,6 +75,7 @@ def test_a_record_that_lacks_a_value_weighs_nothing(name):
         assert holds(form, closed[asked]), asked
 
 
+@pytest.mark.thorough(quick=3)
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("name", QUERIES)
 def test_such_a_record_is_priced_as_one_outside(name, neighbors):

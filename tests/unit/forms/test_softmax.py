@@ -41,7 +41,7 @@ def exceeded(seeds, price=lambda block, facts: block.move(facts), classes=3):
 
 @pytest.mark.parametrize("classes", [3, 4])
 def test_no_row_moves_a_gradient_further_than_is_priced(classes):
-    assert exceeded(range(60), classes=classes) == 0
+    assert exceeded(range(30), classes=classes) == 0
 
 
 def without_what_lies_across(block, facts):
@@ -81,7 +81,7 @@ def of_features_of_one_sign(block, facts):
     "price", [without_what_lies_across, as_at_the_centre, of_the_own_class_alone]
 )
 def test_shorter_bounds_are_too_small(price):
-    assert exceeded(range(60), price) > 0
+    assert exceeded(range(30), price) > 0
 
 
 def test_features_that_point_apart_count():

@@ -139,6 +139,7 @@ def test_one_hot_features_of_few_attributes_are_left_to_sums():
         assert (using.oracle_for(asked, terms) == PerturbedObjective()) is chosen
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize(
     ("loss", "over"),
     [(LogisticLoss(), Ball(12)), (SVMLoss(), Ball(12)), (SVMLoss(0.5), Ball(0.5))],

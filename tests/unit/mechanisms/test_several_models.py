@@ -74,6 +74,7 @@ USING = {
 }
 
 
+@pytest.mark.thorough(quick=2)
 @pytest.mark.parametrize("name", USING)
 def test_whatever_answers_one_model_answers_several(name):
     using = USING[name]
@@ -138,6 +139,7 @@ def test_a_private_number_of_rows_is_bought_for_each_model():
     )
 
 
+@pytest.mark.thorough
 def test_bounds_and_predictions_are_of_each_model():
     certified = NoisyDescent.textbook()
     using = PrivateMinimizer(epsilon=2, delta=DELTA, oracle=certified)

@@ -66,6 +66,7 @@ def test_so_many_rows_buy_the_error_that_they_are_for(mechanism):
     assert certain <= rows[1]
 
 
+@pytest.mark.thorough(quick=1)
 @pytest.mark.parametrize("mechanism", MECHANISMS[2:5], ids=repr)
 def test_a_mechanism_that_says_what_comes_needs_no_query(mechanism):
     alpha = getattr(mechanism, "alpha", None) or 0.1

@@ -14,7 +14,6 @@ from dpsdk.data.vault import open_histogram
 from dpsdk.errors import BudgetExceeded, PublicSizeRequired, TooLarge
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms import MWEM, OfflinePMW
-from dpsdk.mechanisms.mwem import mechanism as learnt
 from dpsdk.mechanisms.mwem import plan as plans
 from dpsdk.queries import Conjunction, Linear, Threshold, Workload
 from dpsdk.testing import seeded
@@ -143,7 +142,8 @@ def test_the_count_and_the_rounds_keep_the_claim_over_all_tiny_neighbours(
     monkeypatch.setattr(plans, "COUNT_SHARE", Fraction(1, 3))
     monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     if broken:
-        monkeypatch.setattr(learnt, "counted_rows", unpaid)
+        for learnt in ("mechanism", "offline"):
+            monkeypatch.setattr(f"dpsdk.mechanisms.mwem.{learnt}.counted_rows", unpaid)
     epsilon, workload = 12, Workload([SET, UNSET])
     mechanism = {
         "textbook": lambda: MWEM.textbook(workload, epsilon, rounds=1),

@@ -48,6 +48,7 @@ ORACLES = {
     "moments+2": lambda: Corrected(Moments("0.3"), gradients=2),
     "statistics": SufficientStatistics,
     "descent": lambda: mechanisms.NoisyDescent(),
+    "heavy-ball": mechanisms.HeavyBall,
 }
 
 

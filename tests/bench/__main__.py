@@ -87,7 +87,7 @@ BENCHMARKS = (
     Benchmark("pmw", "--quick"),
     Benchmark("mwem", "--epsilon 1 --seeds 1", data="--adult {adult}",
               peer="--peer smartnoise-mst={smartnoise-synth}"),
-    Benchmark("marginals", "--epsilon 1 --methods LocalMarginals",
+    Benchmark("marginals", "--epsilon 1 --methods LocalMarginals --only adult-2 p17",
               data="--adult {adult} --domain {adult-domain}"),
     Benchmark("matrix", "--runs 2 --cells 1024"),
     Benchmark("smalldb", "--quick --errors"),

@@ -95,7 +95,7 @@ def test_who_is_refused_again_and_again_keeps_no_more_threads_and_files(path):
         assert threading.active_count() <= before + 20
 
     files.LedgerFile(path, b"")._turnstile.run(store)
-    hurried.store("a", b"7")
+    SQLiteLedger(path).store("a", b"7")
     while threading.active_count() > before:
         threading.Event().wait(0.001)
 

@@ -145,7 +145,8 @@ class Result:
 def run(name, command, limit):
     """Run one program to its end, or to the limit of its seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    # An environment of peers may have been made from another checkout than this one.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=limit, env=environment,

@@ -343,12 +343,14 @@ def to_within(parameter: str, value: int, low: int, high: int, expected: str) ->
     return number
 
 
-def to_count(parameter: str, value: int, *, bits: int | None = 63) -> int:
-    """An integer of at least 1, and below 2^63 where `bits` is left out."""
+def to_count(parameter: str, value: int, *, bits: int | None = 63, most: int | None = None) -> int:
+    """An integer of at least 1, below 2^63 where `bits` is left out, and not above `most`."""
     expected = "an integer of at least 1"
     number = to_integer(parameter, value, expected, bits=bits)
     if number < 1:
         raise InvalidArgument(parameter, expected, shown(number))
+    if most is not None and number > most:
+        raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
     return number
 
 

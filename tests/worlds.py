@@ -246,3 +246,19 @@ def grouped(table, keys):
         inside &= code >= 0
     kept = {name: code[inside] for name, code in codes.items()}
     return kept, counts[inside], int(counts[~inside].sum())
+
+
+def with_private_sizes():
+    """All neighbours of up to two rows of one bit, none outside, whose number is private."""
+    domain = Domain(Boolean("bit"))
+    tables = {
+        rows: PrivateData.from_columns(
+            {"bit": np.array(rows, dtype=bool)}, domain, neighbors=Neighbors.ADD_REMOVE,
+            max_rows=3, outside="raise",
+        )
+        for size in range(3)
+        for rows in itertools.combinations_with_replacement((False, True), size)
+    }  # fmt: skip
+    for rows, more in tables.items():
+        for left in {rows[:place] + rows[place + 1 :] for place in range(len(rows))}:
+            yield from ((more, tables[left]), (tables[left], more))

@@ -17,7 +17,7 @@ from dpsdk.forms.convex import ConvexForm
 if TYPE_CHECKING:
     from dpsdk.typing import Floats
 
-__all__ = ["ConvexForms"]
+__all__ = ["ConvexForms", "parts_of"]
 
 
 def _to_parts(values: Iterable[ConvexForm]) -> tuple[ConvexForm, ...]:
@@ -64,3 +64,8 @@ class ConvexForms(Form):
         """The raw numbers of each form."""
         ends = np.cumsum([part.dimension + 1 for part in self.parts])
         return np.split(values, ends[:-1])
+
+
+def parts_of(form: ConvexForm | ConvexForms) -> tuple[ConvexForm, ...]:
+    """The forms of one or several models."""
+    return form.parts if isinstance(form, ConvexForms) else (form,)

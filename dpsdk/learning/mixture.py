@@ -88,8 +88,8 @@ def fit_mixture(
     [[0.4, 0.1], [0.1, 0.4]]
     """
     check_domain(domain)
-    many = _to_count("components", components, _COMPONENTS)
-    steps = _to_count("iterations", iterations, _ITERATIONS)
+    many = to_count("components", components, most=_COMPONENTS)
+    steps = to_count("iterations", iterations, most=_ITERATIONS)
     labels = sum(domain.shape)
     if labels > _LABELS:
         raise TooLarge("a fit", labels, _LABELS, "labels", "declare coarser labels")
@@ -178,10 +178,3 @@ def _normal(columns: Floats, starts: Ints) -> Floats:
     sums = np.add.reduceat(columns, starts[:-1], axis=0)
     result: Floats = columns / np.repeat(sums, np.diff(starts), axis=0)
     return result
-
-
-def _to_count(parameter: str, value: int, most: int) -> int:
-    number = to_count(parameter, value)
-    if number > most:
-        raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
-    return number

@@ -197,6 +197,11 @@ class HasTotal:
         return gaussian_for(whole, self.delta) if self.delta else LaplaceNoise(whole)
 
     @property
+    def _pure(self) -> bool:
+        """True if it is a pure ε."""
+        return self.rho is None and not self.delta
+
+    @property
     def _given(self) -> dict[str, Fraction | None]:
         return {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
 

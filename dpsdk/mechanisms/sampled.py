@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import require, shown, to_count
+from dpsdk._checks import require, to_count
 from dpsdk._records import field, frozen
 from dpsdk.accounting import Guarantee
 from dpsdk.codec import AMOUNT, INTEGER, Member, written
@@ -78,10 +78,7 @@ def _lattice(width: int, domain: Domain, rows: int) -> Lattice:
 
 
 def _records(value: int) -> int:
-    count = to_count("records", value)
-    if count > _MOST_RECORDS:
-        raise InvalidArgument("records", f"an integer from 1 to {_MOST_RECORDS:,}", shown(value))
-    return count
+    return to_count("records", value, most=_MOST_RECORDS)
 
 
 def _width(value: int) -> int:

@@ -16,7 +16,15 @@ from dpsdk.kernel import Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
 
-__all__ = ["at_rows", "fewest_rows", "least_share", "promised_alpha", "promised_rows", "to_target"]
+__all__ = [
+    "at_rows",
+    "fewest_rows",
+    "least_share",
+    "not_promised",
+    "promised_alpha",
+    "promised_rows",
+    "to_target",
+]
 
 _MOST_ROWS = 2**50
 
@@ -39,6 +47,14 @@ def promised_alpha(
     low, high = weight_range(form)
     share = error / max(facts.rows, 1)
     return share if share < high - low else None
+
+
+def not_promised(alpha: float, least: float | None) -> InvalidArgument:
+    """The refusal of an alpha, where `least` is the smallest that could be promised, if any."""
+    expected = "larger than any excess can be, since nothing can be promised here"
+    if least is not None:
+        expected = f"at least {least * 1.0005:.4g}, the least that can be promised here"
+    return InvalidArgument("alpha", expected, f"{alpha:g}")
 
 
 def promised_rows(

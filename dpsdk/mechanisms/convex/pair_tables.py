@@ -13,6 +13,7 @@ from dpsdk.codec import written
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, ConvexForms, Identity, Kronecker, LinearForm
+from dpsdk.forms.convex_forms import parts_of
 from dpsdk.forms.design import CELL_LIMIT
 from dpsdk.hypothesis import Records
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
@@ -81,7 +82,7 @@ class PairTables(Oracle):
         return "PairTables()"
 
     def quote(self, form: ConvexForm | ConvexForms, terms: Terms, total: Total, /) -> Quote:
-        _count(_models(form))
+        _count(parts_of(form))
         return Quote(Cost(), self._mechanism(form, total).cost(terms), _COMPARED)
 
     def minimise(
@@ -91,7 +92,7 @@ class PairTables(Oracle):
 
         The gap is infinite: what is minimised has a ridge.
         """
-        models = _models(form)
+        models = parts_of(form)
         count, sets = _count(models), _Pairs.of(models).sets
         opening = self._mechanism(form, total)
         learning = opening.learning(kernel.terms)
@@ -104,15 +105,11 @@ class PairTables(Oracle):
         return Measurement(np.concatenate(found), _COMPARED, "hypothesis")
 
     def _mechanism(self, form: ConvexForm | ConvexForms, total: Total) -> LocalMarginals:
-        pairs = _Pairs.of(_models(form))
+        pairs = _Pairs.of(parts_of(form))
         if not isinstance(total, Budget):
             # The covers of its steps cost no more than that.
             return LocalMarginals(pairs, rho=GaussianNoise.covered(total).rho)
         return LocalMarginals(pairs, epsilon=total.epsilon, delta=total.delta)
-
-
-def _models(form: ConvexForm | ConvexForms) -> tuple[ConvexForm, ...]:
-    return form.parts if isinstance(form, ConvexForms) else (form,)
 
 
 def _count(models: tuple[ConvexForm, ...]) -> int:
@@ -148,8 +145,10 @@ def suits_tables(form: ConvexForms, terms: Terms, total: Budget) -> bool:
     kinds = {type(one.loss): one for one in form.parts}
     try:
         times = [HeavyBall().time(one, terms, total) for one in kinds.values()]
-        PairTables().quote(form, terms, total)
+        fewest = _MORE * (1.0 + max(times) / _LONG) ** 2
+        if min(times) < _SHORT or len(form.parts) < fewest:
+            return False
+        PairTables().quote(form, terms, total)  # last, since it takes the longest
     except (InvalidArgument, TooLarge, UnsupportedGuarantee):
         return False
-    most = _MORE * (1.0 + max(times) / _LONG) ** 2
-    return min(times) >= _SHORT and len(form.parts) >= most
+    return True

@@ -401,7 +401,7 @@ class LocalMarginals(TablesMechanism, MeasuresOnce[LinearForm], HasTotal):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self.rho is None and not self.delta:
+        if self._pure:
             raise InvalidArgument("delta", _PURE, "0")
         if self.first + self.look + (self.certify or 0) >= 1:
             raise InvalidArgument("first, look and certify", "less than 1 together", repr(self))

@@ -7,10 +7,10 @@ from abc import abstractmethod
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_count
+from dpsdk._checks import to_count
 from dpsdk._records import field, frozen
 from dpsdk.accuracy import NoAccuracy
-from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.errors import PublicSizeRequired
 from dpsdk.forms import Facts, GapForm, LinearForm, Lowers
 from dpsdk.kernel import Terms
 from dpsdk.kernel.terms import facts_of
@@ -27,7 +27,7 @@ from dpsdk.mechanisms.sampled import (
 )
 from dpsdk.release import Note
 
-__all__ = ["BESIDE", "LearnsWorkload", "MOST_ROUNDS", "at_most", "gaps_of", "size_of", "to_rounds"]
+__all__ = ["BESIDE", "LearnsWorkload", "MOST_ROUNDS", "gaps_of", "size_of", "to_rounds"]
 
 MOST_ROUNDS = 10_000
 
@@ -39,10 +39,6 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
     """A mechanism that learns a workload while it is opened, for a total."""
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-
-    @property
-    def _pure(self) -> bool:
-        return self.rho is None and not self.delta
 
     @abstractmethod
     def _begins(self, facts: Facts) -> Sampled | None:
@@ -70,17 +66,9 @@ class LearnsWorkload(DistributionMechanism, MeasuresOnce[LinearForm], HasTotal):
         return form
 
 
-def at_most(parameter: str, value: int, most: int) -> int:
-    """An integer from 1 to the most that is allowed."""
-    count = to_count(parameter, value)
-    if count > most:
-        raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
-    return count
-
-
 def to_rounds(value: int | None) -> int | None:
     """A number of rounds, or None for one that public facts tell."""
-    return None if value is None else at_most("rounds", value, MOST_ROUNDS)
+    return None if value is None else to_count("rounds", value, most=MOST_ROUNDS)
 
 
 def size_of(facts: Facts) -> float:

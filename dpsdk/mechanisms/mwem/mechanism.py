@@ -7,7 +7,7 @@ import math
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_beta, to_flag
+from dpsdk._checks import shown, to_beta, to_count, to_flag
 from dpsdk._records import evolve, field, frozen
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import INTEGER, NUMBER, Choice, Member
@@ -27,7 +27,7 @@ from dpsdk.mechanisms.arguments import (
 )
 from dpsdk.mechanisms.base import built_in
 from dpsdk.mechanisms.fitted import learn
-from dpsdk.mechanisms.mwem.known import BESIDE, LearnsWorkload, at_most, gaps_of, size_of, to_rounds
+from dpsdk.mechanisms.mwem.known import BESIDE, LearnsWorkload, gaps_of, size_of, to_rounds
 from dpsdk.mechanisms.mwem.learners import (
     Marginals,
     MWEMStrategy,
@@ -69,7 +69,7 @@ def _to_average(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
 
 
 def _steps(value: int) -> int:
-    return at_most("steps", value, _MOST_STEPS)
+    return to_count("steps", value, most=_MOST_STEPS)
 
 
 @built_in(

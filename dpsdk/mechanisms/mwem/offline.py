@@ -49,6 +49,7 @@ from dpsdk.mechanisms.mwem.plan import (
     Parts,
     Plan,
     after_count,
+    choice_part,
     choice_share,
     concentrated,
     concentrated_choice,
@@ -321,8 +322,7 @@ def _spent(
     """How a round is paid, and what all of them cost at the most."""
     parts = Parts(None, _alike(form, terms.facts), terms)
     options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
-    share = Fraction(round(256 * choice_share(*_errors(1.0, options, numbers))), 256)
-    share = min(max(share, Fraction(1, 256)), Fraction(255, 256))
+    share = choice_part(*_errors(1.0, options, numbers))
 
     def split(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as of the others
         if pure:

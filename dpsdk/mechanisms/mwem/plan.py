@@ -30,6 +30,7 @@ __all__ = [
     "Rule",
     "after_count",
     "by_function",
+    "choice_part",
     "choice_share",
     "concentrated",
     "concentrated_choice",
@@ -361,6 +362,11 @@ def choice_share(choice: float, number: float) -> float:
     They are what each would be if it had all of it, and go with the root of that.
     """
     return 1 / (1 + math.pow(number / choice, 2 / 3))
+
+
+def choice_part(choice: float, number: float) -> Fraction:
+    """The same in whole parts of 256, of which each has one at least."""
+    return Fraction(min(max(round(256 * choice_share(choice, number)), 1), 255), 256)
 
 
 def _rounds(rule: Rule, total: HasTotal, form: LinearForm, beta: float, facts: Facts) -> int:

@@ -1,12 +1,11 @@
 """Multiplicative weights where the number of rows is private: counted first, then public."""
 
-import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
@@ -17,10 +16,10 @@ from dpsdk.mechanisms.pmw.schedule import Promise, Rounds
 from dpsdk.queries import Conjunction, Linear, Threshold, Workload
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import audit, program
+from worlds import with_private_sizes
 
 LINE = Domain(Integer("x", 0, 7))
 COUNTS = np.array([20, 10, 5, 5, 30, 10, 10, 10]) * 1000
-BIT = Domain(Boolean("bit"))
 PROMISED = OnlinePMW(10, alpha=0.2, beta=0.1, queries=60)
 
 
@@ -146,21 +145,6 @@ def test_a_count_that_is_off_by_what_it_may_be_proves_the_gap(forgotten, monkeyp
 ASKED = Conjunction({"bit": True}, normalized=False)
 
 
-def tiny():
-    """All neighbours of up to two rows, none of them outside."""
-    tables = {
-        rows: PrivateData.from_columns(
-            {"bit": np.array(rows, dtype=bool)}, BIT, neighbors=Neighbors.ADD_REMOVE,
-            max_rows=3, outside="raise",
-        )
-        for size in range(3)
-        for rows in itertools.combinations_with_replacement((False, True), size)
-    }  # fmt: skip
-    for rows, more in tables.items():
-        for left in {rows[:place] + rows[place + 1 :] for place in range(len(rows))}:
-            yield from ((more, tables[left]), (tables[left], more))
-
-
 def unpaid(self, kernel, allowance):
     """The true number of rows, which nobody paid for."""
     from dpsdk.data.vault import open_histogram
@@ -186,6 +170,6 @@ def test_the_count_and_a_round_keep_the_claim_over_all_tiny_neighbours(
     # The hypothesis answers half of the count, mostly.
     mechanism = OnlinePMW(epsilon, updates=1, threshold=0.99)
     run = program(mechanism, ASKED, composition=BasicComposition())
-    report = audit(run, tiny(), PureGuarantee(epsilon), tail=1e-6)
+    report = audit(run, with_private_sizes(), PureGuarantee(epsilon), tail=1e-6)
     assert report.pairs == 12
     assert report.passed is not bool(broken), report

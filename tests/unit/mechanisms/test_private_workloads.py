@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session, Stopped
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, Stopped
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
@@ -18,6 +18,7 @@ from dpsdk.mechanisms.mwem import plan as plans
 from dpsdk.queries import Conjunction, Linear, Threshold, Workload
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import audit, program
+from worlds import with_private_sizes
 
 LINE = Domain(Integer("x", 0, 7))
 COUNTS = np.array([20, 10, 5, 5, 30, 10, 10, 10]) * 10_000
@@ -26,7 +27,7 @@ SIGNS = Workload(
     Linear(np.where(np.arange(8) < level, -1.0, 1.0), low=-1, high=1, normalized=False)
     for level in range(8)
 )  # fmt: skip
-BIT = Domain(Boolean("bit"))
+
 SET, UNSET = (Conjunction({"bit": bit}, normalized=False) for bit in (True, False))
 
 MECHANISMS = [
@@ -113,21 +114,6 @@ def test_a_budget_that_ends_after_the_count_keeps_what_was_paid():
         opened.open(mechanism)
 
 
-def tiny():
-    """All neighbours of up to two rows, none of them outside."""
-    tables = {
-        rows: PrivateData.from_columns(
-            {"bit": np.array(rows, dtype=bool)}, BIT, neighbors=Neighbors.ADD_REMOVE,
-            max_rows=3, outside="raise",
-        )
-        for size in range(3)
-        for rows in itertools.combinations_with_replacement((False, True), size)
-    }  # fmt: skip
-    for rows, more in tables.items():
-        for left in {rows[:place] + rows[place + 1 :] for place in range(len(rows))}:
-            yield from ((more, tables[left]), (tables[left], more))
-
-
 def unpaid(kernel, noise, allowance=None):
     """The true number of rows, which nobody paid for."""
     return max(open_histogram(kernel._access.data).rows, 1)
@@ -151,6 +137,6 @@ def test_the_count_and_the_rounds_keep_the_claim_over_all_tiny_neighbours(
         "offline": lambda: OfflinePMW(workload, epsilon=epsilon),
     }[make]()
     run = program(mechanism, SET, composition=BasicComposition())
-    report = audit(run, tiny(), PureGuarantee(epsilon), tail=1e-6)
+    report = audit(run, with_private_sizes(), PureGuarantee(epsilon), tail=1e-6)
     assert report.pairs == 12
     assert report.passed is not broken, report

@@ -42,7 +42,6 @@ __all__ = [
     "KnownModelsStrategy",
     "Promised",
     "key_of",
-    "parts_of",
 ]
 
 _SWEEPS = 4
@@ -80,11 +79,6 @@ def key_of(form: ConvexForm) -> tuple[object, ...]:
     """What makes a model the same as another, on one domain."""
     coordinates = [(one.names, one.values.tobytes()) for one in form.coordinates]
     return form.label, form.over, tuple(coordinates), form.targets.tobytes(), form.loss
-
-
-def parts_of(form: ConvexForm | ConvexForms) -> tuple[ConvexForm, ...]:
-    """The forms of one or several models."""
-    return form.parts if isinstance(form, ConvexForms) else (form,)
 
 
 @frozen(eq=False)

@@ -12,6 +12,7 @@ from dpsdk.accuracy import NoAccuracy
 from dpsdk.codec import AMOUNT, INTEGER
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import ConvexForm, ConvexForms, Facts
+from dpsdk.forms.convex_forms import parts_of
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
 from dpsdk.hypothesis.fit import FIT_LIMIT
 from dpsdk.hypothesis.start import START, StartLike, kind_for, share_of
@@ -227,7 +228,7 @@ class ConvexPMW(ModelsMechanism):
         if not isinstance(form, ConvexForm | ConvexForms):
             check_linear(form, "ConvexPMW")
             return Quote(opened, opened, _EITHER_LINEAR)
-        parts = form.parts if isinstance(form, ConvexForms) else (form,)
+        parts = parts_of(form)
         for part in parts:
             check_cells(part)
         # For each model a watch, and what covers the gradient of any.

@@ -15,6 +15,7 @@ from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.codec import NUMBER, Member
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, ConvexForms, Facts, Form, LinearForm, Lowers
+from dpsdk.forms.convex_forms import parts_of
 from dpsdk.hypothesis import Pairs, Start, Uniform
 from dpsdk.hypothesis.start import START, share_of
 from dpsdk.kernel import GaussianNoise, Kernel, Noise, Terms
@@ -28,14 +29,13 @@ from dpsdk.mechanisms.convex.pmw.learner import (
     KnownModelsStrategy,
     Promised,
     key_of,
-    parts_of,
 )
 from dpsdk.mechanisms.convex.pmw.mechanism import first_start
-from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess, to_alpha
+from dpsdk.mechanisms.convex.pmw.textbook import PromisedExcess, check_smooth, to_alpha
 from dpsdk.mechanisms.fitted import learn
-from dpsdk.mechanisms.mwem.plan import Parts, Plan, choice_share, spent, split_rounds
+from dpsdk.mechanisms.mwem.plan import Parts, Plan, choice_part, spent, split_rounds
 from dpsdk.mechanisms.sampled import check_records, notes_from, to_start
-from dpsdk.mechanisms.theorems import fewest_rows, least_share, to_target
+from dpsdk.mechanisms.theorems import fewest_rows, least_share, not_promised, to_target
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.release import Note, Quote
 from dpsdk.typing import Real
@@ -58,9 +58,6 @@ Measured by tests/bench/bench_convex_pmw.py at 50,000 rows, ε of 1 and 8: of 1/
 nearly.
 """
 
-_LEAST = Fraction(1, 256)
-"""The least part of a round that a choice or a gradient has."""
-
 _SOLVER = 0.01
 """This part of alpha is for the solver."""
 
@@ -75,10 +72,7 @@ _BESIDE = NoAccuracy("the bound is about the models of the workload alone")
 
 
 def _rounds(value: int | None) -> int | None:
-    count = None if value is None else to_count("rounds", value)
-    if count is not None and count > _MOST_ROUNDS:
-        raise InvalidArgument("rounds", f"an integer from 1 to {_MOST_ROUNDS:,}", shown(value))
-    return count
+    return None if value is None else to_count("rounds", value, most=_MOST_ROUNDS)
 
 
 def _to_models(value: Lowers[Models]) -> Lowers[Models]:
@@ -197,10 +191,6 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
             workload, epsilon=epsilon, delta=delta, rho=rho, start=start, _alpha=alpha, _beta=beta
         )
 
-    @property
-    def _pure(self) -> bool:
-        return self.rho is None and not self.delta
-
     def _begins(self, facts: Facts) -> Start:
         if self._alpha is not None and self.start is None:
             return Uniform()
@@ -216,7 +206,7 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
     ) -> float | None:
         """The least alpha that `textbook` keeps over such a table; None if none is, or promised."""
         forms = self._forms(terms)
-        if self._alpha is None or not (query is None or self._knows(query, terms)):
+        if self._alpha is None or not (query is None or _knows(forms, query, terms)):
             return None
         asked = self if beta is None else evolve(self, _beta=beta)
         scale = _scale(forms)
@@ -233,9 +223,10 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
         beta: float | None = None,
     ) -> int | None:
         """The least number of public rows at which `alpha` is kept; None below 2^50."""
-        forms, asked = self._forms(terms), self if beta is None else evolve(self, _beta=beta)
-        if self._alpha is None or not (query is None or self._knows(query, terms)):
+        forms = self._forms(terms)
+        if self._alpha is None or not (query is None or _knows(forms, query, terms)):
             return None
+        asked = self if beta is None else evolve(self, _beta=beta)
         wanted = self._alpha if alpha is None else to_target(alpha)
         return fewest_rows(lambda over: asked._kept(wanted, forms, over) is not None, terms)
 
@@ -259,11 +250,7 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
                 return self._split(self.rounds or min(len(forms), _ROUNDS), _CHOICE, terms)
             plan = self._kept(self._alpha, forms, terms)
         if plan is None:
-            least = self.alpha_for(terms)
-            expected = "larger than any excess can be, since nothing can be promised here"
-            if least is not None:
-                expected = f"at least {least * 1.0005:.4g}, the least that can be promised here"
-            raise InvalidArgument("alpha", expected, f"{self._alpha:g}")
+            raise not_promised(self._alpha, self.alpha_for(terms))
         return plan
 
     def _split(self, rounds: int, chosen: Fraction, terms: Terms) -> Plan:
@@ -298,9 +285,8 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
         options = math.log(len(forms) / part)
         wide = max([problem.dimension for problem in problems])
         numbers = 2.0 * math.sqrt(wide) + 3.0 * math.sqrt(2.0 * math.log(1.0 / part))
-        share = Fraction(round(256 * choice_share(options, numbers)), 256)
         try:
-            plan = self._split(rounds, min(max(share, _LEAST), 1 - _LEAST), terms)
+            plan = self._split(rounds, choice_part(options, numbers), terms)
             if plan.noise is None:
                 return None
             noise = max([_of_noise(one, plan.noise, facts, rows, part) for one in problems])
@@ -308,14 +294,6 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
             return None
         choice = 4 * scale * facts.unit_rows * options / (float(plan.choice) * rows)
         return plan if choice + noise <= (0.75 - 2 * _SOLVER) * alpha else None
-
-    def _knows(self, query: Lowers[Answerable], terms: Terms) -> bool:
-        """True if all that is asked are models of the workload."""
-        known = [key_of(form) for form in self._forms(terms)]
-        form = query.lower(facts_of(terms).domain)
-        return not isinstance(form, LinearForm) and all(
-            key_of(part) in known for part in parts_of(form)
-        )
 
     def _forms(self, terms: Terms) -> tuple[ConvexForm, ...]:
         """The models, of which each can be asked."""
@@ -331,9 +309,8 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
             if part.wide:
                 reason = "has several classes, or too many attributes to be written out together"
                 raise QueryError("", f"{reason}; ask PrivateMinimizer for it")
-            if self._alpha is not None and part.loss.kinked:
-                reason = "its loss has a kink, where a subgradient may say nothing of the table"
-                raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
+            if self._alpha is not None:
+                check_smooth(part)
         weights = sum([part.dimension * part.cells for part in forms])
         if weights > _MOST_WEIGHTS:
             advice = "ask fewer of them, or models of fewer features"
@@ -341,11 +318,12 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
         return forms
 
     def quote(self, form: Answerable, terms: Terms, /) -> Quote:
-        cost = self._parts(terms).cost(self.plan(terms))
+        forms = self._forms(terms)
+        cost = self._parts(terms).cost(self._planned(forms, terms))
         if isinstance(form, LinearForm):
             return Quote(cost, cost, _LINEAR)
         accuracy: Accuracy = _LATER
-        known = [key_of(one) for one in self._forms(terms)]
+        known = [key_of(one) for one in forms]
         if any(key_of(one) not in known for one in parts_of(form)):
             accuracy = _BESIDE
         elif self._alpha is not None:
@@ -379,6 +357,15 @@ class OfflineConvexPMW(ModelsMechanism, MeasuresOnce[Answerable], HasTotal):
             given.append(f"start={self.start!r}")
         name = "OfflineConvexPMW" if self._alpha is None else "OfflineConvexPMW.textbook"
         return f"{name}({', '.join(given)})"
+
+
+def _knows(forms: tuple[ConvexForm, ...], query: Lowers[Answerable], terms: Terms) -> bool:
+    """True if all that is asked are of these models."""
+    known = [key_of(form) for form in forms]
+    form = query.lower(facts_of(terms).domain)
+    return not isinstance(form, LinearForm) and all(
+        key_of(part) in known for part in parts_of(form)
+    )
 
 
 def _scale(forms: tuple[ConvexForm, ...]) -> float:

@@ -14,7 +14,6 @@ from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.codec import AMOUNT, FLOAT, INTEGER, MEASURED, NUMBER, Nested, written
 from dpsdk.errors import (
     BudgetExceeded,
-    InvalidArgument,
     PublicSizeRequired,
     QueryError,
     UnsupportedGuarantee,
@@ -52,7 +51,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
 )
 from dpsdk.mechanisms.convex.several import join_quotes
 from dpsdk.mechanisms.convex.sketch import Sketch, SketchedProblem
-from dpsdk.mechanisms.theorems import to_target
+from dpsdk.mechanisms.theorems import not_promised, to_target
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
@@ -84,6 +83,13 @@ def to_alpha(value: float) -> float:
     number = float(to_amount("alpha", value))
     require(0.0 < number < math.inf, "alpha", "a positive number", value)
     return number
+
+
+def check_smooth(form: ConvexForm) -> None:
+    """Refuse a loss with a kink where an excess is promised."""
+    if form.loss.kinked:
+        reason = "its loss has a kink, where a subgradient may say nothing of the table"
+        raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
 
 
 def _queries(value: int) -> int:
@@ -243,11 +249,7 @@ class TextbookConvexPMW(ModelsMechanism):
         asked = self._promise(terms)
         found = figure(self.alpha - self.lost, asked, terms)
         if found is None:
-            least = self.alpha_for(terms)
-            expected = "larger than any excess can be, since nothing can be promised here"
-            if least is not None:
-                expected = f"at least {least * 1.0005:.4g}, the least that can be promised here"
-            raise InvalidArgument("alpha", expected, f"{self.alpha:g}")
+            raise not_promised(self.alpha, self.alpha_for(terms))
         return found
 
     def quote(self, form: Answerable, terms: Terms, /) -> Quote:
@@ -274,9 +276,7 @@ class TextbookConvexPMW(ModelsMechanism):
 
         Raises `QueryError` if its loss has a kink, or one of its constants is larger.
         """
-        if form.loss.kinked:
-            reason = "its loss has a kink, where a subgradient may say nothing of the table"
-            raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
+        check_smooth(form)
         given, names = self.problem, _CONSTANTS
         own: Problem | SketchedProblem = Problem.of(form)
         if isinstance(given, SketchedProblem):
